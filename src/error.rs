@@ -1,0 +1,184 @@
+//! The crate's one error: opaque, with a [`kind`](Error::kind) to match on and the context a
+//! person needs to act: path, offset, key.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What went wrong, for callers that branch on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused an operation; the source holds its error.
+    Io,
+    /// The caller's record or argument is not acceptable; nothing was written.
+    InvalidInput,
+    /// The step is not possible in the record's present state, such as an outcome for a tool
+    /// call that was never requested; nothing was written.
+    Lifecycle,
+    /// The log already holds another fact for this key; the first stands, nothing was written.
+    Conflict,
+    /// Another process held the store's write lock for longer than the timeout.
+    Locked,
+    /// An earlier write or fsync of this handle failed; reopen the store to recover.
+    Poisoned,
+    /// Bytes in the store are not what was written there.
+    Damaged,
+    /// The store was written by a newer version in a format this one does not know.
+    NewerFormat,
+    /// The path does not hold a store and cannot become one.
+    NotAStore,
+    /// The store was opened read-only.
+    ReadOnly,
+}
+
+impl ErrorKind {
+    /// The kind as a short stable word, as the command line prints it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Io => "io",
+            ErrorKind::InvalidInput => "invalid_input",
+            ErrorKind::Lifecycle => "lifecycle",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Locked => "locked",
+            ErrorKind::Poisoned => "poisoned",
+            ErrorKind::Damaged => "damaged",
+            ErrorKind::NewerFormat => "newer_format",
+            ErrorKind::NotAStore => "not_a_store",
+            ErrorKind::ReadOnly => "read_only",
+        }
+    }
+}
+
+/// An error of this crate.
+///
+/// ```
+/// use decklog::{ErrorKind, Store};
+/// let err = Store::options().create(false).open("/nonexistent/decklog").unwrap_err();
+/// assert_eq!(err.kind(), ErrorKind::NotAStore);
+/// assert!(err.to_string().contains("/nonexistent/decklog"));
+/// ```
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    key: Option<String>,
+    source: Option<io::Error>,
+}
+
+/// The name under which the [`ObservabilityStore`](crate::ObservabilityStore) trait knows
+/// [`Error`].
+pub type DbError = Error;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            path: None,
+            offset: None,
+            key: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::InvalidInput, message)
+    }
+
+    pub(crate) fn io(doing: &str, path: &Path, source: io::Error) -> Self {
+        let mut err = Error::new(ErrorKind::Io, format!("cannot {doing}")).with_path(path);
+        err.0.source = Some(source);
+        err
+    }
+
+    pub(crate) fn with_path(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_path_buf());
+        self
+    }
+
+    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    pub(crate) fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.0.key.get_or_insert_with(|| key.into());
+        self
+    }
+
+    /// The same error once more: for the many callers that wait on one failed fsync.
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        Error(Box::new(Inner {
+            kind: inner.kind,
+            message: inner.message.clone(),
+            path: inner.path.clone(),
+            offset: inner.offset,
+            key: inner.key.clone(),
+            source: inner.source.as_ref().map(|s| match s.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(s.kind(), s.to_string()),
+            }),
+        }))
+    }
+
+    /// What went wrong, to branch on.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The file or directory concerned.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The byte offset in [`path`](Error::path).
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The key of the record concerned, as text.
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        f.write_str(&inner.message)?;
+        if let Some(key) = &inner.key {
+            write!(f, " [{key}]")?;
+        }
+        if let Some(path) = &inner.path {
+            write!(f, ": {}", path.display())?;
+            if let Some(offset) = inner.offset {
+                write!(f, " at byte {offset}")?;
+            }
+        }
+        if let Some(source) = &inner.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}: {self})", self.0.kind.as_str())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,142 @@
+//! Tool calls: what was asked for and what came of it.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::check_name;
+use super::time::Validity;
+use crate::error::{Error, Result};
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolStatus {
+    /// The tool ran and returned.
+    Completed,
+    /// The tool failed or never ran.
+    Failed,
+}
+
+impl ToolStatus {
+    /// The word the files use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ToolStatus::Completed => "completed",
+            ToolStatus::Failed => "failed",
+        }
+    }
+}
+
+/// Where a tool call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallStatus {
+    /// Requested, no outcome yet.
+    Requested,
+    /// Ended with [`ToolStatus::Completed`].
+    Completed,
+    /// Ended with [`ToolStatus::Failed`].
+    Failed,
+}
+
+impl CallStatus {
+    /// The word the files use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallStatus::Requested => "requested",
+            CallStatus::Completed => "completed",
+            CallStatus::Failed => "failed",
+        }
+    }
+
+    /// Where a call with this outcome stands.
+    pub fn of(done: Option<&ToolCallDone>) -> CallStatus {
+        match done.map(|done| done.status) {
+            None => CallStatus::Requested,
+            Some(ToolStatus::Completed) => CallStatus::Completed,
+            Some(ToolStatus::Failed) => CallStatus::Failed,
+        }
+    }
+}
+
+/// A tool call as it is asked for. Key: (`request_id`, `call_id`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallReq {
+    /// The model request that asked for the call.
+    pub request_id: Uuid,
+    /// The call's id within the request, as the vendor gave it; never empty.
+    pub call_id: String,
+    /// The turn that made the call.
+    pub parent_id: Uuid,
+    /// Who offers the tool or the model, such as `anthropic`.
+    pub vendor: String,
+    /// The tool's name.
+    pub tool_name: String,
+    /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
+    /// [`args_sha256`](crate::args_sha256) computes it.
+    pub args_sha256: String,
+    /// The arguments, kept to the byte.
+    pub arguments_json: Option<String>,
+    /// When the call started; not valid retracts the call.
+    pub started_at: Validity,
+}
+
+impl ToolCallReq {
+    pub(super) fn check(&mut self) -> Result<()> {
+        check_name("call_id", &self.call_id, false)?;
+        check_name("vendor", &self.vendor, true)?;
+        check_name("tool_name", &self.tool_name, true)?;
+        let given = &self.args_sha256;
+        let hex = given.strip_prefix("sha256:").unwrap_or(given);
+        if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let shown: String = given.chars().take(80).collect();
+            return Err(Error::invalid(format!(
+                "args_sha256 {shown:?} is no SHA-256: give 64 hex digits, as args_sha256() returns them"
+            )));
+        }
+        self.args_sha256 = hex.to_ascii_lowercase();
+        Ok(())
+    }
+}
+
+/// The outcome of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallDone {
+    /// The model request that asked for the call.
+    pub request_id: Uuid,
+    /// The call's id within the request.
+    pub call_id: String,
+    /// When it ended; must be valid.
+    pub ended_at: Validity,
+    /// How long it took, in milliseconds; not negative.
+    pub latency_ms: i64,
+    /// What the tool returned, kept to the byte.
+    pub outcome_json: Option<String>,
+    /// The class of the error, such as `timeout`.
+    pub error_kind: Option<String>,
+    /// The error in words.
+    pub error_msg: Option<String>,
+    /// How it ended.
+    pub status: ToolStatus,
+}
+
+impl ToolCallDone {
+    pub(super) fn check(&self) -> Result<()> {
+        check_name("call_id", &self.call_id, false)?;
+        if !self.ended_at.is_valid {
+            return Err(Error::invalid(
+                "ended_at is not valid: an outcome cannot be retracted, retract the call by its started_at",
+            ));
+        }
+        if self.latency_ms < 0 {
+            return Err(Error::invalid(format!(
+                "latency_ms {} is negative: give milliseconds from 0 up",
+                self.latency_ms
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A tool call with its outcome, if there is one yet.
+pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);

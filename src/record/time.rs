@@ -1,0 +1,192 @@
+//! Times: epoch milliseconds, the UTC day they fall on, and validity.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Datelike, NaiveDate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Error, Result};
+
+const DAY_MS: i64 = 86_400_000;
+/// The last millisecond of 9999-12-31.
+const AT_MAX: i64 = 253_402_300_799_999;
+
+/// When a fact holds from, and whether it is asserted or taken back.
+///
+/// In JSON a valid one is its integer; `{"at": …, "is_valid": false}` is the other. An integer
+/// read means a valid assertion.
+///
+/// ```
+/// use decklog::Validity;
+/// let asserted: Validity = serde_json::from_str("1766832000123").unwrap();
+/// assert_eq!(asserted, Validity::at(1_766_832_000_123));
+/// assert!(!Validity::retracted(5).is_valid);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Validity {
+    /// Epoch milliseconds, UTC; kept as given.
+    pub at: i64,
+    /// `false` retracts the record from `at` on.
+    pub is_valid: bool,
+}
+
+impl Validity {
+    /// A fact that holds from `at` on, in epoch milliseconds.
+    pub fn at(at: i64) -> Validity {
+        Validity { at, is_valid: true }
+    }
+
+    /// A fact that is taken back from `at` on, in epoch milliseconds.
+    pub fn retracted(at: i64) -> Validity {
+        Validity {
+            at,
+            is_valid: false,
+        }
+    }
+}
+
+impl Serialize for Validity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_valid {
+            return serializer.serialize_i64(self.at);
+        }
+        #[derive(Serialize)]
+        struct Retracted {
+            at: i64,
+            is_valid: bool,
+        }
+        Retracted {
+            at: self.at,
+            is_valid: false,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Validity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "epoch milliseconds, or {\"at\": ms, \"is_valid\": bool}"
+        )]
+        enum Either {
+            At(i64),
+            Full { at: i64, is_valid: bool },
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::At(at) => Validity::at(at),
+            Either::Full { at, is_valid } => Validity { at, is_valid },
+        })
+    }
+}
+
+/// One UTC day, from 1970-01-01 to 9999-12-31: the name of a directory of the store.
+///
+/// ```
+/// use decklog::Day;
+/// let day: Day = "2025-12-27".parse().unwrap();
+/// assert_eq!(Day::of(1_766_832_000_123).unwrap(), day);
+/// assert_eq!(day.to_string(), "2025-12-27");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(u32);
+
+impl Day {
+    /// The day on which an instant falls, given in epoch milliseconds.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) outside 1970 to 9999.
+    pub fn of(at: i64) -> Result<Day> {
+        if !(0..=AT_MAX).contains(&at) {
+            return Err(Error::invalid(format!(
+                "the time {at} is outside 1970 to 9999: give epoch milliseconds from 0 to {AT_MAX}"
+            )));
+        }
+        Ok(Day((at / DAY_MS) as u32))
+    }
+
+    /// The first millisecond of the day, and the first of the next one.
+    pub fn bounds_ms(self) -> (i64, i64) {
+        let start = i64::from(self.0) * DAY_MS;
+        (start, start + DAY_MS)
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The constructors bound the value, so the fallback is never printed.
+        let date = DateTime::from_timestamp_millis(i64::from(self.0) * DAY_MS).unwrap_or_default();
+        write!(
+            f,
+            "{:04}-{:02}-{:02}",
+            date.year(),
+            date.month(),
+            date.day()
+        )
+    }
+}
+
+impl fmt::Debug for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Day {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Day> {
+        let bad = || Error::invalid(format!("{text:?} is no day: write it as YYYY-MM-DD"));
+        let digits = |range: std::ops::Range<usize>| -> Option<u32> {
+            let part = text.get(range)?;
+            part.bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| part.parse().ok())?
+        };
+        let parts =
+            (text.len() == 10 && text.get(4..5) == Some("-") && text.get(7..8) == Some("-"))
+                .then(|| Some((digits(0..4)?, digits(5..7)?, digits(8..10)?)))
+                .flatten();
+        let (year, month, day) = parts.ok_or_else(bad)?;
+        let date = NaiveDate::from_ymd_opt(year.cast_signed(), month, day).ok_or_else(bad)?;
+        let start = date
+            .and_time(chrono::NaiveTime::MIN)
+            .and_utc()
+            .timestamp_millis();
+        Day::of(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_both_ends_and_nothing_past_them() {
+        assert_eq!(Day::of(0).unwrap().to_string(), "1970-01-01");
+        assert_eq!(Day::of(AT_MAX).unwrap().to_string(), "9999-12-31");
+        assert!(Day::of(-1).is_err());
+        assert!(Day::of(AT_MAX + 1).is_err());
+        assert!(Day::of(i64::MIN).is_err());
+    }
+
+    #[test]
+    fn a_day_is_read_only_in_its_one_form() {
+        for text in ["2024-02-29", "1970-01-01", "9999-12-31"] {
+            assert_eq!(text.parse::<Day>().unwrap().to_string(), text);
+        }
+        for text in [
+            "2025-02-29",
+            "2025-1-01",
+            "1969-12-31",
+            "20251227",
+            "+025-12-27",
+            "",
+            "é025-12-2",
+        ] {
+            assert!(text.parse::<Day>().is_err(), "{text}");
+        }
+    }
+}
