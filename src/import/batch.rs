@@ -1,0 +1,116 @@
+//! The way into the log: batches of bounded size, and what the log said to each record.
+
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Record, ToolCall};
+use crate::store::{Ack, AckStatus, Store};
+
+const BATCH_RECORDS_MAX: usize = 1_000;
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// What a record takes beside its texts, roughly.
+const RECORD_BYTES: usize = 512;
+
+/// What an import needs of the log; the tests have one in memory.
+pub(super) trait Log {
+    fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>>;
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
+}
+
+impl Log for Store {
+    fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
+        Store::record_batch(self, records)
+    }
+
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        Store::get_tool_call(self, request_id, call_id)
+    }
+}
+
+/// Where a record comes from: a file of the run and a line in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: usize,
+    pub(super) line: u64,
+}
+
+/// What became of a record.
+pub(super) enum Outcome {
+    Added,
+    Refused(Error),
+}
+
+/// Records on their way to the log.
+pub(super) struct Batch<'a> {
+    log: &'a dyn Log,
+    waiting: Vec<(Place, Record)>,
+    bytes: usize,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(log: &'a dyn Log) -> Self {
+        Batch {
+            log,
+            waiting: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn log(&self) -> &'a dyn Log {
+        self.log
+    }
+
+    /// Whether this record has to wait for [`send`](Batch::send).
+    pub(super) fn is_full_for(&self, record: &Record) -> bool {
+        self.waiting.len() >= BATCH_RECORDS_MAX
+            || (!self.waiting.is_empty() && self.bytes + size(record) > BATCH_BYTES_MAX)
+    }
+
+    pub(super) fn push(&mut self, place: Place, record: Record) {
+        self.bytes += size(&record);
+        self.waiting.push((place, record));
+    }
+
+    /// Hands everything to the log and says what became of it, without what changed nothing.
+    ///
+    /// # Errors
+    /// What is no judgement on a record but ends the import.
+    pub(super) fn send(&mut self) -> Result<Vec<(Place, Outcome)>> {
+        self.bytes = 0;
+        if self.waiting.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (places, records): (Vec<Place>, Vec<Record>) = self.waiting.drain(..).unzip();
+        let mut outcomes = Vec::new();
+        for (place, answer) in places.into_iter().zip(self.log.record_batch(records)?) {
+            match answer {
+                Ok(ack) if ack.status == AckStatus::Added => {
+                    outcomes.push((place, Outcome::Added));
+                }
+                Ok(_) => {}
+                Err(error) if is_judgement(error.kind()) => {
+                    outcomes.push((place, Outcome::Refused(error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+fn is_judgement(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Conflict | ErrorKind::Lifecycle | ErrorKind::InvalidInput
+    )
+}
+
+fn size(record: &Record) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    RECORD_BYTES
+        + match record {
+            Record::Turn(turn) => turn.content.len(),
+            Record::CallRequested(req) => text(&req.arguments_json),
+            Record::CallDone(done) => text(&done.outcome_json) + text(&done.error_msg),
+        }
+}

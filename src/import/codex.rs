@@ -1,0 +1,273 @@
+//! Rollout files of Codex CLI.
+//!
+//! A line names neither itself nor its session, so a rollout remembers what the lines before
+//! said: the session, the turn that came last and the tokens used so far.
+
+mod calls;
+mod shape;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::facts::{Facts, Tokens, Usage, joined};
+use super::ids::{foreign_id, named};
+use super::json::{self, Raw};
+use crate::record::{ConversationTurn, TurnKind, Validity};
+use shape::{Info, Line, Part, Payload, Total};
+
+/// One file, read from its first line on.
+pub(super) struct Rollout {
+    /// What the ids of the file's turns are made of, with the line's number: the first session it
+    /// names. A resumed or forked session opens with an id of its own and then repeats lines of
+    /// another, so the session that a line belongs to would not tell the files apart.
+    seed: Uuid,
+    seeded: bool,
+    session: Uuid,
+    vendor: String,
+    latest: Option<Uuid>,
+    totals: HashMap<Uuid, Tokens>,
+}
+
+impl Rollout {
+    pub(super) fn new(path: &Path) -> Rollout {
+        // Only for a file that has lost its start: the name holds the session's id too.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let session = named("codex:file", &name);
+        Rollout {
+            seed: session,
+            seeded: false,
+            session,
+            vendor: "openai".to_owned(),
+            latest: None,
+            totals: HashMap::new(),
+        }
+    }
+
+    /// What a line says; an `Err` is the reason for which it is broken.
+    pub(super) fn read(&mut self, number: u64, text: &str) -> Result<Facts, String> {
+        let Some(line) = json::object::<Line<'_>>(text)? else {
+            return Ok(Facts::not_understood("(not an object)"));
+        };
+        let kind = json::type_name(line.kind)?;
+        let at = json::timestamp(line.timestamp)?;
+        let payload = json::member::<Payload<'_>>(line.payload)?;
+        let (Some(at), Some(payload)) = (at, payload) else {
+            return Ok(Facts::not_understood(kind));
+        };
+        let here = Here { number, at };
+        let facts = match kind.as_str() {
+            "session_meta" => self.session_meta(&payload)?,
+            // The model and the sandbox of what follows: understood, and nothing to record yet.
+            "turn_context" => Some(Facts::default()),
+            "compacted" => json::text(payload.message)?
+                .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, text)),
+            "response_item" | "event_msg" => {
+                let item = json::type_name(payload.kind)?;
+                let facts = if kind == "event_msg" {
+                    self.event(here, &item, &payload)?
+                } else {
+                    self.item(here, &item, &payload)?
+                };
+                let unknown = || Facts::not_understood(format!("{kind}.{item}"));
+                return Ok(facts.unwrap_or_else(unknown));
+            }
+            _ => None,
+        };
+        Ok(facts.unwrap_or_else(|| Facts::not_understood(kind)))
+    }
+
+    fn session_meta(&mut self, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
+        let Some(id) = json::text(payload.id)? else {
+            return Ok(None);
+        };
+        let session = foreign_id("codex:session", &id);
+        if !self.seeded {
+            self.seed = session;
+            self.seeded = true;
+        }
+        if self.session != session {
+            self.session = session;
+            self.latest = None;
+        }
+        if let Some(vendor) = json::text(payload.model_provider)? {
+            self.vendor = vendor;
+        }
+        Ok(Some(Facts::default()))
+    }
+
+    fn item(
+        &mut self,
+        here: Here,
+        item: &str,
+        payload: &Payload<'_>,
+    ) -> Result<Option<Facts>, String> {
+        Ok(match item {
+            "message" => self.message(here, payload)?,
+            "reasoning" => {
+                let mut texts = Vec::new();
+                let mut others = Vec::new();
+                for part in [payload.summary, payload.content] {
+                    parts(part, &mut texts, &mut others)?;
+                }
+                let mut facts = self.turn_unless_empty(here, TurnKind::SysInfo, texts.join("\n\n"));
+                facts.not_understood = prefixed("response_item.reasoning", &others);
+                Some(facts)
+            }
+            "function_call" | "custom_tool_call" | "local_shell_call" => {
+                calls::call(self, here, item, payload)?
+            }
+            "function_call_output" | "custom_tool_call_output" => calls::result(here, payload)?,
+            _ => None,
+        })
+    }
+
+    fn event(
+        &mut self,
+        here: Here,
+        item: &str,
+        payload: &Payload<'_>,
+    ) -> Result<Option<Facts>, String> {
+        Ok(match item {
+            // The same texts stand in a response_item each.
+            "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
+                Some(Facts::default())
+            }
+            "token_count" => match payload.info {
+                None => Some(Facts::default()),
+                info => self.token_count(here, info)?,
+            },
+            _ => None,
+        })
+    }
+
+    fn message(&mut self, here: Here, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
+        let role = json::text(payload.role)?.unwrap_or_else(|| "(no role)".to_owned());
+        let kind = match role.as_str() {
+            "user" => TurnKind::User,
+            "assistant" => TurnKind::Assistant,
+            "developer" | "system" => TurnKind::System,
+            _ => {
+                let what = format!("response_item.message.{role}");
+                return Ok(Some(Facts::not_understood(what)));
+            }
+        };
+        let mut texts = Vec::new();
+        let mut others = Vec::new();
+        match json::text(payload.content)? {
+            Some(text) => texts.push(text),
+            None if parts(payload.content, &mut texts, &mut others)? => {}
+            None => return Ok(None),
+        }
+        let content = joined(&texts, &others);
+        let kind = match kind {
+            TurnKind::User if is_environment(&content) => TurnKind::SysInfo,
+            kind => kind,
+        };
+        let mut facts = self.turn(here, kind, content);
+        facts.not_understood = prefixed("response_item.message", &others);
+        Ok(Some(facts))
+    }
+
+    fn turn(&mut self, here: Here, kind: TurnKind, content: String) -> Facts {
+        let id = named("codex:turn", &format!("{}:{}", self.seed, here.number));
+        Facts {
+            turn: Some(ConversationTurn {
+                id,
+                parent_id: self.latest.replace(id),
+                message_id: id,
+                kind,
+                content,
+                created_at: Validity::at(here.at),
+                thread_id: Some(self.session),
+            }),
+            ..Facts::default()
+        }
+    }
+
+    fn turn_unless_empty(&mut self, here: Here, kind: TurnKind, content: String) -> Facts {
+        if content.is_empty() {
+            return Facts::default();
+        }
+        self.turn(here, kind, content)
+    }
+
+    /// The totals are said again and again, and start anew when the client does: what was used is
+    /// their growth.
+    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts>, String> {
+        let Some(info) = json::member::<Info<'_>>(info)? else {
+            return Ok(None);
+        };
+        let Ok(Some(total)) = json::member::<Total>(info.total_token_usage) else {
+            return Ok(None);
+        };
+        let total = Tokens {
+            input: total.input_tokens,
+            output: total.output_tokens,
+        };
+        let before = self.totals.insert(self.session, total).unwrap_or_default();
+        let restarted = total.input < before.input || total.output < before.output;
+        let base = if restarted { Tokens::default() } else { before };
+        let tokens = Tokens {
+            input: total.input - base.input,
+            output: total.output - base.output,
+        };
+        let mut facts = Facts::default();
+        if tokens != Tokens::default() {
+            let line = format!(
+                "{}:{}:{}:{}",
+                self.seed, here.number, total.input, total.output
+            );
+            let once = named("codex:usage", &line);
+            facts.usage = Some(Usage::More { once, tokens });
+        }
+        Ok(Some(facts))
+    }
+}
+
+/// The line being read: its number and its time.
+#[derive(Clone, Copy)]
+struct Here {
+    number: u64,
+    at: i64,
+}
+
+/// Sorts the parts of a content into texts and the types of what is no text; whether it is a
+/// content at all, or null.
+fn parts(raw: Raw<'_>, texts: &mut Vec<String>, others: &mut Vec<String>) -> Result<bool, String> {
+    let Some(items) = json::array(raw)? else {
+        return Ok(raw.is_none());
+    };
+    for item in items {
+        let Some(part) = json::object::<Part<'_>>(item.get())? else {
+            others.push("(not an object)".to_owned());
+            continue;
+        };
+        match json::text(part.text)? {
+            Some(text) => texts.push(text),
+            None => others.push(json::type_name(part.kind)?),
+        }
+    }
+    Ok(true)
+}
+
+/// What the client tells the model in the user's name.
+fn is_environment(content: &str) -> bool {
+    let Some(tag) = content.trim_start().strip_prefix('<') else {
+        return false;
+    };
+    let end = tag.find(|c: char| c == '>' || c.is_whitespace());
+    let name = end.and_then(|end| tag.get(..end)).unwrap_or_default();
+    ["environment_context", "user_instructions"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+fn prefixed(prefix: &str, others: &[String]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for other in others {
+        *counts.entry(format!("{prefix}.{other}")).or_default() += 1;
+    }
+    counts
+}

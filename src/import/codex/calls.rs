@@ -1,0 +1,100 @@
+//! Tool calls in a rollout file, and what came of them.
+
+use uuid::Uuid;
+
+use super::shape::{Metadata, Output, Payload};
+use super::{Here, Rollout};
+use crate::import::facts::Facts;
+use crate::import::ids::named;
+use crate::import::json;
+use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
+
+pub(super) fn call(
+    rollout: &Rollout,
+    here: Here,
+    item: &str,
+    payload: &Payload<'_>,
+) -> Result<Option<Facts>, String> {
+    let (name, call_id, arguments) = match item {
+        // The built-in shell has no name, and in some versions its id is the item's.
+        "local_shell_call" => (
+            Some("local_shell".to_owned()),
+            payload.call_id.or(payload.id),
+            payload.action,
+        ),
+        "custom_tool_call" => (json::text(payload.name)?, payload.call_id, payload.input),
+        _ => (
+            json::text(payload.name)?,
+            payload.call_id,
+            payload.arguments,
+        ),
+    };
+    let (Some(tool_name), Some(call_id)) = (name, json::text(call_id)?) else {
+        return Ok(None);
+    };
+    let arguments = json::text_or_bytes(arguments)?;
+    let req = ToolCallReq {
+        request_id: request_id(&call_id),
+        call_id,
+        parent_id: rollout.latest.unwrap_or(rollout.session),
+        vendor: rollout.vendor.clone(),
+        tool_name,
+        args_sha256: args_sha256(arguments.as_deref().unwrap_or_default()),
+        arguments_json: arguments,
+        started_at: Validity::at(here.at),
+    };
+    Ok(Some(Facts {
+        calls: vec![req],
+        ..Facts::default()
+    }))
+}
+
+pub(super) fn result(here: Here, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
+    let Some(call_id) = json::text(payload.call_id)? else {
+        return Ok(None);
+    };
+    let outcome = json::text_or_bytes(payload.output)?;
+    let failure = outcome.as_deref().and_then(failure);
+    let status = match failure {
+        Some(_) => ToolStatus::Failed,
+        None => ToolStatus::Completed,
+    };
+    let (error_kind, error_msg) = failure.unzip();
+    let done = ToolCallDone {
+        request_id: request_id(&call_id),
+        call_id,
+        ended_at: Validity::at(here.at),
+        latency_ms: 0,
+        outcome_json: outcome,
+        error_kind,
+        error_msg,
+        status,
+    };
+    Ok(Some(Facts {
+        results: vec![done],
+        ..Facts::default()
+    }))
+}
+
+/// The kind and the words of the failure that an outcome states, if it is an object that does.
+fn failure(outcome: &str) -> Option<(String, String)> {
+    let said: Output<'_> = json::object(outcome).ok()??;
+    let metadata = json::member::<Metadata<'_>>(said.metadata).ok().flatten();
+    let exit_code = metadata.and_then(|metadata| metadata.exit_code);
+    let kind =
+        if exit_code.is_some_and(|code| code.get().parse::<i64>().is_ok_and(|code| code != 0)) {
+            "exit_code"
+        } else if said.success.is_some_and(|success| success.get() == "false") {
+            "tool_error"
+        } else {
+            return None;
+        };
+    let text = |raw| json::text(raw).ok().flatten();
+    let words = text(said.output).or_else(|| text(said.content));
+    Some((kind.to_owned(), words.unwrap_or_else(|| outcome.to_owned())))
+}
+
+/// From the call's id alone: an output names no more of its call than that.
+fn request_id(call_id: &str) -> Uuid {
+    named("codex:call", call_id)
+}

@@ -1,0 +1,164 @@
+//! Which tool wrote a file.
+
+use std::fmt;
+use std::io::{self, BufRead};
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use super::json::{self, Raw};
+use super::lines::{Line, Lines};
+use crate::error::{Error, Result};
+
+/// How many lines are looked at before a file counts as unknown.
+const LINES_LOOKED_AT: u32 = 100;
+
+/// A format of session files that can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
+    ClaudeCode,
+    /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
+    Codex,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 2] = [Format::ClaudeCode, Format::Codex];
+
+    /// The name that the command line uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::ClaudeCode => "claude-code",
+            Format::Codex => "codex",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Format> {
+        Format::ALL
+            .into_iter()
+            .find(|format| format.as_str() == text)
+            .ok_or_else(|| {
+                let shown: String = text.chars().take(80).collect();
+                Error::invalid(format!(
+                    "{shown:?} is no format that can be imported: use claude-code or codex"
+                ))
+            })
+    }
+}
+
+/// What the first lines of a file tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Detected {
+    Known(Format),
+    Unknown,
+    /// There is no line to tell anything.
+    Empty,
+}
+
+pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
+    let mut looked_at = 0;
+    while looked_at < LINES_LOOKED_AT {
+        let Some(line) = lines.read_next()? else {
+            break;
+        };
+        if let Line::Whole(bytes) = line {
+            if bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            if let Some(format) = format_of(bytes) {
+                return Ok(Detected::Known(format));
+            }
+        }
+        looked_at += 1;
+    }
+    Ok(if looked_at == 0 {
+        Detected::Empty
+    } else {
+        Detected::Unknown
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Marks<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    payload: Raw<'a>,
+    #[serde(borrow)]
+    timestamp: Raw<'a>,
+    #[serde(borrow)]
+    session_id: Raw<'a>,
+    #[serde(borrow)]
+    uuid: Raw<'a>,
+    #[serde(borrow)]
+    leaf_uuid: Raw<'a>,
+}
+
+fn format_of(line: &[u8]) -> Option<Format> {
+    let line = std::str::from_utf8(super::without_bom(line)).ok()?;
+    let marks: Marks<'_> = json::object(line).ok()??;
+    let kind = json::text(marks.kind).ok()??;
+    match kind.as_str() {
+        "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
+            if marks.payload.is_some() && marks.timestamp.is_some() =>
+        {
+            Some(Format::Codex)
+        }
+        "user" | "assistant" | "system" | "progress" | "attachment"
+            if marks.uuid.is_some() || marks.session_id.is_some() =>
+        {
+            Some(Format::ClaudeCode)
+        }
+        "summary" if marks.leaf_uuid.is_some() => Some(Format::ClaudeCode),
+        "queue-operation" | "custom-title" if marks.session_id.is_some() => {
+            Some(Format::ClaudeCode)
+        }
+        "file-history-snapshot" => Some(Format::ClaudeCode),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detected(text: &str) -> Detected {
+        detect(&mut Lines::new(text.as_bytes(), 1000)).unwrap()
+    }
+
+    #[test]
+    fn the_first_line_that_tells_decides() {
+        let claude = "5\nnot json\n{\"type\":\"summary\",\"summary\":\"s\",\"leafUuid\":\"x\"}";
+        assert_eq!(detected(claude), Detected::Known(Format::ClaudeCode));
+        let codex = "\u{feff}{\"timestamp\":\"t\",\"type\":\"event_msg\",\"payload\":{}}";
+        assert_eq!(detected(codex), Detected::Known(Format::Codex));
+        assert_eq!(detected("\n \r\n"), Detected::Empty);
+        assert_eq!(
+            detected("{\"type\":\"user\",\"seq\":1}\n"),
+            Detected::Unknown
+        );
+        assert_eq!(detected("[\"user\"]\n{}"), Detected::Unknown);
+    }
+
+    #[test]
+    fn a_format_is_read_as_it_is_written() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+        }
+        let err = "cursor".parse::<Format>().unwrap_err();
+        assert!(err.to_string().contains("claude-code"), "{err}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Ids: what other tools name in their own way becomes a UUID, the same one at every import.
+
+use uuid::Uuid;
+
+/// The namespace of every id that the import derives: `UUIDv5` of `https://decklog.dev/import`
+/// in the URL namespace.
+pub const NAMESPACE: Uuid = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721_5e7c);
+
+/// The id that a foreign id has here: itself if it is a UUID, else [`named`].
+///
+/// ```
+/// use decklog::import::foreign_id;
+/// let own = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
+/// assert_eq!(foreign_id("claude-code:session", own).to_string(), own);
+/// assert_eq!(
+///     foreign_id("claude-code:message", "msg_01").get_version_num(),
+///     5
+/// );
+/// ```
+pub fn foreign_id(scope: &str, id: &str) -> Uuid {
+    Uuid::parse_str(id).unwrap_or_else(|_| named(scope, id))
+}
+
+/// The `UUIDv5` of `<scope>:<id>` under [`NAMESPACE`]; a scope is `<tool>:<what>`.
+///
+/// The `request_id` of an imported tool call is always one of these, whatever its `call_id` looks
+/// like: `claude-code:tool_use` or `codex:call`.
+///
+/// ```
+/// use decklog::import::named;
+/// let request_id = named("codex:call", "call_pBXH93fl6ZXH2svDOFIlr8GA");
+/// assert_eq!(request_id.to_string(), "54453b06-2ffd-5b5d-8d47-845cb381890f");
+/// ```
+pub fn named(scope: &str, id: &str) -> Uuid {
+    Uuid::new_v5(&NAMESPACE, format!("{scope}:{id}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_is_what_its_doc_says() {
+        let derived = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"https://decklog.dev/import");
+        assert_eq!(NAMESPACE, derived);
+    }
+}

@@ -1,0 +1,141 @@
+//! Lines of a file that may be larger than the memory: one at a time, with a limit.
+
+use std::io::{self, BufRead, ErrorKind};
+
+/// The longest line that is read, in bytes without its LF. A longer one is passed over without
+/// being held.
+pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// One line of the input, without its LF.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Whole(&'a [u8]),
+    /// It was past the limit; so many bytes long.
+    TooLong(u64),
+}
+
+/// The lines of an input. The last one needs no LF.
+pub(super) struct Lines<R> {
+    input: R,
+    bytes_max: usize,
+    held: Vec<u8>,
+    number: u64,
+    bytes_read: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R, bytes_max: usize) -> Self {
+        Lines {
+            input,
+            bytes_max,
+            held: Vec::new(),
+            number: 0,
+            bytes_read: 0,
+        }
+    }
+
+    /// The number of the line last read, from 1; 0 before the first.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How far into the input the reading has come.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    pub(super) fn read_next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.held.clear();
+        let mut line_bytes: u64 = 0;
+        let mut ended = false;
+        let mut any = false;
+        while !ended {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            if chunk.is_empty() {
+                break;
+            }
+            any = true;
+            let (part, used) = match memchr::memchr(b'\n', chunk) {
+                Some(at) => {
+                    ended = true;
+                    (chunk.get(..at).unwrap_or_default(), at + 1)
+                }
+                None => (chunk, chunk.len()),
+            };
+            line_bytes += part.len() as u64;
+            if line_bytes <= self.bytes_max as u64 {
+                self.held.extend_from_slice(part);
+            }
+            self.bytes_read += used as u64;
+            self.input.consume(used);
+        }
+        if !any {
+            return Ok(None);
+        }
+        self.number += 1;
+        Ok(Some(if line_bytes > self.bytes_max as u64 {
+            Line::TooLong(line_bytes)
+        } else {
+            Line::Whole(&self.held)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufReader;
+
+    fn lines(input: &[u8], buffer: usize, bytes_max: usize) -> Vec<Result<Vec<u8>, u64>> {
+        let mut lines = Lines::new(BufReader::with_capacity(buffer, input), bytes_max);
+        let mut all = Vec::new();
+        while let Some(line) = lines.read_next().unwrap() {
+            all.push(match line {
+                Line::Whole(bytes) => Ok(bytes.to_vec()),
+                Line::TooLong(bytes) => Err(bytes),
+            });
+        }
+        assert_eq!(lines.number(), all.len() as u64);
+        assert_eq!(lines.bytes_read(), input.len() as u64);
+        all
+    }
+
+    #[test]
+    fn lines_are_the_same_whatever_the_buffer() {
+        for buffer in 1..20 {
+            assert_eq!(
+                lines(b"one\n\nthree\r\nlast", buffer, 100),
+                [
+                    Ok(b"one".to_vec()),
+                    Ok(vec![]),
+                    Ok(b"three\r".to_vec()),
+                    Ok(b"last".to_vec())
+                ]
+            );
+            assert_eq!(lines(b"", buffer, 100), []);
+            assert_eq!(lines(b"\n", buffer, 100), [Ok(vec![])]);
+        }
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_passed_over_and_the_next_one_is_whole() {
+        for buffer in 1..20 {
+            assert_eq!(
+                lines(b"12345\n123456\n12345\n1234567", buffer, 5),
+                [Ok(b"12345".to_vec()), Err(6), Ok(b"12345".to_vec()), Err(7)]
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_not_held() {
+        let long = vec![b'x'; 1 << 20];
+        let mut lines = Lines::new(BufReader::with_capacity(64, long.as_slice()), 1000);
+        assert_eq!(lines.read_next().unwrap(), Some(Line::TooLong(1 << 20)));
+        assert!(lines.held.capacity() <= 4096);
+    }
+}

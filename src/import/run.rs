@@ -1,0 +1,279 @@
+//! One import, over all its files: what was seen before, what is counted, what waits.
+//!
+//! What it keeps of a turn, call or response are ids, hashes and numbers. Contents are kept only
+//! of results that arrive before their call, and of those only so many bytes.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::batch::{Batch, Log, Outcome, Place};
+use super::facts::{Facts, Tokens, Usage};
+use super::report::{FileState, Report};
+use crate::error::Result;
+use crate::record::{ConversationTurn, Record, ToolCallDone, ToolCallReq};
+
+/// How much of results may wait for their calls, in bytes.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+pub(super) struct Run<'a> {
+    batch: Batch<'a>,
+    files: Vec<FileState>,
+    /// The turns by their id, with a hash of what they say.
+    turns: HashMap<Uuid, u64>,
+    /// The calls by their `request_id`.
+    calls: HashMap<Uuid, Call>,
+    results: HashSet<Uuid>,
+    responses: HashMap<Uuid, (Place, Tokens)>,
+    growths: HashSet<Uuid>,
+    held: Vec<(Place, ToolCallDone)>,
+    held_bytes: usize,
+    held_bytes_max: usize,
+}
+
+struct Call {
+    started_at: i64,
+    /// Of the tool's name and the arguments' hash.
+    asked: u64,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(log: &'a dyn Log) -> Self {
+        Run {
+            batch: Batch::new(log),
+            files: Vec::new(),
+            turns: HashMap::new(),
+            calls: HashMap::new(),
+            results: HashSet::new(),
+            responses: HashMap::new(),
+            growths: HashSet::new(),
+            held: Vec::new(),
+            held_bytes: 0,
+            held_bytes_max: HELD_BYTES_MAX,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_held_bytes_max(&mut self, bytes: usize) {
+        self.held_bytes_max = bytes;
+    }
+
+    /// Begins with a file; the place before its first line.
+    pub(super) fn open_file(&mut self, path: &Path) -> Place {
+        self.files.push(FileState::new(path));
+        Place {
+            file: self.files.len() - 1,
+            line: 0,
+        }
+    }
+
+    pub(super) fn count_file(&mut self, place: Place) {
+        self.report(place).files = 1;
+    }
+
+    pub(super) fn count_line(&mut self, place: Place) {
+        self.report(place).lines += 1;
+    }
+
+    pub(super) fn broken(&mut self, place: Place, reason: impl Into<String>) {
+        self.state(place).broken(place.line, reason.into());
+    }
+
+    /// Takes what a line says, unless the same line was there before.
+    pub(super) fn take(&mut self, place: Place, facts: Facts) -> Result<()> {
+        if let Some(turn) = facts.turn
+            && !self.turn(place, turn)?
+        {
+            return Ok(());
+        }
+        for call in facts.calls {
+            self.call(place, call)?;
+        }
+        for result in facts.results {
+            self.result(place, result)?;
+        }
+        if let Some(usage) = facts.usage {
+            self.usage(place, usage);
+        }
+        for (what, n) in facts.not_understood {
+            self.report(place).count_not_understood(&what, n);
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, place: Place, turn: ConversationTurn) -> Result<bool> {
+        let said = hash(turn.kind.as_str(), &turn.content);
+        match self.turns.entry(turn.id) {
+            Entry::Vacant(entry) => entry.insert(said),
+            Entry::Occupied(entry) if *entry.get() == said => return Ok(false),
+            Entry::Occupied(_) => {
+                let reason = format!(
+                    "an earlier line has the id {} and says something else: the first stands",
+                    turn.id
+                );
+                self.broken(place, reason);
+                return Ok(false);
+            }
+        };
+        self.report(place).turns += 1;
+        self.push(place, turn.into())?;
+        Ok(true)
+    }
+
+    fn call(&mut self, place: Place, req: ToolCallReq) -> Result<()> {
+        let asked = hash(&req.tool_name, &req.args_sha256);
+        match self.calls.entry(req.request_id) {
+            Entry::Vacant(entry) => entry.insert(Call {
+                started_at: req.started_at.at,
+                asked,
+            }),
+            // Recorded again it would be the same call under another parent, and every import
+            // would move it from the one to the other.
+            Entry::Occupied(entry) if entry.get().asked == asked => return Ok(()),
+            Entry::Occupied(_) => {
+                let reason = format!(
+                    "an earlier line has the call id {} for another call: the first stands",
+                    shown(&req.call_id)
+                );
+                self.broken(place, reason);
+                return Ok(());
+            }
+        };
+        self.report(place).tool_calls += 1;
+        self.push(place, req.into())
+    }
+
+    fn result(&mut self, place: Place, done: ToolCallDone) -> Result<()> {
+        if self.results.insert(done.request_id) {
+            self.report(place).tool_results += 1;
+        }
+        if let Some(started_at) = self.started_at(&done)? {
+            return self.finish_call(place, done, started_at);
+        }
+        let bytes = held_size(&done);
+        if self.held_bytes + bytes > self.held_bytes_max {
+            let reason = format!(
+                "the call {} of this result was not seen before it, and the results that wait \
+                 for theirs fill {} bytes already",
+                shown(&done.call_id),
+                self.held_bytes_max
+            );
+            self.broken(place, reason);
+            return Ok(());
+        }
+        self.held_bytes += bytes;
+        self.held.push((place, done));
+        Ok(())
+    }
+
+    /// When the call began, if this run or the log has seen it.
+    fn started_at(&self, done: &ToolCallDone) -> Result<Option<i64>> {
+        if let Some(call) = self.calls.get(&done.request_id) {
+            return Ok(Some(call.started_at));
+        }
+        let log = self.batch.log();
+        let call = log.get_tool_call(done.request_id, &done.call_id)?;
+        Ok(call.map(|(req, _)| req.started_at.at))
+    }
+
+    fn finish_call(&mut self, place: Place, mut done: ToolCallDone, started: i64) -> Result<()> {
+        done.latency_ms = done.ended_at.at.saturating_sub(started).max(0);
+        self.push(place, done.into())
+    }
+
+    fn usage(&mut self, place: Place, usage: Usage) {
+        match usage {
+            Usage::Of { response, tokens } => {
+                let first = self.responses.entry(response);
+                first.or_insert((place, tokens)).1 = tokens;
+            }
+            Usage::More { once, tokens } => {
+                if self.growths.insert(once) {
+                    add_tokens(self.report(place), tokens);
+                }
+            }
+        }
+    }
+
+    /// Ends a path: what waited for something further on in it waits no longer.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.held_bytes = 0;
+        for (place, done) in std::mem::take(&mut self.held) {
+            if let Some(call) = self.calls.get(&done.request_id) {
+                let started_at = call.started_at;
+                self.finish_call(place, done, started_at)?;
+            } else {
+                let reason = format!(
+                    "a result of the call {}, which is neither in what was imported nor in the log",
+                    shown(&done.call_id)
+                );
+                self.broken(place, reason);
+            }
+        }
+        self.send()
+    }
+
+    fn push(&mut self, place: Place, record: Record) -> Result<()> {
+        if self.batch.is_full_for(&record) {
+            self.send()?;
+        }
+        self.batch.push(place, record);
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<()> {
+        for (place, outcome) in self.batch.send()? {
+            match outcome {
+                Outcome::Added => self.report(place).added += 1,
+                Outcome::Refused(error) => self.broken(place, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_report(mut self) -> Report {
+        for (place, tokens) in std::mem::take(&mut self.responses).into_values() {
+            let report = self.report(place);
+            report.api_responses += 1;
+            add_tokens(report, tokens);
+        }
+        let mut sum = Report::default();
+        for state in self.files {
+            let file = state.into_report();
+            sum.add(&file.report);
+            sum.per_file.push(file);
+        }
+        sum
+    }
+
+    // A place is made by `open_file` alone, and no file is ever removed.
+    fn state(&mut self, place: Place) -> &mut FileState {
+        &mut self.files[place.file]
+    }
+
+    fn report(&mut self, place: Place) -> &mut Report {
+        self.state(place).report()
+    }
+}
+
+fn add_tokens(report: &mut Report, tokens: Tokens) {
+    report.tokens_in = report.tokens_in.saturating_add(tokens.input);
+    report.tokens_out = report.tokens_out.saturating_add(tokens.output);
+}
+
+fn hash(a: &str, b: &str) -> u64 {
+    xxh3_64(a.as_bytes()) ^ xxh3_64(b.as_bytes()).rotate_left(1)
+}
+
+fn held_size(done: &ToolCallDone) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    512 + done.call_id.len() + text(&done.outcome_json) + text(&done.error_msg)
+}
+
+fn shown(id: &str) -> String {
+    let id: String = id.chars().take(80).collect();
+    format!("{id:?}")
+}

@@ -1,0 +1,1 @@
+//! The import from files to a log in memory.

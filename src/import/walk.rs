@@ -1,0 +1,132 @@
+//! The session files under a folder, by name, each folder once.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something under the folder.
+#[derive(Debug)]
+pub(super) enum Source {
+    File {
+        path: PathBuf,
+        bytes: u64,
+    },
+    /// It should be read and cannot be.
+    Refused {
+        path: PathBuf,
+        reason: String,
+    },
+}
+
+impl Source {
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Source::File { bytes, .. } => *bytes,
+            Source::Refused { .. } => 0,
+        }
+    }
+}
+
+/// Every `*.jsonl` file under a folder, in the order of their names, level by level.
+pub(super) fn sources(folder: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    // A folder is entered once, under its real name: links may point anywhere, also upwards.
+    let mut entered = HashSet::new();
+    let mut ahead = vec![folder.to_path_buf()];
+    while let Some(path) = ahead.pop() {
+        let jsonl = path.extension().is_some_and(|ext| ext == "jsonl");
+        match look(&path, &mut entered) {
+            Ok(Seen::Folder(mut entries)) => {
+                entries.sort_unstable_by(|a, b| b.file_name().cmp(&a.file_name()));
+                ahead.append(&mut entries);
+            }
+            Ok(Seen::File(bytes)) if jsonl => found.push(Source::File { path, bytes }),
+            // A pipe or a device could block for ever.
+            Ok(Seen::Other) if jsonl => found.push(Source::Refused {
+                path,
+                reason: "not a regular file".to_owned(),
+            }),
+            Ok(Seen::EnteredBefore | Seen::File(_) | Seen::Other) => {}
+            Err(error) => {
+                // Any other link that leads nowhere is none of an import's business.
+                let dangling = error.kind() == io::ErrorKind::NotFound;
+                if jsonl || !dangling {
+                    let reason = format!("cannot read: {error}");
+                    found.push(Source::Refused { path, reason });
+                }
+            }
+        }
+    }
+    found
+}
+
+enum Seen {
+    Folder(Vec<PathBuf>),
+    EnteredBefore,
+    File(u64),
+    Other,
+}
+
+fn look(path: &Path, entered: &mut HashSet<PathBuf>) -> io::Result<Seen> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        return Ok(Seen::File(metadata.len()));
+    }
+    if !metadata.is_dir() {
+        return Ok(Seen::Other);
+    }
+    if !entered.insert(fs::canonicalize(path)?) {
+        return Ok(Seen::EnteredBefore);
+    }
+    let entries: io::Result<Vec<_>> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect();
+    Ok(Seen::Folder(entries?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        sources(folder)
+            .into_iter()
+            .map(|source| match source {
+                Source::File { path, .. } => {
+                    let path = path.strip_prefix(folder).unwrap();
+                    path.to_str().unwrap().replace('\\', "/")
+                }
+                Source::Refused { path, reason } => panic!("{}: {reason}", path.display()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn files_come_by_name_and_only_those_that_are_jsonl() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["b", "a/deep"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for file in [
+            "c.jsonl",
+            "b/2.jsonl",
+            "b/1.jsonl",
+            "a/deep/x.jsonl",
+            "a/n.json",
+        ] {
+            fs::write(dir.path().join(file), "").unwrap();
+        }
+        let expected = ["a/deep/x.jsonl", "b/1.jsonl", "b/2.jsonl", "c.jsonl"];
+        assert_eq!(names(dir.path()), expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_lead_in_a_circle_end() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/x.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("sub/up")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("gone")).unwrap();
+        assert_eq!(names(dir.path()), ["sub/x.jsonl"]);
+    }
+}
