@@ -85,10 +85,10 @@ fn usage(facts: &mut Facts, response: Uuid, message: &Message<'_>) -> Result<(),
     };
     let of = |tokens: Option<u64>| tokens.unwrap_or(0);
     let tokens = Tokens {
-        input: of(usage.input_tokens)
-            .saturating_add(of(usage.cache_creation_input_tokens))
-            .saturating_add(of(usage.cache_read_input_tokens)),
-        output: of(usage.output_tokens),
+        input: of(usage.input)
+            .saturating_add(of(usage.cache_creation))
+            .saturating_add(of(usage.cache_read)),
+        output: of(usage.output),
     };
     // No API has answered where the client spoke in the model's place.
     let synthetic = json::text(message.model)?.is_some_and(|model| model == SYNTHETIC);

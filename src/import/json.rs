@@ -18,10 +18,10 @@ pub(super) type Raw<'a> = Option<&'a RawValue>;
 pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Option<T>, String> {
     // A derived struct would take an array for an object, member by member.
     if text.trim_ascii_start().starts_with('{') {
-        serde_json::from_str(text).map(Some).map_err(reason)
+        serde_json::from_str(text).map(Some).map_err(|e| reason(&e))
     } else {
         let other: Result<IgnoredAny, _> = serde_json::from_str(text);
-        other.map(|_| None).map_err(reason)
+        other.map(|_| None).map_err(|e| reason(&e))
     }
 }
 
@@ -33,9 +33,9 @@ pub(super) fn member<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Result<Option<T>, 
 /// The items of an array; `None` if it is missing or other JSON.
 pub(super) fn array(raw: Raw<'_>) -> Result<Option<Vec<&RawValue>>, String> {
     match raw {
-        Some(raw) if raw.get().starts_with('[') => {
-            serde_json::from_str(raw.get()).map(Some).map_err(reason)
-        }
+        Some(raw) if raw.get().starts_with('[') => serde_json::from_str(raw.get())
+            .map(Some)
+            .map_err(|e| reason(&e)),
         _ => Ok(None),
     }
 }
@@ -44,9 +44,9 @@ pub(super) fn array(raw: Raw<'_>) -> Result<Option<Vec<&RawValue>>, String> {
 /// can hold, is an error.
 pub(super) fn text(raw: Raw<'_>) -> Result<Option<String>, String> {
     match raw {
-        Some(raw) if raw.get().starts_with('"') => {
-            serde_json::from_str(raw.get()).map(Some).map_err(reason)
-        }
+        Some(raw) if raw.get().starts_with('"') => serde_json::from_str(raw.get())
+            .map(Some)
+            .map_err(|e| reason(&e)),
         _ => Ok(None),
     }
 }
@@ -73,18 +73,16 @@ pub(super) fn timestamp(raw: Raw<'_>) -> Result<Option<i64>, String> {
         .and_then(|text| DateTime::parse_from_rfc3339(&text).ok())
         .map(|time| time.timestamp_millis())
         .filter(|at| Day::of(*at).is_ok());
-    match at {
-        Some(at) => Ok(Some(at)),
-        None => {
-            let shown: String = raw.get().chars().take(80).collect();
-            Err(format!(
-                "the timestamp {shown} is no RFC 3339 time from 1970 to 9999"
-            ))
-        }
+    if at.is_none() {
+        let shown: String = raw.get().chars().take(80).collect();
+        return Err(format!(
+            "the timestamp {shown} is no RFC 3339 time from 1970 to 9999"
+        ));
     }
+    Ok(at)
 }
 
-fn reason(error: serde_json::Error) -> String {
+fn reason(error: &serde_json::Error) -> String {
     let words = error.to_string();
     // Every line is parsed alone, so serde's own "line 1" would mislead.
     let words = words.split(" at line ").next().unwrap_or(&words);

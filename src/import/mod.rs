@@ -59,10 +59,12 @@ pub struct Importer<'a> {
     run: Run<'a>,
     format: Option<Format>,
     line_bytes_max: usize,
-    on_progress: Option<Box<dyn FnMut(&Progress<'_>) + 'a>>,
+    on_progress: Option<OnProgress<'a>>,
     bytes_done: u64,
     bytes_total: u64,
 }
+
+type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) + 'a>;
 
 /// Why the reading of a file ended early.
 enum Stop {

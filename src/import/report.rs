@@ -83,7 +83,7 @@ impl Report {
         let mut key: String = what.chars().take(TYPE_CHARS_MAX).collect();
         // A file is not trusted to have few types: the report must not grow with it.
         if self.not_understood.len() >= TYPES_MAX && !self.not_understood.contains_key(&key) {
-            key = "(other types)".to_owned();
+            "(other types)".clone_into(&mut key);
         }
         *self.not_understood.entry(key).or_default() += n;
     }

@@ -67,8 +67,12 @@ pub(in crate::import) struct Block<'a> {
 
 #[derive(Deserialize)]
 pub(in crate::import) struct UsageObject {
-    pub(in crate::import) input_tokens: Option<u64>,
-    pub(in crate::import) cache_creation_input_tokens: Option<u64>,
-    pub(in crate::import) cache_read_input_tokens: Option<u64>,
-    pub(in crate::import) output_tokens: Option<u64>,
+    #[serde(rename = "input_tokens")]
+    pub(in crate::import) input: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens")]
+    pub(in crate::import) cache_creation: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens")]
+    pub(in crate::import) cache_read: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    pub(in crate::import) output: Option<u64>,
 }

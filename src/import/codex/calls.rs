@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::shape::{Metadata, Output, Payload};
+use super::shape::{Metadata, Outcome, Payload};
 use super::{Here, Rollout};
 use crate::import::facts::Facts;
 use crate::import::ids::named;
@@ -78,7 +78,7 @@ pub(super) fn result(here: Here, payload: &Payload<'_>) -> Result<Option<Facts>,
 
 /// The kind and the words of the failure that an outcome states, if it is an object that does.
 fn failure(outcome: &str) -> Option<(String, String)> {
-    let said: Output<'_> = json::object(outcome).ok()??;
+    let said: Outcome<'_> = json::object(outcome).ok()??;
     let metadata = json::member::<Metadata<'_>>(said.metadata).ok().flatten();
     let exit_code = metadata.and_then(|metadata| metadata.exit_code);
     let kind =

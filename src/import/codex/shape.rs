@@ -68,7 +68,7 @@ pub(in crate::import) struct Total {
 }
 
 #[derive(Deserialize)]
-pub(in crate::import) struct Output<'a> {
+pub(in crate::import) struct Outcome<'a> {
     #[serde(borrow)]
     pub(in crate::import) metadata: Raw<'a>,
     #[serde(borrow)]

@@ -1,1 +1,118 @@
-//! The import from files to a log in memory.
+//! The import from files to a log: what real files hold, and the traps in them.
+
+// A `json!` in the place of an argument reads best without an `&`.
+#![allow(clippy::needless_pass_by_value)]
+
+mod claude_code;
+mod codex;
+mod files;
+mod log;
+mod mutilated;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::batch::Log;
+use super::{Importer, Report};
+use log::MemoryLog;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// Imports one file of these lines.
+fn import(log: &dyn Log, lines: &[&str]) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("session.jsonl");
+    fs::write(&path, lines.join("\n")).unwrap();
+    import_path(log, &path)
+}
+
+fn import_path(log: &dyn Log, path: &Path) -> Report {
+    let mut importer = Importer::over(log);
+    importer.path(path).unwrap();
+    importer.finish().unwrap()
+}
+
+/// The lines and reasons of what was broken.
+fn broken(report: &Report) -> Vec<(u64, &str)> {
+    let broken = report.broken.iter();
+    broken.map(|b| (b.line, b.reason.as_str())).collect()
+}
+
+fn counts(report: &Report) -> Vec<(&str, u64)> {
+    let counts = report.not_understood.iter();
+    counts.map(|(what, n)| (what.as_str(), *n)).collect()
+}
+
+/// A report without what may differ between the first import and the next.
+fn held(report: &Report) -> Report {
+    Report {
+        added: 0,
+        per_file: Vec::new(),
+        ..report.clone()
+    }
+}
+
+#[test]
+fn the_samples_hold_what_their_readme_says_and_a_second_import_adds_nothing() {
+    let expected = [
+        ("claude-code-session.jsonl", 26, [22, 4, 4, 6], 98785, 844),
+        ("claude-code-subagent.jsonl", 2, [2, 0, 0, 1], 487, 130),
+        ("codex-rollout.jsonl", 55, [11, 5, 5, 0], 26740, 408),
+    ];
+    let log = MemoryLog::default();
+    for (name, lines, [turns, calls, results, responses], tokens_in, tokens_out) in expected {
+        let first = import_path(&log, &sample(name));
+        assert_eq!(first.broken, [], "{name}");
+        assert_eq!((first.files, first.lines), (1, lines), "{name}");
+        assert_eq!(first.turns, turns, "{name}");
+        assert_eq!(first.tool_calls, calls, "{name}");
+        assert_eq!(first.tool_results, results, "{name}");
+        assert_eq!(first.api_responses, responses, "{name}");
+        assert_eq!(first.tokens_in, tokens_in, "{name}");
+        assert_eq!(first.tokens_out, tokens_out, "{name}");
+        assert_eq!(first.added, turns + calls + results, "{name}");
+
+        let second = import_path(&log, &sample(name));
+        assert_eq!(second.added, 0, "{name}");
+        assert_eq!(held(&second), held(&first), "{name}");
+    }
+    assert_eq!(log.failed_calls(), ["toolu_01GLEN5BsyXUTQaQV2fdQ9ea"]);
+}
+
+#[test]
+fn a_folder_is_the_sum_of_its_files() {
+    let log = MemoryLog::default();
+    let report = import_path(&log, &sample(""));
+    assert_eq!(report.files, 3);
+    assert_eq!(report.tokens_in, 98785 + 487 + 26740);
+    assert_eq!(
+        counts(&report),
+        [
+            ("file-history-snapshot", 4),
+            ("response_item.ghost_snapshot", 2)
+        ]
+    );
+    let lines: Vec<u64> = report.per_file.iter().map(|f| f.report.lines).collect();
+    assert_eq!(lines, [26, 2, 55]);
+    assert!(report.per_file[2].file.ends_with("codex-rollout.jsonl"));
+}
+
+#[test]
+fn a_report_has_its_fields_and_no_others() {
+    let log = MemoryLog::default();
+    let report = import_path(&log, &sample("codex-rollout.jsonl"));
+    let fields = "added api_responses broken files lines not_understood tokens_in tokens_out \
+                  tool_calls tool_results turns";
+    let json = serde_json::to_value(&report).unwrap();
+    let mut names: Vec<&String> = json.as_object().unwrap().keys().collect();
+    names.sort();
+    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    assert_eq!(names.join(" "), fields);
+    let json = serde_json::to_value(&report.per_file[0]).unwrap();
+    assert!(json["file"].as_str().unwrap().ends_with("rollout.jsonl"));
+    assert_eq!(json["lines"], 55);
+}

@@ -1,0 +1,269 @@
+//! The traps in rollout files of Codex.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::log::MemoryLog;
+use super::{broken, counts, import, import_path, sample};
+use crate::import::Importer;
+use crate::import::ids::named;
+use crate::record::{ToolStatus, TurnKind};
+
+const A: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058c";
+const B: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058d";
+
+fn line(kind: &str, payload: &Value) -> String {
+    json!({"timestamp": "2025-12-09T19:55:16.336Z", "type": kind, "payload": payload}).to_string()
+}
+
+fn session(id: &str) -> String {
+    line(
+        "session_meta",
+        &json!({"id": id, "model_provider": "azure"}),
+    )
+}
+
+fn message(role: &str, text: &str) -> String {
+    let content = json!([{"type": "input_text", "text": text}]);
+    line(
+        "response_item",
+        &json!({"type": "message", "role": role, "content": content}),
+    )
+}
+
+fn tokens(input: u64, output: u64) -> String {
+    let total = json!({"input_tokens": input, "cached_input_tokens": 5, "output_tokens": output});
+    let info = json!({"total_token_usage": total, "last_token_usage": total});
+    line("event_msg", &json!({"type": "token_count", "info": info}))
+}
+
+fn output(call_id: &str, output: Value) -> String {
+    let payload = json!({"type": "function_call_output", "call_id": call_id, "output": output});
+    line("response_item", &payload)
+}
+
+fn call(call_id: &str, name: &str) -> String {
+    let payload =
+        json!({"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"});
+    line("response_item", &payload)
+}
+
+fn run(log: &MemoryLog, lines: &[String]) -> crate::import::Report {
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    import(log, &lines)
+}
+
+#[test]
+fn a_real_rollout_keeps_its_calls_to_the_byte() {
+    let log = MemoryLog::default();
+    let report = import_path(&log, &sample("codex-rollout.jsonl"));
+    assert_eq!(counts(&report), [("response_item.ghost_snapshot", 2)]);
+    let (req, done) = log.call("call_pBXH93fl6ZXH2svDOFIlr8GA").unwrap();
+    assert_eq!(
+        req.request_id,
+        named("codex:call", "call_pBXH93fl6ZXH2svDOFIlr8GA")
+    );
+    assert_eq!(
+        (req.vendor.as_str(), req.tool_name.as_str()),
+        ("openai", "apply_patch")
+    );
+    assert_eq!(
+        req.arguments_json.as_deref(),
+        Some("*** Begin Patch\n*** Add File: myapp/hoge.py\n+print(1 + 1)\n*** End Patch")
+    );
+    let done = done.unwrap();
+    assert_eq!(
+        (done.latency_ms, done.status),
+        (1057, ToolStatus::Completed)
+    );
+    let outcome = done.outcome_json.unwrap();
+    assert!(outcome.starts_with(r#"{"output":"Success."#), "{outcome}");
+
+    let turns = log.turns();
+    let of = |kind| turns.iter().filter(|turn| turn.kind == kind).count();
+    assert_eq!(TurnKind::ALL.map(of), [2, 2, 0, 7, 0]);
+    for pair in turns.windows(2) {
+        assert_eq!(pair[1].parent_id, Some(pair[0].id));
+        assert_eq!(pair[1].thread_id, Some(A.parse().unwrap()));
+    }
+    assert!(turns.iter().any(|turn| turn.id == req.parent_id));
+}
+
+#[test]
+fn tokens_are_the_growth_of_the_total_also_after_a_restart() {
+    let log = MemoryLog::default();
+    let null = line("event_msg", &json!({"type": "token_count", "info": null}));
+    let odd = line(
+        "event_msg",
+        &json!({"type": "token_count", "info": {"x": 1}}),
+    );
+    let lines = [
+        session(A),
+        null,
+        tokens(100, 10),
+        tokens(100, 10),
+        tokens(150, 11),
+        odd,
+        tokens(30, 3),
+        tokens(30, 3),
+        tokens(31, 3),
+    ];
+    let report = run(&log, &lines);
+    assert_eq!((report.tokens_in, report.tokens_out), (181, 14));
+    assert_eq!(counts(&report), [("event_msg.token_count", 1)]);
+}
+
+#[test]
+fn two_sessions_in_a_file_stay_apart() {
+    let log = MemoryLog::default();
+    let lines = [
+        session(A),
+        message("user", "one"),
+        call("c1", "f"),
+        tokens(10, 1),
+        session(B),
+        call("c2", "f"),
+        message("user", "two"),
+        tokens(100, 1),
+        session(A),
+        message("user", "three"),
+        tokens(15, 1),
+    ];
+    let report = run(&log, &lines);
+    assert_eq!((report.tokens_in, report.tokens_out), (115, 2));
+    let turns = log.turns();
+    let threads: Vec<Uuid> = turns.iter().filter_map(|turn| turn.thread_id).collect();
+    let (a, b): (Uuid, Uuid) = (A.parse().unwrap(), B.parse().unwrap());
+    assert_eq!(threads, [a, b, a]);
+    assert!(turns.iter().all(|turn| turn.parent_id.is_none()));
+    assert_eq!(log.call("c1").unwrap().0.parent_id, turns[0].id);
+    assert_eq!(log.call("c2").unwrap().0.parent_id, b);
+    assert_eq!(log.call("c1").unwrap().0.vendor, "azure");
+}
+
+#[test]
+fn a_copy_in_the_same_import_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = [
+        session(A),
+        message("user", "one"),
+        call("c1", "f"),
+        tokens(10, 1),
+    ];
+    std::fs::write(dir.path().join("a.jsonl"), lines.join("\n")).unwrap();
+    let longer = [lines.as_slice(), &[message("user", "two"), tokens(12, 2)]].concat();
+    std::fs::write(dir.path().join("b.jsonl"), longer.join("\n")).unwrap();
+    let log = MemoryLog::default();
+    let mut importer = Importer::over(&log);
+    importer.path(dir.path()).unwrap();
+    let report = importer.finish().unwrap();
+    assert_eq!((report.turns, report.tool_calls, report.added), (2, 1, 3));
+    assert_eq!((report.tokens_in, report.tokens_out), (12, 2));
+}
+
+#[test]
+fn outputs_that_state_a_failure_are_failures() {
+    let exit = |code: i64| json!({"output": "words", "metadata": {"exit_code": code}}).to_string();
+    let lines = [
+        // Before its call, as an unsorted file has it.
+        output("c1", exit(2).into()),
+        session(A),
+        call("c1", "f"),
+        call("c2", "f"),
+        call("c3", "f"),
+        call("c4", "f"),
+        output("c2", exit(0).into()),
+        output("c3", json!({"content": "denied", "success": false})),
+        output("c4", json!([{"text": "x", "type": "input_text"}])),
+        output("c9", "nobody asked".into()),
+    ];
+    let log = MemoryLog::default();
+    let report = run(&log, &lines);
+    assert_eq!((report.tool_calls, report.tool_results), (4, 5));
+    assert_eq!(broken(&report).len(), 1);
+    assert_eq!(broken(&report)[0].0, 10);
+    let done = |id| log.call(id).unwrap().1.unwrap();
+    let failure = |id| (done(id).error_kind, done(id).error_msg);
+    assert_eq!(
+        failure("c1"),
+        (Some("exit_code".into()), Some("words".into()))
+    );
+    assert_eq!(failure("c2"), (None, None));
+    assert_eq!(
+        failure("c3"),
+        (Some("tool_error".into()), Some("denied".into()))
+    );
+    assert_eq!(done("c4").status, ToolStatus::Completed);
+    let array = r#"[{"text":"x","type":"input_text"}]"#;
+    assert_eq!(done("c4").outcome_json.as_deref(), Some(array));
+    assert_eq!(run(&log, &lines).added, 0);
+}
+
+#[test]
+fn kinds_of_items_are_told_apart_or_counted() {
+    let item = |payload: Value| line("response_item", &payload);
+    let lines = [
+        message("developer", "rules"),
+        message("user", " <ENVIRONMENT_CONTEXT>\n</ENVIRONMENT_CONTEXT>"),
+        message("user", "<environment_contexts>"),
+        message("robot", "beep"),
+        item(json!({"type": "message", "role": "user", "content": [{"type": "input_image"}]})),
+        item(json!({"type": "message", "role": "user", "content": 5})),
+        item(json!({"type": "reasoning", "summary": [], "content": null})),
+        item(
+            json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"},
+            {"type": "summary_text", "text": "b"}], "content": null}),
+        ),
+        item(json!({"type": "local_shell_call", "call_id": "c1", "action": {"type": "exec"}})),
+        item(json!({"type": "function_call", "name": "f"})),
+        item(json!({"type": "web_search_call"})),
+        item(json!({})),
+        line(
+            "event_msg",
+            &json!({"type": "agent_message", "message": "again"}),
+        ),
+        line("event_msg", &json!({"type": "xyz"})),
+        line("compacted", &json!({"message": "so far"})),
+        line("turn_context", &json!({"model": "gpt"})),
+        line("world_state", &json!({})),
+        r#"{"type":"event_msg","payload":{"type":"xyz"}}"#.to_owned(),
+        r#"{"type":"event_msg","timestamp":"soon","payload":{}}"#.to_owned(),
+    ];
+    let log = MemoryLog::default();
+    let report = run(&log, &lines);
+    let turns = log.turns();
+    let said: Vec<(TurnKind, &str)> = turns.iter().map(|t| (t.kind, t.content.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            (TurnKind::System, "rules"),
+            (
+                TurnKind::SysInfo,
+                " <ENVIRONMENT_CONTEXT>\n</ENVIRONMENT_CONTEXT>"
+            ),
+            (TurnKind::User, "<environment_contexts>"),
+            (TurnKind::User, "[input_image]"),
+            (TurnKind::SysInfo, "a\n\nb"),
+            (TurnKind::SysInfo, "so far"),
+        ]
+    );
+    assert_eq!(
+        counts(&report),
+        [
+            ("event_msg", 1),
+            ("event_msg.xyz", 1),
+            ("response_item.(no type)", 1),
+            ("response_item.function_call", 1),
+            ("response_item.message", 1),
+            ("response_item.message.input_image", 1),
+            ("response_item.message.robot", 1),
+            ("response_item.web_search_call", 1),
+            ("world_state", 1),
+        ]
+    );
+    assert_eq!(broken(&report).len(), 1);
+    assert_eq!(broken(&report)[0].0, 19);
+    let (req, _) = log.call("c1").unwrap();
+    assert_eq!(req.tool_name, "local_shell");
+    assert_eq!(req.arguments_json.as_deref(), Some(r#"{"type":"exec"}"#));
+}

@@ -1,0 +1,113 @@
+//! A log in memory with the rules that an import meets.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::import::batch::Log;
+use crate::record::{ConversationTurn, Record, ToolCall, ToolStatus};
+use crate::store::{Ack, AckStatus};
+
+#[derive(Default)]
+pub(super) struct MemoryLog {
+    held: RefCell<Held>,
+    /// Fails with this from now on.
+    pub(super) fault: RefCell<Option<ErrorKind>>,
+}
+
+#[derive(Default)]
+struct Held {
+    turns: Vec<ConversationTurn>,
+    calls: BTreeMap<(Uuid, String), ToolCall>,
+    batches: Vec<usize>,
+}
+
+impl MemoryLog {
+    pub(super) fn turns(&self) -> Vec<ConversationTurn> {
+        self.held.borrow().turns.clone()
+    }
+
+    /// The one call of this id.
+    pub(super) fn call(&self, call_id: &str) -> Option<ToolCall> {
+        let held = self.held.borrow();
+        let mut found = held.calls.iter().filter(|((_, id), _)| id == call_id);
+        let call = found.next().map(|(_, call)| call.clone());
+        assert!(found.next().is_none(), "{call_id} twice");
+        call
+    }
+
+    pub(super) fn failed_calls(&self) -> Vec<String> {
+        let held = self.held.borrow();
+        let done = held.calls.values().filter_map(|(_, done)| done.as_ref());
+        done.filter(|done| done.status == ToolStatus::Failed)
+            .map(|done| done.call_id.clone())
+            .collect()
+    }
+
+    pub(super) fn batches(&self) -> Vec<usize> {
+        self.held.borrow().batches.clone()
+    }
+}
+
+impl Held {
+    fn record(&mut self, record: Record) -> Result<bool> {
+        match record.checked()? {
+            Record::Turn(turn) => match self.turns.iter_mut().find(|old| old.id == turn.id) {
+                Some(old) if *old == turn => return Ok(false),
+                Some(old) => *old = turn,
+                None => self.turns.push(turn),
+            },
+            Record::CallRequested(req) => {
+                let key = (req.request_id, req.call_id.clone());
+                match self.calls.get_mut(&key) {
+                    Some((old, _)) if *old == req => return Ok(false),
+                    Some((old, _)) => *old = req,
+                    None => {
+                        self.calls.insert(key, (req, None));
+                    }
+                }
+            }
+            Record::CallDone(done) => {
+                let key = (done.request_id, done.call_id.clone());
+                match self.calls.get_mut(&key) {
+                    None => return Err(Error::new(ErrorKind::Lifecycle, "never requested")),
+                    Some((_, Some(old))) if *old == done => return Ok(false),
+                    Some((_, Some(_))) => {
+                        return Err(Error::new(ErrorKind::Conflict, "another outcome stands"));
+                    }
+                    Some((_, free)) => *free = Some(done),
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Log for MemoryLog {
+    fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
+        if let Some(kind) = *self.fault.borrow() {
+            return Err(Error::new(kind, "injected"));
+        }
+        let mut held = self.held.borrow_mut();
+        held.batches.push(records.len());
+        let record = |record| {
+            let added = held.record(record)?;
+            Ok(Ack {
+                seq: 0,
+                status: if added {
+                    AckStatus::Added
+                } else {
+                    AckStatus::Unchanged
+                },
+            })
+        };
+        Ok(records.into_iter().map(record).collect())
+    }
+
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        let key = (request_id, call_id.to_owned());
+        Ok(self.held.borrow().calls.get(&key).cloned())
+    }
+}
