@@ -9,7 +9,7 @@ mod shape;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::facts::{Facts, Tokens, Usage, joined};
+use super::facts::{Facts, Others, Tokens, Usage, joined};
 use super::ids::{foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{
@@ -71,6 +71,8 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
         created_at: Validity::at(at),
         thread_id: Some(foreign_id("claude-code:session", &session)),
     });
+    let others = content.others.under(&kind);
+    content.facts.not_understood.extend(others);
     Ok(content.facts)
 }
 
@@ -103,8 +105,7 @@ struct Content {
     line: Uuid,
     at: i64,
     texts: Vec<String>,
-    /// Types of the blocks that were not understood.
-    others: Vec<String>,
+    others: Others,
     said: bool,
     thought: bool,
     facts: Facts,
@@ -116,7 +117,7 @@ impl Content {
             line,
             at,
             texts: Vec::new(),
-            others: Vec::new(),
+            others: Others::default(),
             said: false,
             thought: false,
             facts: Facts::default(),
@@ -143,7 +144,7 @@ impl Content {
         };
         for raw in blocks {
             let Some(block) = json::object::<Block<'_>>(raw.get())? else {
-                self.other(role, "(not an object)");
+                self.others.count("(not an object)".to_owned());
                 continue;
             };
             let kind = json::type_name(block.kind)?;
@@ -155,15 +156,10 @@ impl Content {
                 _ => false,
             };
             if !understood {
-                self.other(role, &kind);
+                self.others.count(kind);
             }
         }
         Ok(true)
-    }
-
-    fn other(&mut self, role: &str, kind: &str) {
-        self.facts.count_not_understood(format!("{role}.{kind}"));
-        self.others.push(kind.to_owned());
     }
 
     fn text(&mut self, block: &Block<'_>) -> Result<bool, String> {

@@ -6,12 +6,11 @@
 mod calls;
 mod shape;
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::facts::{Facts, Tokens, Usage, joined};
+use super::facts::{Facts, Others, Tokens, Usage, joined};
 use super::ids::{foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, TurnKind, Validity};
@@ -31,14 +30,11 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
-    pub(super) fn new(path: &Path) -> Rollout {
-        // Only for a file that has lost its start: the name holds the session's id too.
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let session = named("codex:file", &name);
+    pub(super) fn new() -> Rollout {
         Rollout {
-            seed: session,
+            seed: Uuid::nil(),
             seeded: false,
-            session,
+            session: Uuid::nil(),
             vendor: "openai".to_owned(),
             latest: None,
             totals: HashMap::new(),
@@ -57,6 +53,12 @@ impl Rollout {
             return Ok(Facts::not_understood(kind));
         };
         let here = Here { number, at };
+        if self.session.is_nil() {
+            // Only for a file that has lost its start: its first line tells it from others, and
+            // does so still when the file was moved or has grown.
+            self.session = named("codex:rollout", text);
+            self.seed = self.session;
+        }
         let facts = match kind.as_str() {
             "session_meta" => self.session_meta(&payload)?,
             // The model and the sandbox of what follows: understood, and nothing to record yet.
@@ -107,12 +109,16 @@ impl Rollout {
             "message" => self.message(here, payload)?,
             "reasoning" => {
                 let mut texts = Vec::new();
-                let mut others = Vec::new();
+                let mut others = Others::default();
                 for part in [payload.summary, payload.content] {
-                    parts(part, &mut texts, &mut others)?;
+                    if !parts(part, &mut texts, &mut others)? {
+                        return Ok(None);
+                    }
                 }
                 let mut facts = self.turn_unless_empty(here, TurnKind::SysInfo, texts.join("\n\n"));
-                facts.not_understood = prefixed("response_item.reasoning", &others);
+                facts
+                    .not_understood
+                    .extend(others.under("response_item.reasoning"));
                 Some(facts)
             }
             "function_call" | "custom_tool_call" | "local_shell_call" => {
@@ -154,7 +160,7 @@ impl Rollout {
             }
         };
         let mut texts = Vec::new();
-        let mut others = Vec::new();
+        let mut others = Others::default();
         match json::text(payload.content)? {
             Some(text) => texts.push(text),
             None if parts(payload.content, &mut texts, &mut others)? => {}
@@ -166,7 +172,9 @@ impl Rollout {
             kind => kind,
         };
         let mut facts = self.turn(here, kind, content);
-        facts.not_understood = prefixed("response_item.message", &others);
+        facts
+            .not_understood
+            .extend(others.under("response_item.message"));
         Ok(Some(facts))
     }
 
@@ -235,18 +243,18 @@ struct Here {
 
 /// Sorts the parts of a content into texts and the types of what is no text; whether it is a
 /// content at all, or null.
-fn parts(raw: Raw<'_>, texts: &mut Vec<String>, others: &mut Vec<String>) -> Result<bool, String> {
+fn parts(raw: Raw<'_>, texts: &mut Vec<String>, others: &mut Others) -> Result<bool, String> {
     let Some(items) = json::array(raw)? else {
         return Ok(raw.is_none());
     };
     for item in items {
         let Some(part) = json::object::<Part<'_>>(item.get())? else {
-            others.push("(not an object)".to_owned());
+            others.count("(not an object)".to_owned());
             continue;
         };
         match json::text(part.text)? {
             Some(text) => texts.push(text),
-            None => others.push(json::type_name(part.kind)?),
+            None => others.count(json::type_name(part.kind)?),
         }
     }
     Ok(true)
@@ -262,12 +270,4 @@ fn is_environment(content: &str) -> bool {
     ["environment_context", "user_instructions"]
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known))
-}
-
-fn prefixed(prefix: &str, others: &[String]) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for other in others {
-        *counts.entry(format!("{prefix}.{other}")).or_default() += 1;
-    }
-    counts
 }

@@ -48,16 +48,37 @@ pub(super) enum Usage {
     More { once: Uuid, tokens: Tokens },
 }
 
+/// Types of the blocks of a line that were not understood, and how often each is there.
+#[derive(Debug, Default)]
+pub(super) struct Others(BTreeMap<String, u64>);
+
+impl Others {
+    pub(super) fn count(&mut self, kind: String) {
+        *self.0.entry(kind).or_default() += 1;
+    }
+
+    /// The same counts, as a report names them.
+    pub(super) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
+        let counts = self.0.iter();
+        counts.map(move |(kind, n)| (format!("{prefix}.{kind}"), *n))
+    }
+}
+
 /// The most types that stand in the place of a content without texts.
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// The texts of a turn as its one content.
-pub(super) fn joined(texts: &[String], others: &[String]) -> String {
+pub(super) fn joined(texts: &[String], others: &Others) -> String {
     if texts.is_empty() {
         // The turn stays in the chain of parents, so it says at least what it stands for.
-        let others = others.iter().take(OTHERS_SHOWN_MAX);
-        let others: Vec<String> = others.map(|what| format!("[{what}]")).collect();
-        return others.join("\n\n");
+        let shown = others.0.keys().take(OTHERS_SHOWN_MAX);
+        let shown: Vec<String> = shown.map(|kind| format!("[{kind}]")).collect();
+        return shown.join("\n\n");
     }
+    let texts: Vec<&str> = texts
+        .iter()
+        .map(String::as_str)
+        .filter(|text| !text.is_empty())
+        .collect();
     texts.join("\n\n")
 }

@@ -86,10 +86,7 @@ fn reason(error: &serde_json::Error) -> String {
     let words = error.to_string();
     // Every line is parsed alone, so serde's own "line 1" would mislead.
     let words = words.split(" at line ").next().unwrap_or(&words);
-    format!(
-        "not JSON as it should be: {words}, column {}",
-        error.column()
-    )
+    format!("not readable as JSON: {words}, column {}", error.column())
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ impl<'a> Importer<'a> {
         self.run.count_file(place);
         self.show_progress(path, 0);
         let mut shown = 0;
-        let mut parser = format.map(|format| Parser::new(format, path));
+        let mut parser = format.map(Parser::new);
         let input = BufReader::with_capacity(READ_BYTES, file);
         let mut lines = Lines::new(input, self.line_bytes_max);
         while let Some(parser) = &mut parser {
@@ -255,10 +255,10 @@ enum Parser {
 }
 
 impl Parser {
-    fn new(format: Format, path: &Path) -> Parser {
+    fn new(format: Format) -> Parser {
         match format {
             Format::ClaudeCode => Parser::ClaudeCode,
-            Format::Codex => Parser::Codex(codex::Rollout::new(path)),
+            Format::Codex => Parser::Codex(codex::Rollout::new()),
         }
     }
 

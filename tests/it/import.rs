@@ -28,7 +28,20 @@ fn held(report: &Report) -> Report {
 #[test]
 fn the_samples_come_in_once() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path().join("log")).unwrap();
+    let path = dir.path().join("log");
+    the_samples_come_into_a_new_store(&path);
+    let store = Store::open(&path).unwrap();
+    for name in [
+        "claude-code-session.jsonl",
+        "claude-code-subagent.jsonl",
+        "codex-rollout.jsonl",
+    ] {
+        assert_eq!(import(&store, &sample(name)).added, 0, "{name}");
+    }
+}
+
+fn the_samples_come_into_a_new_store(path: &Path) {
+    let store = Store::open(path).unwrap();
     let first = import(&store, &sample(""));
     assert_eq!(first.broken, []);
     assert_eq!((first.files, first.lines), (3, 83));
@@ -47,16 +60,6 @@ fn the_samples_come_in_once() {
     let second = import(&store, &sample(""));
     assert_eq!(second.added, 0);
     assert_eq!(held(&second), held(&first));
-
-    drop(store);
-    let store = Store::open(dir.path().join("log")).unwrap();
-    for name in [
-        "claude-code-session.jsonl",
-        "claude-code-subagent.jsonl",
-        "codex-rollout.jsonl",
-    ] {
-        assert_eq!(import(&store, &sample(name)).added, 0, "{name}");
-    }
 }
 
 #[test]

@@ -210,6 +210,7 @@ fn kinds_of_items_are_told_apart_or_counted() {
         item(json!({"type": "message", "role": "user", "content": [{"type": "input_image"}]})),
         item(json!({"type": "message", "role": "user", "content": 5})),
         item(json!({"type": "reasoning", "summary": [], "content": null})),
+        item(json!({"type": "reasoning", "summary": "not a list"})),
         item(
             json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"},
             {"type": "summary_text", "text": "b"}], "content": null}),
@@ -257,13 +258,27 @@ fn kinds_of_items_are_told_apart_or_counted() {
             ("response_item.message", 1),
             ("response_item.message.input_image", 1),
             ("response_item.message.robot", 1),
+            ("response_item.reasoning", 1),
             ("response_item.web_search_call", 1),
             ("world_state", 1),
         ]
     );
     assert_eq!(broken(&report).len(), 1);
-    assert_eq!(broken(&report)[0].0, 19);
+    assert_eq!(broken(&report)[0].0, 20);
     let (req, _) = log.call("c1").unwrap();
     assert_eq!(req.tool_name, "local_shell");
     assert_eq!(req.arguments_json.as_deref(), Some(r#"{"type":"exec"}"#));
+}
+
+#[test]
+fn files_that_lost_their_start_stay_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.jsonl", "one"), ("b.jsonl", "two")] {
+        std::fs::write(dir.path().join(name), message("user", text)).unwrap();
+    }
+    let log = MemoryLog::default();
+    let report = import_path(&log, dir.path());
+    assert_eq!((report.turns, broken(&report)), (2, vec![]));
+    let turns = log.turns();
+    assert_ne!(turns[0].thread_id, turns[1].thread_id);
 }

@@ -165,3 +165,15 @@ fn progress_comes_to_the_sum_of_all_files() {
     assert_eq!(done, total);
     assert_eq!(seen[0].1, 0);
 }
+
+#[test]
+fn a_text_that_no_string_can_hold_and_a_member_named_twice_break_their_line() {
+    let cut = USER.replace("hi", "cut \\ud83d");
+    let twice = USER.replace("\"message\"", "\"uuid\":\"u3\",\"message\"");
+    let report = import(&MemoryLog::default(), &[USER, &cut, &twice]);
+    let broken = broken(&report);
+    assert_eq!((broken[0].0, broken[1].0), (2, 3));
+    assert!(broken[0].1.contains("hex escape"), "{}", broken[0].1);
+    assert!(broken[1].1.contains("duplicate"), "{}", broken[1].1);
+    assert_eq!(report.turns, 1);
+}
