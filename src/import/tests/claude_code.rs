@@ -107,7 +107,7 @@ fn blocks_of_a_line_make_one_turn() {
         assistant(
             "u3",
             "m",
-            json!([block("thinking", "hm"), tool]),
+            json!([block("thinking", ""), block("thinking", "hm"), tool]),
             Value::Null,
         ),
         assistant(
