@@ -1,11 +1,70 @@
-//! stub
+//! The log that LLM agents keep.
+//!
+//! Conversation turns and tool calls, in date-partitioned JSONL files that grep and jq read, with
+//! an index in memory, the guarantees of a database, and no server to run. Any number of threads
+//! and processes may share one directory.
+//!
+//! ```
+//! use decklog::{ObservabilityStore, Store, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
+//! use uuid::Uuid;
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("log");
+//! let store = Store::open(&path)?;
+//! let (request_id, parent_id) = (Uuid::new_v4(), Uuid::new_v4());
+//! let arguments = r#"{"path":"src/main.rs"}"#;
+//! store.record_tool_call_requested(ToolCallReq {
+//!     request_id,
+//!     call_id: "call_1".into(),
+//!     parent_id,
+//!     vendor: "anthropic".into(),
+//!     tool_name: "read_file".into(),
+//!     args_sha256: args_sha256(arguments),
+//!     arguments_json: Some(arguments.into()),
+//!     started_at: Validity::at(1_766_832_000_123),
+//! })?;
+//! store.record_tool_call_done(ToolCallDone {
+//!     request_id,
+//!     call_id: "call_1".into(),
+//!     ended_at: Validity::at(1_766_832_000_160),
+//!     latency_ms: 37,
+//!     outcome_json: Some(r#"{"lines":12}"#.into()),
+//!     error_kind: None,
+//!     error_msg: None,
+//!     status: ToolStatus::Completed,
+//! })?;
+//! let (request, outcome) = store.get_tool_call(request_id, "call_1")?.expect("recorded above");
+//! assert_eq!(request.arguments_json.as_deref(), Some(arguments));
+//! assert_eq!(outcome.map(|done| done.latency_ms), Some(37));
+//! # Ok::<(), decklog::Error>(())
+//! ```
+//!
+//! - [`Store`] opens a log, records and queries; [`ObservabilityStore`] is the trait to code
+//!   against.
+//! - [`verify`] checks every byte; [`Store::repair`] mends what is damaged.
+//! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
+//! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
+
+mod collections;
 mod error;
 pub mod import;
+mod index;
+mod line;
 mod record;
+pub mod replay;
+mod segment;
+pub mod storage;
 mod store;
+
+pub use collections::{
+    Ack, AckStatus, AsOf, CallQuery, Cursor, ObservabilityStore, Order, Page, TurnQuery,
+};
 pub use error::{DbError, Error, ErrorKind, Result};
+pub use line::{JSON_DEPTH_MAX, LINE_BYTES_MAX};
 pub use record::{
     CallStatus, ConversationTurn, Day, Kind, NAME_BYTES_MAX, Record, ToolCall, ToolCallDone,
     ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
 };
-pub use store::{Ack, AckStatus, Store};
+pub use segment::repair::Repaired;
+pub use segment::{Damage, DamageClass};
+pub use store::{Durability, Follow, LogLine, Options, SeqRange, Store, Verification, verify};

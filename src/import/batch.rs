@@ -2,9 +2,10 @@
 
 use uuid::Uuid;
 
+use crate::collections::{Ack, AckStatus, ObservabilityStore};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Record, ToolCall};
-use crate::store::{Ack, AckStatus, Store};
+use crate::store::Store;
 
 const BATCH_RECORDS_MAX: usize = 1_000;
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -23,7 +24,7 @@ impl Log for Store {
     }
 
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
-        Store::get_tool_call(self, request_id, call_id)
+        ObservabilityStore::get_tool_call(self, request_id, call_id)
     }
 }
 

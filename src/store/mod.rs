@@ -1,42 +1,352 @@
-//! stub: the signatures only
-use crate::error::Result;
-use crate::record::{Record, ToolCall};
+//! A store: opened, locked, written, read, followed. Which record may follow which is not known
+//! here; see `collections`.
+
+mod files;
+mod follow;
+mod gather;
+mod head;
+mod lock;
+mod manifest;
+mod mend;
+mod options;
+mod state;
+mod sync;
+mod txn;
+mod verify;
+
+use std::fmt;
+use std::io;
 use std::path::Path;
-use uuid::Uuid;
-/// What became of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ack {
-    /// seq of the line that holds the fact
-    pub seq: u64,
-    /// added or unchanged
-    pub status: AckStatus,
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use follow::{Follow, LogLine};
+pub use options::{Durability, Options};
+pub use verify::{SeqRange, Verification, verify};
+
+use self::files::Files;
+use self::head::Head;
+use self::state::State;
+use self::sync::{GroupSync, Ticket};
+pub(crate) use self::txn::Txn;
+use self::txn::Writer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Hasher, Loc, Table};
+use crate::line::{Decoded, LINE_BYTES_MAX, decode, piece_at};
+use crate::record::Kind;
+use crate::segment::{Damage, read_line};
+use crate::storage::{Storage, full_path};
+
+/// A log: one directory, shared by any number of threads and processes.
+///
+/// Clones share one handle; when the last one is dropped, what it wrote is synced to disk.
+///
+/// ```
+/// use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity};
+/// use uuid::Uuid;
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("log");
+/// let store = Store::open(&path)?;
+/// store.upsert_conversation_turn(ConversationTurn {
+///     id: Uuid::new_v4(),
+///     parent_id: None,
+///     message_id: Uuid::new_v4(),
+///     kind: TurnKind::User,
+///     content: "List the files.".into(),
+///     created_at: Validity::at(1_766_832_000_123),
+///     thread_id: None,
+/// })?;
+/// assert_eq!(store.list_conversation_since(0, 10)?.len(), 1);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
 }
-/// Whether a line was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckStatus {
-    /// a line was added
-    Added,
-    /// the log already said so
-    Unchanged,
+
+pub(crate) struct Inner {
+    storage: Arc<dyn Storage>,
+    hasher: Hasher,
+    is_read_only: bool,
+    durability: Durability,
+    lock_timeout: Duration,
+    flush_interval: Duration,
+    segment_bytes_max: u64,
+    /// The longest line to write.
+    line_bytes_max: usize,
+    state: RwLock<State>,
+    files: Files,
+    /// The file to look for news in, once it was found.
+    news: Mutex<Option<Arc<Head>>>,
+    writer: Mutex<Writer>,
+    sync: Arc<GroupSync>,
+    background: Mutex<Option<JoinHandle<()>>>,
 }
-/// A store (cheap to clone, shared between threads).
-#[derive(Debug, Clone)]
-pub struct Store(());
+
 impl Store {
-    /// open or create
-    pub fn open(_path: impl AsRef<Path>) -> Result<Store> {
-        unimplemented!()
+    /// Opens the store in a directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Store> {
+        Store::options().open(path)
     }
-    /// Records one
-    pub fn record(&self, _record: impl Into<Record>) -> Result<Ack> {
-        unimplemented!()
+
+    /// Options to open a store with.
+    pub fn options() -> Options {
+        Options::default()
     }
-    /// Records many under one lock; outer error: nothing acknowledged; inner: that record rejected.
-    pub fn record_batch(&self, _records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
-        unimplemented!()
+
+    fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
+        let manifest = open_manifest(&*storage, options)?;
+        let hasher = Hasher::new(manifest.store_id);
+        let readable = options.line_bytes_max.max(LINE_BYTES_MAX);
+        let inner = Inner {
+            hasher,
+            is_read_only: options.read_only,
+            durability: options.durability,
+            lock_timeout: options.lock_timeout,
+            flush_interval: options.flush_interval,
+            segment_bytes_max: options.segment_bytes_max,
+            line_bytes_max: options.line_bytes_max,
+            state: RwLock::new(State::new(hasher, readable)),
+            files: Files::default(),
+            news: Mutex::default(),
+            writer: Mutex::default(),
+            sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
+            background: Mutex::default(),
+            storage,
+        };
+        drop(inner.fresh()?);
+        Ok(Store {
+            inner: Arc::new(inner),
+        })
     }
-    /// one call
-    pub fn get_tool_call(&self, _request_id: Uuid, _call_id: &str) -> Result<Option<ToolCall>> {
-        unimplemented!()
+
+    /// The store's directory.
+    pub fn path(&self) -> &Path {
+        self.inner.storage.root()
+    }
+
+    /// Looks at every file for what changed, also by other programs' hands. Reads and writes do
+    /// what is needed to see other processes' records by themselves.
+    pub fn refresh(&self) -> Result<()> {
+        let mut state = self
+            .inner
+            .state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let head = self.inner.news()?;
+        state.look_at_all(&*self.inner.storage, head.as_deref(), false)
+    }
+
+    /// Returns once everything that was acknowledged through this handle is on disk.
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io) if an fsync failed, now or before.
+    pub fn sync(&self) -> Result<()> {
+        let ticket = self.inner.sync.ticket();
+        self.inner.sync.wait(ticket)
+    }
+
+    /// What was found in the files that is not as decklog wrote it, up to 10,000 places.
+    /// [`verify`] looks at everything anew.
+    pub fn damage(&self) -> Result<Vec<Damage>> {
+        Ok(self.inner.fresh()?.state.damage.clone())
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<manifest::Manifest> {
+    let not_a_directory = |e: Error| match std::error::Error::source(&e) {
+        Some(source)
+            if source.downcast_ref::<io::Error>().map(io::Error::kind)
+                == Some(io::ErrorKind::NotADirectory) =>
+        {
+            Error::new(ErrorKind::NotAStore, "the path is a file: give a directory")
+                .with_path(storage.root())
+        }
+        _ => e,
+    };
+    if let Some(manifest) = manifest::read(storage).map_err(not_a_directory)? {
+        return Ok(manifest);
+    }
+    let days = crate::segment::list(storage)
+        .map(|listing| listing.segments)
+        .unwrap_or_default();
+    if options.read_only && !days.is_empty() {
+        return Ok(manifest::Manifest {
+            format: manifest::FORMAT,
+            store_id: uuid::Uuid::new_v4(),
+        });
+    }
+    if options.read_only || !options.create {
+        let message = "there is no store here: check the path, or import or record something first";
+        return Err(Error::new(ErrorKind::NotAStore, message).with_path(storage.root()));
+    }
+    storage
+        .create_dir("")
+        .map_err(|e| not_a_directory(Error::io("make the store's directory", storage.root(), e)))?;
+    manifest::check_is_free(storage).map_err(not_a_directory)?;
+    let file = lock::open(storage)?;
+    let _guard = lock::acquire(storage, &file, options.lock_timeout)?;
+    match manifest::read(storage)? {
+        Some(manifest) => Ok(manifest),
+        None => manifest::create(storage),
+    }
+}
+
+impl Inner {
+    /// The state, with all that any process acknowledged before this call.
+    pub(crate) fn fresh(&self) -> Result<View<'_>> {
+        let head = self.news()?;
+        let io = |e| Error::io("read HEAD", &full_path(&*self.storage, "HEAD"), e);
+        let header = head
+            .as_ref()
+            .map_or(Ok(None), |head| head.header())
+            .map_err(io)?;
+        let is_fresh = |state: &State| {
+            !state.is_stale && header.is_some_and(|header| header.commits == state.commits)
+        };
+        {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            if is_fresh(&state) {
+                return Ok(View { inner: self, state });
+            }
+        }
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let storage = &*self.storage;
+            // Another thread of this process may have written or caught up meanwhile.
+            let header = head
+                .as_ref()
+                .map_or(Ok(None), |head| head.header())
+                .map_err(io)?;
+            match (&head, header) {
+                (Some(head), Some(header)) if state.is_stale || header.commits != state.commits => {
+                    state.catch_up(storage, head, header, false)?;
+                }
+                (Some(_), Some(_)) => {}
+                _ => state.look_at_all(storage, head.as_deref(), false)?,
+            }
+        }
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(View { inner: self, state })
+    }
+
+    /// `HEAD`, as other processes see it now.
+    fn news(&self) -> Result<Option<Arc<Head>>> {
+        let io = |e| Error::io("open HEAD", &full_path(&*self.storage, "HEAD"), e);
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_linked = news
+            .as_ref()
+            .map_or(Ok(false), |head| head.is_linked())
+            .map_err(io)?;
+        if !is_linked {
+            *news = Head::open_for_reading(&*self.storage)
+                .map_err(io)?
+                .map(Arc::new);
+        }
+        Ok(news.clone())
+    }
+
+    /// Takes the write lock.
+    pub(crate) fn begin(&self) -> Result<Txn<'_>> {
+        let txn = Txn::begin(self)?;
+        let mut background = self
+            .background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if background.is_none() {
+            *background = Some(self.sync.start_background(self.flush_interval));
+        }
+        Ok(txn)
+    }
+
+    /// Returns once what a transaction wrote is as durable as this handle promises.
+    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+        if self.durability == Durability::Disk || self.sync.is_crowded() {
+            return self.sync.wait(ticket);
+        }
+        Ok(())
+    }
+
+    /// Reads the record whose line starts at a place.
+    fn read(&self, state: &State, kind: Kind, loc: Loc) -> Result<Decoded> {
+        let storage = &*self.storage;
+        let segment = &state.segments[loc.segment as usize];
+        let file = self.files.get(storage, segment.name, segment.identity)?;
+        let limit = self.line_bytes_max.max(LINE_BYTES_MAX);
+        let line = read_line(&*file, u64::from(loc.offset), limit).map_err(|e| {
+            Error::io(
+                "read the segment",
+                &full_path(storage, &segment.name.path()),
+                e,
+            )
+        })?;
+        self.decode(state, kind, loc, &line)
+    }
+
+    fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
+        decode(kind, line).or_else(|reason| {
+            // A whole line with other bytes glued to it.
+            let piece = piece_at(line).and_then(|len| line.get(..len));
+            piece
+                .and_then(|piece| decode(kind, piece).ok())
+                .ok_or_else(|| {
+                    let name = state.segments[loc.segment as usize].name;
+                    let message = format!("the line does not read as a record: {}", reason.text);
+                    Error::new(ErrorKind::Damaged, message)
+                        .with_path(&full_path(&*self.storage, &name.path()))
+                        .with_offset(u64::from(loc.offset))
+                })
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.sync.close();
+        let background = self
+            .background
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = background.take() {
+            // It ends by itself; a panic in it would have been a fault of its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The state of a store at one moment, to read from.
+pub(crate) struct View<'a> {
+    inner: &'a Inner,
+    state: RwLockReadGuard<'a, State>,
+}
+
+impl View<'_> {
+    pub(crate) fn table(&self, kind: Kind) -> &Table {
+        self.state.index.table(kind)
+    }
+
+    pub(crate) fn hasher(&self) -> Hasher {
+        self.inner.hasher
+    }
+
+    pub(crate) fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
+        self.inner.read(&self.state, kind, loc)
     }
 }

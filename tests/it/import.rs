@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use decklog::ObservabilityStore;
 use decklog::import::{Importer, Report, named};
 use decklog::{Store, ToolStatus};
 

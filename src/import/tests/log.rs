@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::import::batch::Log;
 use crate::record::{ConversationTurn, Record, ToolCall, ToolStatus};
-use crate::store::{Ack, AckStatus};
 
 #[derive(Default)]
 pub(super) struct MemoryLog {

@@ -1,0 +1,112 @@
+//! The log as it stood at a time.
+//!
+//! Every assertion and retraction holds from its own time on, until a later line of the same key
+//! says otherwise from its own time on. So what stood at a time is what the last line, by
+//! sequence number, says among those whose time had come.
+
+use uuid::Uuid;
+
+use super::page::Page;
+use super::{CallQuery, TurnQuery, calls, turns};
+use crate::error::Result;
+use crate::index::{Loc, Row};
+use crate::line::{Decoded, Op};
+use crate::record::{ConversationTurn, Record, ToolCall};
+use crate::store::Store;
+
+/// A store as it stood at a time; from [`Store::as_of`].
+#[derive(Debug, Clone, Copy)]
+pub struct AsOf<'a> {
+    store: &'a Store,
+    at: i64,
+}
+
+impl Store {
+    /// The turns and tool calls as they stood at a time, in epoch milliseconds.
+    ///
+    /// ```
+    /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// # let turn = ConversationTurn {
+    /// #     id: uuid::Uuid::new_v4(), parent_id: None, message_id: uuid::Uuid::new_v4(),
+    /// #     kind: TurnKind::User, content: String::new(), created_at: Validity::at(100), thread_id: None,
+    /// # };
+    /// store.record(turn.clone())?;
+    /// store.record(ConversationTurn { created_at: Validity::retracted(200), ..turn.clone() })?;
+    /// assert_eq!(store.as_of(150).get_turn(turn.id)?, Some(turn.clone()));
+    /// assert_eq!(store.as_of(250).get_turn(turn.id)?, None);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn as_of(&self, at: i64) -> AsOf<'_> {
+        AsOf { store: self, at }
+    }
+}
+
+impl AsOf<'_> {
+    /// The turn with this id, if it stood then.
+    pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        turns::get(&self.store.inner().fresh()?, id, Some(self.at))
+    }
+
+    /// Turns that stood then, page by page.
+    pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
+        turns::list(&self.store.inner().fresh()?, query, Some(self.at))
+    }
+
+    /// The tool call with this key, if it stood then, with its outcome if it had one.
+    pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        calls::get(
+            &self.store.inner().fresh()?,
+            request_id,
+            call_id,
+            Some(self.at),
+        )
+    }
+
+    /// Tool calls that stood then, page by page.
+    pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
+        calls::list(&self.store.inner().fresh()?, query, Some(self.at))
+    }
+}
+
+/// The assertion of a row that stood at a time.
+pub(super) fn assertion_at(
+    row: &Row,
+    older: &[Loc],
+    at: i64,
+    read: impl Fn(Loc) -> Result<Decoded>,
+) -> Result<Option<Decoded>> {
+    let mut last: Option<Decoded> = None;
+    let locs = older
+        .iter()
+        .copied()
+        .chain(row.asserted.is_some().then_some(row.asserted));
+    for loc in locs {
+        let line = read(loc)?;
+        let is_outcome = matches!(line.op, Op::Completed | Op::Failed);
+        if !is_outcome
+            && line.record.at() <= at
+            && last.as_ref().is_none_or(|last| last.seq < line.seq)
+        {
+            last = Some(line);
+        }
+    }
+    Ok(last.filter(|line| line.op != Op::Retracted))
+}
+
+/// The last retraction among a row's lines, with its sequence number and place.
+pub(super) fn latest_retraction(
+    older: &[Loc],
+    read: impl Fn(Loc) -> Result<Decoded>,
+) -> Result<Option<(u64, Loc, Record)>> {
+    let mut last: Option<(u64, Loc, Record)> = None;
+    for loc in older {
+        let line = read(*loc)?;
+        let seq = line.seq.unwrap_or(0);
+        if line.op == Op::Retracted && last.as_ref().is_none_or(|(last, ..)| *last < seq) {
+            last = Some((seq, *loc, line.record));
+        }
+    }
+    Ok(last)
+}

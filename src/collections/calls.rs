@@ -1,0 +1,281 @@
+//! Tool calls: requested, then completed or failed, once.
+
+use uuid::Uuid;
+
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::{Ack, collision};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{CallState, Loc, RowId, Select};
+use crate::line::Decoded;
+use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
+use crate::store::{Store, Txn, View};
+
+const KIND: Kind = Kind::ToolCalls;
+
+/// Which tool calls to list.
+///
+/// ```
+/// # use decklog::{CallQuery, CallStatus, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let query = CallQuery { status: Some(CallStatus::Failed), ..CallQuery::default() };
+/// for (request, outcome) in store.tool_calls(&query)?.items {
+///     println!("{} failed: {:?}", request.tool_name, outcome.and_then(|done| done.error_msg));
+/// }
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct CallQuery {
+    /// Only calls of this turn.
+    pub parent_id: Option<Uuid>,
+    /// Only calls that stand there.
+    pub status: Option<CallStatus>,
+    /// Only calls of this vendor.
+    pub vendor: Option<String>,
+    /// Only calls of this tool.
+    pub tool_name: Option<String>,
+    /// Only calls started at this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only calls started before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// Default: newest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for CallQuery {
+    fn default() -> CallQuery {
+        CallQuery {
+            parent_id: None,
+            status: None,
+            vendor: None,
+            tool_name: None,
+            since: None,
+            until: None,
+            order: Order::NewestFirst,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+impl CallQuery {
+    fn matches(&self, (req, done): &ToolCall) -> bool {
+        self.parent_id.is_none_or(|id| req.parent_id == id)
+            && self
+                .vendor
+                .as_ref()
+                .is_none_or(|vendor| req.vendor == *vendor)
+            && self
+                .tool_name
+                .as_ref()
+                .is_none_or(|name| req.tool_name == *name)
+            && self
+                .status
+                .is_none_or(|status| CallStatus::of(done.as_ref()) == status)
+    }
+}
+
+impl Store {
+    /// Tool calls that stand, page by page.
+    pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
+        list(&self.inner().fresh()?, query, None)
+    }
+}
+
+pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq) -> Result<Ack> {
+    let never = || {
+        Error::new(
+            ErrorKind::Lifecycle,
+            "there is no such call to retract: check the ids, or record the request first",
+        )
+    };
+    let request_id = req.request_id.to_string();
+    let Some((row_id, row)) = txn.find(KIND, [&request_id, &req.call_id]) else {
+        return if req.started_at.is_valid {
+            added(txn, record)
+        } else {
+            Err(never())
+        };
+    };
+    if row.asserted.is_some() {
+        let (seq, known) = request_at(txn.read(KIND, row.asserted)?)?;
+        check_key(&known, req.request_id, &req.call_id)?;
+        if row.stands() && same_request(&known, req) {
+            txn.confirm(row.asserted)?;
+            return Ok(Ack::unchanged(seq));
+        }
+    } else if !req.started_at.is_valid {
+        return Err(never());
+    }
+    if row.is_retracted && !req.started_at.is_valid {
+        let older = txn.table(KIND).older_lines(row_id).to_vec();
+        let last = super::as_of::latest_retraction(&older, |loc| txn.read(KIND, loc))?;
+        if let Some((seq, loc, Record::CallRequested(known))) = last
+            && same_request(&known, req)
+        {
+            txn.confirm(loc)?;
+            return Ok(Ack::unchanged(seq));
+        }
+    }
+    added(txn, record)
+}
+
+fn added(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
+    txn.push(record, None).map(Ack::added)
+}
+
+pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) -> Result<Ack> {
+    let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
+    let request_id = done.request_id.to_string();
+    let found = txn.find(KIND, [&request_id, &done.call_id]);
+    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+        return lifecycle("the call was never requested: record its request first");
+    };
+    let (_, req) = request_at(txn.read(KIND, row.asserted)?)?;
+    check_key(&req, done.request_id, &done.call_id)?;
+    if row.is_retracted {
+        return lifecycle("the call was retracted: request it again before its outcome");
+    }
+    if !row.done.is_some() {
+        return txn.push(record, Some(req.parent_id)).map(Ack::added);
+    }
+    let (seq, first) = done_at(txn.read(KIND, row.done)?)?;
+    if same_outcome(&first, done) {
+        txn.confirm(row.done)?;
+        return Ok(Ack::unchanged(seq));
+    }
+    let message = format!(
+        "the call has {} and now {}: an outcome is recorded once, the first stands",
+        in_words(&first),
+        in_words(done)
+    );
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+fn in_words(done: &ToolCallDone) -> String {
+    let error = done
+        .error_kind
+        .as_ref()
+        .map_or(String::new(), |kind| format!(" with {kind:?}"));
+    format!(
+        "{}{error} at {} after {} ms",
+        done.status.as_str(),
+        done.ended_at.at,
+        done.latency_ms
+    )
+}
+
+fn same_request(known: &ToolCallReq, req: &ToolCallReq) -> bool {
+    let same_arguments = same_json(
+        known.arguments_json.as_deref(),
+        req.arguments_json.as_deref(),
+    );
+    let rest = |req: &ToolCallReq| ToolCallReq {
+        arguments_json: None,
+        ..req.clone()
+    };
+    same_arguments && rest(known) == rest(req)
+}
+
+fn same_outcome(known: &ToolCallDone, done: &ToolCallDone) -> bool {
+    let same_payload = same_json(known.outcome_json.as_deref(), done.outcome_json.as_deref());
+    let rest = |done: &ToolCallDone| ToolCallDone {
+        outcome_json: None,
+        ..done.clone()
+    };
+    same_payload && rest(known) == rest(done)
+}
+
+fn request_at(decoded: Decoded) -> Result<(u64, ToolCallReq)> {
+    match decoded.record {
+        Record::CallRequested(req) => Ok((decoded.seq.unwrap_or(0), req)),
+        _ => Err(collision()),
+    }
+}
+
+fn done_at(decoded: Decoded) -> Result<(u64, ToolCallDone)> {
+    match decoded.record {
+        Record::CallDone(done) => Ok((decoded.seq.unwrap_or(0), done)),
+        _ => Err(collision()),
+    }
+}
+
+fn check_key(known: &ToolCallReq, request_id: Uuid, call_id: &str) -> Result<()> {
+    let same = known.request_id == request_id && known.call_id == call_id;
+    if same { Ok(()) } else { Err(collision()) }
+}
+
+pub(super) fn get(
+    view: &View<'_>,
+    request_id: Uuid,
+    call_id: &str,
+    as_of: Option<i64>,
+) -> Result<Option<ToolCall>> {
+    let key = view.hasher().key([&request_id.to_string(), call_id]);
+    let Some(row) = view.table(KIND).find(key) else {
+        return Ok(None);
+    };
+    let call = read(view, row, as_of)?;
+    Ok(call.filter(|(req, _)| check_key(req, request_id, call_id).is_ok()))
+}
+
+pub(super) fn list(
+    view: &View<'_>,
+    query: &CallQuery,
+    as_of: Option<i64>,
+) -> Result<Page<ToolCall>> {
+    let hash = |value: &str| view.hasher().lookup(value);
+    // The index knows where calls stand now, not where they stood.
+    let status = query.status.filter(|_| as_of.is_none());
+    let select = match (query.parent_id, status, &query.tool_name, &query.vendor) {
+        (Some(id), ..) => Select::Lookup(0, hash(&id.to_string())),
+        (_, Some(CallStatus::Requested), ..) => Select::State(CallState::Open),
+        (_, Some(CallStatus::Failed), ..) => Select::State(CallState::Failed),
+        (_, _, Some(name), _) => Select::Lookup(2, hash(name)),
+        (_, _, _, Some(vendor)) => Select::Lookup(1, hash(vendor)),
+        (_, Some(CallStatus::Completed), ..) => Select::State(CallState::Completed),
+        _ => Select::All,
+    };
+    let walk = Walk {
+        select,
+        since: query.since.unwrap_or(i64::MIN),
+        until: query.until.unwrap_or(i64::MAX),
+        order: query.order,
+        limit: query.limit,
+        after: query.after,
+        as_of,
+    };
+    page(view.table(KIND), walk, |row| {
+        let call = read(view, row, as_of)?.filter(|call| query.matches(call));
+        Ok(call.map(|call| (call.0.started_at.at, call)))
+    })
+}
+
+/// The call of a row as it stands, or stood at a time.
+fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
+    let Some(row) = view.table(KIND).row(id) else {
+        return Ok(None);
+    };
+    let older = view.table(KIND).older_lines(id);
+    let read = |loc: Loc| view.read(KIND, loc);
+    let request = match as_of {
+        None if row.stands() => Some(read(row.asserted)?),
+        None => None,
+        Some(at) => super::as_of::assertion_at(row, older, at, read)?,
+    };
+    let Some(request) = request else {
+        return Ok(None);
+    };
+    let (_, req) = request_at(request)?;
+    let done = if row.done.is_some() {
+        Some(done_at(read(row.done)?)?.1)
+    } else {
+        None
+    };
+    let done = done.filter(|done| as_of.is_none_or(|at| done.ended_at.at <= at));
+    Ok(Some((req, done)))
+}

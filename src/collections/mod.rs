@@ -1,0 +1,136 @@
+//! The rules of each kind of record, and its typed API.
+
+mod as_of;
+mod calls;
+mod observability;
+mod page;
+mod turns;
+
+pub use as_of::AsOf;
+pub use calls::CallQuery;
+pub use observability::ObservabilityStore;
+pub use page::{Cursor, Order, Page};
+pub use turns::TurnQuery;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::Record;
+use crate::store::{Store, Txn};
+
+/// What became of a record that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    /// The sequence number of the line that holds the fact.
+    pub seq: u64,
+    /// Whether that line is a new one.
+    pub status: AckStatus,
+}
+
+/// Whether a record was news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckStatus {
+    /// A line was added.
+    Added,
+    /// The log said so already; nothing was written.
+    Unchanged,
+}
+
+impl AckStatus {
+    /// The status as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AckStatus::Added => "added",
+            AckStatus::Unchanged => "unchanged",
+        }
+    }
+}
+
+impl Ack {
+    fn added(seq: u64) -> Ack {
+        Ack {
+            seq,
+            status: AckStatus::Added,
+        }
+    }
+
+    fn unchanged(seq: u64) -> Ack {
+        Ack {
+            seq,
+            status: AckStatus::Unchanged,
+        }
+    }
+}
+
+impl Store {
+    /// Records one fact. It is acknowledged, at the level that the store was opened with, when
+    /// this returns.
+    ///
+    /// ```
+    /// use decklog::{AckStatus, ConversationTurn, Store, TurnKind, Validity};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let turn = ConversationTurn {
+    ///     id: uuid::Uuid::new_v4(),
+    ///     parent_id: None,
+    ///     message_id: uuid::Uuid::new_v4(),
+    ///     kind: TurnKind::User,
+    ///     content: "hello".into(),
+    ///     created_at: Validity::at(1_766_832_000_123),
+    ///     thread_id: None,
+    /// };
+    /// assert_eq!(store.record(turn.clone())?.status, AckStatus::Added);
+    /// assert_eq!(store.record(turn)?.status, AckStatus::Unchanged);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput), [`Lifecycle`](ErrorKind::Lifecycle) and
+    /// [`Conflict`](ErrorKind::Conflict) reject the record, and nothing was written. After
+    /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
+    /// once the store is opened again.
+    pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
+        let mut acks = self.record_batch([record.into()])?;
+        let lost = || Error::new(ErrorKind::Damaged, "no answer for the record");
+        acks.pop().ok_or_else(lost)?
+    }
+
+    /// Records facts in order, under one lock, with one write for every run of records of the
+    /// same kind and day. Each is taken or rejected by itself, and the answers are in the order
+    /// of the records.
+    ///
+    /// # Errors
+    /// None of the records is acknowledged: [`Locked`](ErrorKind::Locked),
+    /// [`Poisoned`](ErrorKind::Poisoned), [`ReadOnly`](ErrorKind::ReadOnly) before anything was
+    /// written, or [`Io`](ErrorKind::Io), after which any number of them may be in the log.
+    pub fn record_batch(
+        &self,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Vec<Result<Ack>>> {
+        let inner = self.inner();
+        let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
+        let mut txn = inner.begin()?;
+        let answers = checked
+            .into_iter()
+            .map(|record| put(&mut txn, &record?))
+            .collect();
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(answers)
+    }
+}
+
+fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
+    let put = match record {
+        Record::Turn(turn) => turns::put(txn, record, turn),
+        Record::CallRequested(req) => calls::put_request(txn, record, req),
+        Record::CallDone(done) => calls::put_done(txn, record, done),
+    };
+    put.map_err(|e| e.with_key(format!("{} {}", record.kind(), record.key())))
+}
+
+/// The log has lines under this hash, but of another key: a chance that no one meets.
+fn collision() -> Error {
+    Error::new(
+        ErrorKind::Damaged,
+        "the index points to a line of another key",
+    )
+}

@@ -1,0 +1,93 @@
+//! The trait that agents know the log by.
+
+use uuid::Uuid;
+
+use super::{CallQuery, TurnQuery, calls};
+use crate::error::DbError;
+use crate::record::{ConversationTurn, ToolCall, ToolCallDone, ToolCallReq};
+use crate::store::Store;
+
+/// What an agent records of its conversation and asks of it.
+pub trait ObservabilityStore {
+    /// Records a turn, or a new version of it; the same again changes nothing. A `created_at`
+    /// that is not valid retracts the turn.
+    fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError>;
+
+    /// Turns created at `since_ms` or later, in epoch milliseconds; the earliest first, those of
+    /// one moment in the order in which they came. A limit of 0 gives none.
+    fn list_conversation_since(
+        &self,
+        since_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<ConversationTurn>, DbError>;
+
+    /// Records a request, or a new version of it; the same again changes nothing, and what the
+    /// call came to stays. A `started_at` that is not valid retracts the call.
+    fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError>;
+
+    /// Records the outcome of a call; the same again changes nothing.
+    ///
+    /// # Errors
+    /// [`Lifecycle`](crate::ErrorKind::Lifecycle) if the call was never requested;
+    /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which stands.
+    fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError>;
+
+    /// The call with this key and, once it has one, its outcome.
+    fn get_tool_call(
+        &self,
+        request_id: Uuid,
+        call_id: &str,
+    ) -> Result<Option<(ToolCallReq, Option<ToolCallDone>)>, DbError>;
+
+    /// The calls of a turn; the last started first, those of one moment in the order in which
+    /// they came. A limit of 0 gives none.
+    fn list_tool_calls_by_parent(
+        &self,
+        parent_id: Uuid,
+        limit: usize,
+    ) -> Result<Vec<(ToolCallReq, Option<ToolCallDone>)>, DbError>;
+}
+
+impl ObservabilityStore for Store {
+    fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError> {
+        self.record(turn).map(drop)
+    }
+
+    fn list_conversation_since(
+        &self,
+        since_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<ConversationTurn>, DbError> {
+        let query = TurnQuery {
+            since: Some(since_ms),
+            limit,
+            ..TurnQuery::default()
+        };
+        self.turns(&query).map(|page| page.items)
+    }
+
+    fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError> {
+        self.record(req).map(drop)
+    }
+
+    fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError> {
+        self.record(done).map(drop)
+    }
+
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>, DbError> {
+        calls::get(&self.inner().fresh()?, request_id, call_id, None)
+    }
+
+    fn list_tool_calls_by_parent(
+        &self,
+        parent_id: Uuid,
+        limit: usize,
+    ) -> Result<Vec<ToolCall>, DbError> {
+        let query = CallQuery {
+            parent_id: Some(parent_id),
+            limit,
+            ..CallQuery::default()
+        };
+        self.tool_calls(&query).map(|page| page.items)
+    }
+}

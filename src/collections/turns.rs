@@ -1,0 +1,205 @@
+//! Conversation turns: an upsert by id, and retraction.
+
+use uuid::Uuid;
+
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::{Ack, collision};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Loc, RowId, Select};
+use crate::line::Decoded;
+use crate::record::{ConversationTurn, Kind, Record, TurnKind};
+use crate::store::{Store, Txn, View};
+
+const KIND: Kind = Kind::ConversationTurns;
+
+/// Which turns to list.
+///
+/// ```
+/// # use decklog::{Order, Store, TurnQuery};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// # let thread = uuid::Uuid::nil();
+/// let query = TurnQuery { thread_id: Some(thread), order: Order::NewestFirst, limit: 20, ..TurnQuery::default() };
+/// let newest = store.turns(&query)?;
+/// # assert!(newest.items.is_empty());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TurnQuery {
+    /// Only turns of this message.
+    pub message_id: Option<Uuid>,
+    /// Only turns that follow this one.
+    pub parent_id: Option<Uuid>,
+    /// Only turns of this thread.
+    pub thread_id: Option<Uuid>,
+    /// Only turns of this kind.
+    pub kind: Option<TurnKind>,
+    /// Only turns created at this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only turns created before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// Default: oldest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for TurnQuery {
+    fn default() -> TurnQuery {
+        TurnQuery {
+            message_id: None,
+            parent_id: None,
+            thread_id: None,
+            kind: None,
+            since: None,
+            until: None,
+            order: Order::OldestFirst,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+impl TurnQuery {
+    fn matches(&self, turn: &ConversationTurn) -> bool {
+        self.message_id.is_none_or(|id| turn.message_id == id)
+            && self.parent_id.is_none_or(|id| turn.parent_id == Some(id))
+            && self.thread_id.is_none_or(|id| turn.thread_id == Some(id))
+            && self.kind.is_none_or(|kind| turn.kind == kind)
+    }
+}
+
+impl Store {
+    /// The turn with this id, if it stands.
+    pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        get(&self.inner().fresh()?, id, None)
+    }
+
+    /// Turns that stand, page by page.
+    pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
+        list(&self.inner().fresh()?, query, None)
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, record: &Record, turn: &ConversationTurn) -> Result<Ack> {
+    let id = turn.id.to_string();
+    let Some((row_id, row)) = txn.find(KIND, [&id, ""]) else {
+        return if turn.created_at.is_valid {
+            added(txn, record)
+        } else {
+            Err(never())
+        };
+    };
+    if row.asserted.is_some() {
+        let (seq, known) = turn_at(txn.read(KIND, row.asserted)?)?;
+        if known.id != turn.id {
+            return Err(collision());
+        }
+        if row.stands() && known == *turn {
+            txn.confirm(row.asserted)?;
+            return Ok(Ack::unchanged(seq));
+        }
+    } else if !turn.created_at.is_valid {
+        return Err(never());
+    }
+    if row.is_retracted && !turn.created_at.is_valid {
+        // Taken back already: the same again says nothing new.
+        let older = txn.table(KIND).older_lines(row_id).to_vec();
+        let last = super::as_of::latest_retraction(&older, |loc| txn.read(KIND, loc))?;
+        if let Some((seq, loc, Record::Turn(known))) = last
+            && known == *turn
+        {
+            txn.confirm(loc)?;
+            return Ok(Ack::unchanged(seq));
+        }
+    }
+    added(txn, record)
+}
+
+fn added(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
+    txn.push(record, None).map(Ack::added)
+}
+
+fn never() -> Error {
+    Error::new(
+        ErrorKind::Lifecycle,
+        "there is no such turn to retract: check the id, or record the turn first",
+    )
+}
+
+fn turn_at(decoded: Decoded) -> Result<(u64, ConversationTurn)> {
+    match decoded.record {
+        Record::Turn(turn) => Ok((decoded.seq.unwrap_or(0), turn)),
+        _ => Err(collision()),
+    }
+}
+
+pub(super) fn get(
+    view: &View<'_>,
+    id: Uuid,
+    as_of: Option<i64>,
+) -> Result<Option<ConversationTurn>> {
+    let Some(row) = view
+        .table(KIND)
+        .find(view.hasher().key([&id.to_string(), ""]))
+    else {
+        return Ok(None);
+    };
+    Ok(read(view, row, as_of)?.filter(|turn| turn.id == id))
+}
+
+pub(super) fn list(
+    view: &View<'_>,
+    query: &TurnQuery,
+    as_of: Option<i64>,
+) -> Result<Page<ConversationTurn>> {
+    let hash = |id: Uuid| view.hasher().lookup(&id.to_string());
+    // The one that has the fewest turns a value first.
+    let select = match query {
+        TurnQuery {
+            message_id: Some(id),
+            ..
+        } => Select::Lookup(1, hash(*id)),
+        TurnQuery {
+            parent_id: Some(id),
+            ..
+        } => Select::Lookup(0, hash(*id)),
+        TurnQuery {
+            thread_id: Some(id),
+            ..
+        } => Select::Lookup(2, hash(*id)),
+        _ => Select::All,
+    };
+    let walk = Walk {
+        select,
+        since: query.since.unwrap_or(i64::MIN),
+        until: query.until.unwrap_or(i64::MAX),
+        order: query.order,
+        limit: query.limit,
+        after: query.after,
+        as_of,
+    };
+    page(view.table(KIND), walk, |row| {
+        let turn = read(view, row, as_of)?.filter(|turn| query.matches(turn));
+        Ok(turn.map(|turn| (turn.created_at.at, turn)))
+    })
+}
+
+/// The turn of a row as it stands, or stood at a time.
+fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
+    let Some(row) = view.table(KIND).row(id) else {
+        return Ok(None);
+    };
+    let older = view.table(KIND).older_lines(id);
+    let read = |loc: Loc| view.read(KIND, loc);
+    let decoded = match as_of {
+        None if row.stands() => Some(read(row.asserted)?),
+        None => None,
+        Some(at) => super::as_of::assertion_at(row, older, at, read)?,
+    };
+    decoded
+        .map(|decoded| turn_at(decoded).map(|(_, turn)| turn))
+        .transpose()
+}

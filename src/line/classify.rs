@@ -1,0 +1,149 @@
+//! What a line is: good, altered or damaged.
+
+use memchr::memmem;
+
+use super::decode::{Decoded, decode};
+use super::envelope::{self, Envelope};
+use super::{LINE_START, TAIL_LEN, TAIL_START, parse_crc, split_crc};
+use crate::record::Kind;
+
+/// A line as found.
+#[derive(Debug)]
+pub(crate) enum Line<'a> {
+    /// Its checksum holds and its envelope stands where it should.
+    Good(Envelope<'a>),
+    /// A JSON object whose checksum is wrong or missing: someone rewrote it. It still counts if
+    /// it reads as a record.
+    Altered(Result<Decoded, String>),
+    /// No JSON object. The ranges in it that are whole good lines, glued to each other or to
+    /// filler, still count.
+    Damaged(Vec<(usize, usize)>),
+}
+
+/// Classifies one line, given without its LF.
+pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
+    if let Some((covered, crc)) = split_crc(line)
+        && crc32fast::hash(covered) == crc
+        && let Some(envelope) = envelope::parse(kind, covered)
+    {
+        return Line::Good(envelope);
+    }
+    match decode(kind, line) {
+        Ok(decoded) => Line::Altered(Ok(decoded)),
+        Err(reason) if reason.is_object => Line::Altered(Err(reason.text)),
+        Err(_) => Line::Damaged(glued_pieces(line)),
+    }
+}
+
+/// The whole good lines that stand in a damaged one: from its start, with nothing between them
+/// but filler or the one byte that used to be the LF. Deeper ones are not looked for: what an
+/// agent wrote may itself hold lines of a log.
+fn glued_pieces(line: &[u8]) -> Vec<(usize, usize)> {
+    let mut pieces = Vec::new();
+    let mut pos = skip_filler(line, 0);
+    while let Some(len) = piece_at(&line[pos..]) {
+        pieces.push((pos, len));
+        pos += len;
+        let next = skip_filler(line, pos);
+        pos = if line[next..].starts_with(LINE_START) {
+            next
+        } else {
+            skip_filler(line, pos + 1)
+        };
+        if pos >= line.len() {
+            break;
+        }
+    }
+    pieces
+}
+
+fn skip_filler(line: &[u8], from: usize) -> usize {
+    const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+    let mut pos = from.min(line.len());
+    loop {
+        if line[pos..].starts_with(BYTE_ORDER_MARK) {
+            pos += BYTE_ORDER_MARK.len();
+        } else if line
+            .get(pos)
+            .is_some_and(|b| matches!(b, 0 | b' ' | b'\t' | b'\r'))
+        {
+            pos += 1;
+        } else {
+            return pos;
+        }
+    }
+}
+
+/// The length of the good line that `bytes` start with, whatever follows it.
+pub(crate) fn piece_at(bytes: &[u8]) -> Option<usize> {
+    if !bytes.starts_with(LINE_START) {
+        return None;
+    }
+    let mut hasher = crc32fast::Hasher::new();
+    let mut hashed = 0;
+    for tail in memmem::find_iter(bytes, TAIL_START) {
+        let end = tail + TAIL_LEN;
+        let Some(hex) = bytes.get(tail + TAIL_START.len()..end) else {
+            break;
+        };
+        hasher.update(&bytes[hashed..tail]);
+        hashed = tail;
+        let stated = hex.strip_suffix(b"\"}").and_then(parse_crc);
+        if stated == Some(hasher.clone().finalize()) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::encode;
+    use crate::record::{Record, ToolCallDone, ToolStatus, Validity};
+
+    fn sample() -> Vec<u8> {
+        let done = ToolCallDone {
+            request_id: uuid::Uuid::from_u128(7),
+            call_id: "call \"1\"".into(),
+            ended_at: Validity::at(1_766_832_000_123),
+            latency_ms: 12,
+            outcome_json: Some(r#"{"seq":1,"crc":"00000000"}"#.into()),
+            error_kind: None,
+            error_msg: None,
+            status: ToolStatus::Completed,
+        };
+        let mut line = Vec::new();
+        encode(&Record::CallDone(done), None, 7, 1 << 20, &mut line).unwrap();
+        line.pop();
+        line
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_line_is_noticed() {
+        let line = sample();
+        assert!(matches!(classify(Kind::ToolCalls, &line), Line::Good(_)));
+        for bit in 0..line.len() * 8 {
+            let mut flipped = line.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let class = classify(Kind::ToolCalls, &flipped);
+            assert!(!matches!(class, Line::Good(_)), "bit {bit} of {class:?}");
+        }
+    }
+
+    #[test]
+    fn glued_lines_are_told_apart_and_nothing_deeper_is_believed() {
+        let line = sample();
+        let glued = [b"\0\0\xEF\xBB\xBF", &line[..], b"J", &line[..], b"\r"].concat();
+        let Line::Damaged(pieces) = classify(Kind::ToolCalls, &glued) else {
+            panic!()
+        };
+        assert_eq!(pieces, [(5, line.len()), (6 + line.len(), line.len())]);
+
+        let hidden = [b"{\"x\":", &line[..]].concat();
+        let Line::Damaged(pieces) = classify(Kind::ToolCalls, &hidden) else {
+            panic!()
+        };
+        assert!(pieces.is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! One line <-> bytes: envelope, checksum, limits. Knows nothing of files.
+//!
+//! A line in canonical form, shown here folded:
+//!
+//! ```text
+//! {"seq":1042,"at":1766832000123,"op":"completed",      the envelope: always these three, first
+//!  "request_id":"…","call_id":"call_9f",                the key
+//!  "parent_id":"…",                                     what the record is found by
+//!  "ended_at":1766832000123,"latency_ms":12,…           the rest
+//!  ,"crc":"9ae0daaf"}                                   CRC-32 of every byte before `,"crc"`
+//! ```
+
+mod classify;
+mod decode;
+mod encode;
+mod envelope;
+mod input;
+mod payload;
+
+pub(crate) use classify::{Line, classify, piece_at};
+pub(crate) use decode::{Decoded, decode};
+pub(crate) use encode::{encode, restamp};
+pub(crate) use envelope::{Envelope, parse as parse_envelope};
+
+/// The longest line, in bytes with its LF, unless set.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+/// The deepest nesting of a line's JSON, its own object counted.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// `,"crc":"` + 8 hex digits + `"}`.
+const TAIL_LEN: usize = 18;
+const TAIL_START: &[u8] = b",\"crc\":\"";
+const LINE_START: &[u8] = b"{\"seq\":";
+
+/// What a line asserts of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Asserted,
+    Retracted,
+    Requested,
+    Completed,
+    Failed,
+}
+
+impl Op {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Op::Asserted => "asserted",
+            Op::Retracted => "retracted",
+            Op::Requested => "requested",
+            Op::Completed => "completed",
+            Op::Failed => "failed",
+        }
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Op> {
+        [
+            Op::Asserted,
+            Op::Retracted,
+            Op::Requested,
+            Op::Completed,
+            Op::Failed,
+        ]
+        .into_iter()
+        .find(|op| op.as_str() == word)
+    }
+}
+
+/// Splits a line (without LF) into what the checksum covers and the checksum it states.
+fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
+    let covered_len = line.len().checked_sub(TAIL_LEN)?;
+    let (covered, tail) = line.split_at(covered_len);
+    let hex = tail.strip_prefix(TAIL_START)?.strip_suffix(b"\"}")?;
+    Some((covered, parse_crc(hex)?))
+}
+
+/// Eight lower-case hex digits: any other spelling is not ours.
+fn parse_crc(hex: &[u8]) -> Option<u32> {
+    if hex.len() != 8 {
+        return None;
+    }
+    hex.iter().try_fold(0u32, |crc, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(crc << 4 | u32::from(digit))
+    })
+}

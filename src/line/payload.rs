@@ -1,0 +1,188 @@
+//! Payloads: which texts are stored as nested JSON, and which JSON is refused.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::JSON_DEPTH_MAX;
+use crate::error::{Error, Result};
+
+/// How a payload goes into a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The bytes as they are: a JSON object or array.
+    Nested,
+    /// A JSON string that holds the text.
+    Text,
+}
+
+/// Decides how `text` is stored. A text that is no JSON object or array, or has white space
+/// around it or a line break in it, is a string; both forms give the very bytes back.
+///
+/// # Errors
+/// JSON that no reader could be expected to read: nested past [`JSON_DEPTH_MAX`] or with a lone
+/// surrogate.
+pub(super) fn form(field: &str, text: &str) -> Result<Form> {
+    let bytes = text.as_bytes();
+    let bracketed = matches!(
+        (bytes.first(), bytes.last()),
+        (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']'))
+    );
+    if !bracketed {
+        return Ok(Form::Text);
+    }
+    // The line's own object is one level more. The parser itself cannot be asked whether deeper
+    // text is JSON: it stops at the depth that is in question.
+    let nesting = nesting(bytes);
+    if nesting.deepest >= JSON_DEPTH_MAX {
+        return if nesting.balanced {
+            Err(Error::invalid(format!(
+                "{field} is nested {} levels deep: at most {} are allowed",
+                nesting.deepest,
+                JSON_DEPTH_MAX - 1
+            )))
+        } else {
+            Ok(Form::Text)
+        };
+    }
+    match serde_json::from_slice::<Checked>(bytes) {
+        Ok(Checked) if memchr::memchr2(b'\n', b'\r', bytes).is_some() => Ok(Form::Text),
+        Ok(Checked) => Ok(Form::Nested),
+        Err(e) if has_lone_surrogate(bytes) => Err(Error::invalid(format!(
+            "{field} holds a lone surrogate, which is no text: {e}"
+        ))),
+        Err(_) => Ok(Form::Text),
+    }
+}
+
+struct Nesting {
+    deepest: usize,
+    /// Every bracket closes, in the right order.
+    balanced: bool,
+}
+
+/// How the brackets outside strings nest.
+fn nesting(json: &[u8]) -> Nesting {
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    let mut found = Nesting {
+        deepest: 0,
+        balanced: true,
+    };
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                open.push(*byte);
+                found.deepest = found.deepest.max(open.len());
+            }
+            b'}' if !in_string => found.balanced &= open.pop() == Some(b'{'),
+            b']' if !in_string => found.balanced &= open.pop() == Some(b'['),
+            _ => {}
+        }
+    }
+    found.balanced &= open.is_empty() && !in_string;
+    found
+}
+
+/// Whether a `\uD800`–`\uDFFF` escape in the text lacks its other half.
+fn has_lone_surrogate(json: &[u8]) -> bool {
+    let unit = |at: usize| -> Option<u16> {
+        let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &json[at..]) {
+        at += found;
+        match unit(at) {
+            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
+            Some(0xD800..=0xDFFF) => return true,
+            Some(_) => at += 6,
+            None => at = (at + 2).min(json.len()),
+        }
+    }
+    false
+}
+
+/// Any JSON value, its strings decoded so that a bad one is noticed, nothing kept.
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Checked)
+    }
+}
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = Checked;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_unit<E>(self) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Checked, A::Error> {
+        while seq.next_element::<Checked>()?.is_some() {}
+        Ok(Checked)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Checked, A::Error> {
+        while map.next_entry::<Checked, Checked>()?.is_some() {}
+        Ok(Checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_objects_and_arrays_are_nested() {
+        for text in [
+            r#"{"a":1}"#,
+            "[]",
+            r#"[1e400,{"a":1,"a":2}]"#,
+            r#"["\ud83d\ude00"]"#,
+        ] {
+            let expected = if text.contains("1e400") {
+                Form::Text
+            } else {
+                Form::Nested
+            };
+            assert_eq!(form("x", text).unwrap(), expected, "{text}");
+        }
+        for text in [
+            "", "1", "\"a\"", " {}", "{}\n", "[1,\n2]", "[1,\r2]", "{a}", "{\"a\":}", "[NaN]",
+        ] {
+            assert_eq!(form("x", text).unwrap(), Form::Text, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_reader_could_read_is_refused() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert_eq!(form("x", &nested(63)).unwrap(), Form::Nested);
+        assert!(form("x", &nested(64)).is_err());
+        assert!(form("x", &nested(100_000)).is_err());
+        assert_eq!(form("x", &("[".repeat(100) + "]")).unwrap(), Form::Text);
+        assert!(form("x", r#"["\ud800"]"#).is_err());
+        assert!(form("x", r#"["\udc00\ud800"]"#).is_err());
+        assert_eq!(form("x", r#"["\\ud800"]"#).unwrap(), Form::Nested);
+    }
+}

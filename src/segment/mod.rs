@@ -1,0 +1,13 @@
+//! Segments: the files that hold lines. Their names, and reading them; nothing here writes but
+//! [`repair`].
+
+mod damage;
+mod name;
+mod read;
+pub(crate) mod repair;
+mod scan;
+
+pub use damage::{Damage, DamageClass};
+pub(crate) use name::{SegmentName, list};
+pub(crate) use read::read_line;
+pub(crate) use scan::{Found, Report, Scanned, Tail, scan};

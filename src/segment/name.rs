@@ -1,0 +1,120 @@
+//! Names of segments, and which there are.
+
+use std::fmt;
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::record::{Day, Kind};
+use crate::storage::{Storage, full_path};
+
+/// A segment's day, kind and number: `2025-12-27/tool_calls.0001.jsonl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SegmentName {
+    pub day: Day,
+    pub kind: Kind,
+    pub number: u32,
+}
+
+impl SegmentName {
+    /// Reads a file's name; only the one spelling that [`Display`](fmt::Display) writes.
+    pub(crate) fn parse(day: Day, file_name: &str) -> Option<SegmentName> {
+        let (stem, number) = file_name.strip_suffix(".jsonl")?.split_once('.')?;
+        let kind = Kind::from_stem(stem)?;
+        let parsed = number
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| number.parse().ok())??;
+        let name = SegmentName {
+            day,
+            kind,
+            number: parsed,
+        };
+        (parsed > 0 && name.file_name() == file_name).then_some(name)
+    }
+
+    pub(crate) fn file_name(self) -> String {
+        format!("{}.{:04}.jsonl", self.kind, self.number)
+    }
+
+    pub(crate) fn path(self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.day, self.file_name())
+    }
+}
+
+/// What a store's directory holds.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub segments: Vec<SegmentName>,
+    /// Files in day directories that are no segments.
+    pub foreign: Vec<String>,
+}
+
+/// Lists every segment, in order of day, kind and number.
+pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
+    let mut listing = Listing::default();
+    let root = storage
+        .read_dir("")
+        .map_err(|e| Error::io("list the directory", storage.root(), e))?;
+    for entry in root.iter().filter(|entry| entry.is_dir) {
+        let Ok(day) = entry.name.parse::<Day>() else {
+            continue;
+        };
+        let names = match storage.read_dir(&entry.name) {
+            Ok(names) => names,
+            // Moved away since it was listed.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => {
+                let path = full_path(storage, &entry.name);
+                return Err(Error::io("list the directory", &path, e));
+            }
+        };
+        for file in names {
+            match SegmentName::parse(day, &file.name).filter(|_| !file.is_dir) {
+                Some(name) => listing.segments.push(name),
+                None if file.name == "seals.jsonl" => {}
+                None => listing
+                    .foreign
+                    .push(format!("{}/{}", entry.name, file.name)),
+            }
+        }
+    }
+    listing.segments.sort_unstable();
+    listing.foreign.sort_unstable();
+    Ok(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_has_one_name() {
+        let day: Day = "2025-12-27".parse().unwrap();
+        for name in [
+            "tool_calls.0001.jsonl",
+            "conversation_turns.9999.jsonl",
+            "tool_calls.10000.jsonl",
+        ] {
+            assert_eq!(SegmentName::parse(day, name).unwrap().file_name(), name);
+        }
+        for name in [
+            "tool_calls.1.jsonl",
+            "tool_calls.0000.jsonl",
+            "tool_calls.jsonl",
+            "x.0001.jsonl",
+            "tool_calls.+001.jsonl",
+            "tool_calls.00001.jsonl",
+            "tool_calls.0001.jsonl.tmp",
+            "tool_calls.99999999999.jsonl",
+            "tool_calls..jsonl",
+        ] {
+            assert_eq!(SegmentName::parse(day, name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The only code that changes what is already in a segment: takes damaged bytes out into
+//! `quarantine/`, and gives rewritten lines a new checksum. The caller holds the write lock.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::name::SegmentName;
+use super::scan::{Found, scan};
+use crate::line::{Line, restamp};
+use crate::storage::{Access, Storage, append_all, replace_file};
+
+/// What [`repair`](crate::Store::repair) did to one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// The segment, relative to the store.
+    pub file: String,
+    /// Where the bytes that were taken out are now, relative to the store.
+    pub quarantine: Option<String>,
+    /// How many damaged lines were taken out.
+    pub quarantined_lines: u64,
+    /// How many bytes they had.
+    pub quarantined_bytes: u64,
+    /// How many rewritten lines were given a new checksum.
+    pub restamped_lines: u64,
+    /// How many rewritten lines were left as they are, because no one said that they are right.
+    pub altered_lines_left: u64,
+}
+
+/// Mends one segment; `None` if there is nothing to do. `moment` makes the name in quarantine a
+/// new one.
+pub(crate) fn repair_segment(
+    storage: &dyn Storage,
+    name: SegmentName,
+    accept_edits: bool,
+    line_bytes_max: usize,
+    moment: &str,
+) -> io::Result<Option<Repaired>> {
+    let path = name.path();
+    let file = storage.open(&path, Access::Read)?;
+    let len = file.stat()?.len;
+    let mut kept = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    let mut taken_out: Vec<(u64, u64)> = Vec::new();
+    let (mut restamped, mut left) = (0, 0);
+    let mut sort = |found: Found<'_>| match found {
+        Found::TooLong { offset, len } => taken_out.push((offset, len + 1)),
+        Found::Line {
+            offset,
+            bytes,
+            line,
+        } => match line {
+            Line::Good(_) => {
+                kept.extend_from_slice(bytes);
+                kept.push(b'\n');
+            }
+            Line::Altered(_) => match accept_edits.then(|| restamp(name.kind, bytes)).flatten() {
+                Some(line) => {
+                    restamped += 1;
+                    kept.extend_from_slice(&line);
+                }
+                None => {
+                    left += 1;
+                    kept.extend_from_slice(bytes);
+                    kept.push(b'\n');
+                }
+            },
+            Line::Damaged(pieces) => {
+                taken_out.push((offset, bytes.len() as u64 + 1));
+                for (start, len) in pieces {
+                    kept.extend_from_slice(&bytes[start..start + len]);
+                    kept.push(b'\n');
+                }
+            }
+        },
+    };
+    let scanned = scan(&*file, name.kind, 0, u64::MAX, line_bytes_max, &mut sort)?;
+    let mut tail_kept = false;
+    if let Some(tail) = scanned.tail {
+        if tail.is_whole_line {
+            let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
+            crate::storage::read_full(&*file, &mut line, scanned.end)?;
+            kept.append(&mut line);
+            kept.push(b'\n');
+            tail_kept = true;
+        } else {
+            taken_out.push((scanned.end, tail.len));
+        }
+    }
+    if taken_out.is_empty() && restamped == 0 && !tail_kept {
+        let report = Repaired {
+            file: path,
+            quarantine: None,
+            quarantined_lines: 0,
+            quarantined_bytes: 0,
+            restamped_lines: 0,
+            altered_lines_left: left,
+        };
+        return Ok((left > 0).then_some(report));
+    }
+
+    let mut quarantine = None;
+    if !taken_out.is_empty() {
+        let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
+        if storage.create_dir("quarantine")? {
+            storage.sync_dir("")?;
+        }
+        let out = storage.open(&target, Access::Append)?;
+        let mut bytes = Vec::new();
+        for (offset, len) in &taken_out {
+            bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
+            let read = crate::storage::read_full(&*file, &mut bytes, *offset)?;
+            append_all(&*out, &bytes[..read])?;
+        }
+        out.sync()?;
+        storage.sync_dir("quarantine")?;
+        quarantine = Some(target);
+    }
+    replace_file(storage, &path, &kept)?;
+    Ok(Some(Repaired {
+        file: path,
+        quarantine,
+        quarantined_lines: taken_out.len() as u64,
+        quarantined_bytes: taken_out.iter().map(|(_, len)| len).sum(),
+        restamped_lines: restamped,
+        altered_lines_left: left,
+    }))
+}

@@ -1,0 +1,236 @@
+//! The disk. All that differs between operating systems is in this file.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Access, Entry, FileStat, Storage, StorageFile};
+
+/// A directory on disk.
+#[derive(Debug)]
+pub struct Disk {
+    root: PathBuf,
+}
+
+impl Disk {
+    /// The store in this directory, which need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Disk {
+        Disk { root: root.into() }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        if relative.is_empty() {
+            self.root.clone()
+        } else {
+            self.root.join(relative)
+        }
+    }
+}
+
+impl Storage for Disk {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(self.path(dir))? {
+            let entry = entry?;
+            let is_dir = match entry.file_type()? {
+                kind if kind.is_symlink() => entry.path().is_dir(),
+                kind => kind.is_dir(),
+            };
+            entries.push(Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                is_dir,
+            });
+        }
+        Ok(entries)
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let path = self.path(path);
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match access {
+            Access::Read => {}
+            Access::Append => _ = options.append(true),
+            Access::Overwrite => _ = options.write(true),
+        }
+        let file = match options.open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && access != Access::Read => {
+                let file = sys::private(options.create(true)).open(&path)?;
+                sys::make_private_file(&file)?;
+                file
+            }
+            other => other?,
+        };
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn stat(&self, path: &str) -> io::Result<FileStat> {
+        Ok(sys::stat(&fs::metadata(self.path(path))?))
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<bool> {
+        let path = self.path(dir);
+        if path.is_dir() {
+            return Ok(false);
+        }
+        if dir.is_empty()
+            && let Some(parent) = path.parent()
+        {
+            fs::create_dir_all(parent)?;
+        }
+        match fs::create_dir(&path) {
+            Ok(()) => {
+                sys::make_private_dir(&path)?;
+                if dir.is_empty() {
+                    sys::sync_dir(&path.join(".."))?;
+                }
+                Ok(true)
+            }
+            // Another process was quicker, or the name is taken by a file.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        sys::sync_dir(&self.path(dir))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.path(path))
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile(File);
+
+impl StorageFile for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        sys::read_at(&self.0, buf, offset)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        io::Write::write(&mut &self.0, bytes)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        sys::write_at(&self.0, bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        Ok(sys::stat(&self.0.metadata()?))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+}
+
+#[cfg(unix)]
+mod sys {
+    use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+    use std::io;
+    use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+    use std::path::Path;
+
+    use super::FileStat;
+
+    pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+        options.mode(0o600)
+    }
+
+    // The umask may have taken the owner's own bits.
+    pub(super) fn make_private_file(file: &File) -> io::Result<()> {
+        file.set_permissions(Permissions::from_mode(0o600))
+    }
+
+    pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
+        fs::set_permissions(dir, Permissions::from_mode(0o700))
+    }
+
+    pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        file.read_at(buf, offset)
+    }
+
+    pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        file.write_at(bytes, offset)
+    }
+
+    pub(super) fn stat(metadata: &Metadata) -> FileStat {
+        FileStat {
+            len: metadata.len(),
+            // Two devices under one store are told apart too, but for a chance that no one meets.
+            identity: metadata.ino() ^ metadata.dev().rotate_left(40),
+            is_linked: metadata.nlink() > 0,
+        }
+    }
+}
+
+#[cfg(windows)]
+mod sys {
+    use std::fs::{File, Metadata, OpenOptions};
+    use std::io;
+    use std::os::windows::fs::{FileExt, MetadataExt};
+    use std::path::Path;
+
+    use super::FileStat;
+
+    // A user's own directories are private by their inherited access lists.
+    pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+        options
+    }
+
+    pub(super) fn make_private_file(_: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn make_private_dir(_: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    // NTFS logs its directory changes in order; a directory handle cannot be flushed.
+    pub(super) fn sync_dir(_: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        file.seek_read(buf, offset)
+    }
+
+    pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        file.seek_write(bytes, offset)
+    }
+
+    pub(super) fn stat(metadata: &Metadata) -> FileStat {
+        FileStat {
+            len: metadata.len(),
+            identity: metadata.creation_time(),
+            is_linked: true,
+        }
+    }
+}

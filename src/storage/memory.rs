@@ -1,0 +1,460 @@
+//! A store in memory, for tests: it keeps the contract to the letter and no further.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Access, Entry, FileStat, Storage, StorageFile};
+
+/// What goes wrong at one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The operation fails with this error and does nothing.
+    Error(io::ErrorKind),
+    /// An append or overwrite takes only this many bytes; any other operation fails.
+    Short(usize),
+    /// This operation and every later one fails, as if the disk had gone.
+    Gone,
+}
+
+/// Files in memory, shared by every clone: several stores over clones of one `Memory` see each
+/// other as processes on one disk do.
+///
+/// ```
+/// use std::sync::Arc;
+/// use decklog::{Store, storage::Memory};
+/// let memory = Memory::new();
+/// let store = Store::options().storage(Arc::new(memory.clone())).open("in memory")?;
+/// # drop(store);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    shared: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Every directory's names. Those that were synced are in `durable`.
+    dirs: BTreeMap<String, Dir>,
+    files: BTreeMap<u64, Content>,
+    next_id: u64,
+    operations: u64,
+    faults: BTreeMap<u64, Fault>,
+    gone: bool,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Dir {
+    live: BTreeMap<String, Node>,
+    durable: BTreeMap<String, Node>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    File(u64),
+    Dir,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Content {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    locked_by: Option<u64>,
+}
+
+impl Memory {
+    /// No files.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many operations were asked for so far, reads and locks included.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Lets the operation with this number (the first is 0) go wrong.
+    pub fn fail_at(&self, operation: u64, fault: Fault) {
+        self.state().faults.insert(operation, fault);
+    }
+
+    /// Forgets every fault, and heals a disk that had gone.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.gone = false;
+    }
+
+    /// What a machine that lost its power now finds: synced names and bytes, and of the rest a
+    /// part that `choose` picks. It is called with a length and returns at most that.
+    pub fn after_power_cut(&self, mut choose: impl FnMut(usize) -> usize) -> Memory {
+        let state = self.state();
+        let mut kept = State {
+            next_id: state.next_id,
+            ..State::default()
+        };
+        for (path, dir) in &state.dirs {
+            let mut names = dir.durable.clone();
+            for (name, node) in &dir.live {
+                if dir.durable.get(name) != Some(node) && choose(1) == 1 {
+                    names.insert(name.clone(), *node);
+                }
+            }
+            for node in names.values() {
+                if let Node::File(id) = node
+                    && let Some(content) = state.files.get(id)
+                {
+                    let unsynced = content.live.len().saturating_sub(content.durable.len());
+                    let keep = content.durable.len() + choose(unsynced).min(unsynced);
+                    let bytes = match content.live.get(..keep) {
+                        Some(live) if live.starts_with(&content.durable) => live.to_vec(),
+                        _ => content.durable.clone(),
+                    };
+                    kept.files.insert(
+                        *id,
+                        Content {
+                            live: bytes.clone(),
+                            durable: bytes,
+                            locked_by: None,
+                        },
+                    );
+                }
+            }
+            kept.dirs.insert(
+                path.clone(),
+                Dir {
+                    live: names.clone(),
+                    durable: names,
+                },
+            );
+        }
+        // A directory whose own name was lost is out of reach, with all that is in it.
+        let reachable: Vec<String> = kept
+            .dirs
+            .keys()
+            .filter(|path| kept.is_reachable(path))
+            .cloned()
+            .collect();
+        kept.dirs.retain(|path, _| reachable.contains(path));
+        Memory {
+            shared: Arc::new(Mutex::new(kept)),
+        }
+    }
+
+    /// A copy of a file's bytes.
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        state
+            .file_id(path)
+            .and_then(|id| Some(state.files.get(&id)?.live.clone()))
+    }
+
+    /// Puts bytes into a file as another program would, past every fault.
+    pub fn put_bytes(&self, path: &str, bytes: Vec<u8>) {
+        let mut state = self.state();
+        if let Ok(id) = state.open(path, Access::Overwrite)
+            && let Some(content) = state.files.get_mut(&id)
+        {
+            content.live.clone_from(&bytes);
+            content.durable = bytes;
+        }
+    }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl State {
+    /// Counts an operation; tells what goes wrong at it.
+    fn step(&mut self) -> io::Result<Option<usize>> {
+        let number = self.operations;
+        self.operations += 1;
+        if self.gone {
+            return Err(io::Error::other("the disk has gone"));
+        }
+        match self.faults.get(&number) {
+            None => Ok(None),
+            Some(Fault::Short(len)) => Ok(Some(*len)),
+            Some(Fault::Error(kind)) => Err((*kind).into()),
+            Some(Fault::Gone) => {
+                self.gone = true;
+                Err(io::Error::other("the disk has gone"))
+            }
+        }
+    }
+
+    /// An operation that cannot be short.
+    fn step_whole(&mut self) -> io::Result<()> {
+        match self.step()? {
+            None => Ok(()),
+            Some(_) => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn is_reachable(&self, dir: &str) -> bool {
+        if dir.is_empty() {
+            return true;
+        }
+        let (parent, name) = split(dir);
+        self.dirs
+            .get(parent)
+            .is_some_and(|dir| dir.live.get(name) == Some(&Node::Dir))
+            && self.is_reachable(parent)
+    }
+
+    fn file_id(&self, path: &str) -> Option<u64> {
+        let (dir, name) = split(path);
+        match self.dirs.get(dir)?.live.get(name)? {
+            Node::File(id) => Some(*id),
+            Node::Dir => None,
+        }
+    }
+
+    fn open(&mut self, path: &str, access: Access) -> io::Result<u64> {
+        if let Some(id) = self.file_id(path) {
+            return Ok(id);
+        }
+        let (dir, name) = split(path);
+        let id = self.next_id;
+        let dir = self.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
+        if access == Access::Read {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        dir.live.insert(name.to_owned(), Node::File(id));
+        self.files.insert(id, Content::default());
+        self.next_id += 1;
+        Ok(id)
+    }
+}
+
+impl Storage for Memory {
+    fn root(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let dir = state.dirs.get(dir).ok_or(io::ErrorKind::NotFound)?;
+        let entry = |(name, node): (&String, &Node)| Entry {
+            name: name.clone(),
+            is_dir: *node == Node::Dir,
+        };
+        Ok(dir.live.iter().map(entry).collect())
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let id = state.open(path, access)?;
+        let handle = state.next_id;
+        state.next_id += 1;
+        Ok(Arc::new(MemoryFile {
+            memory: self.clone(),
+            id,
+            handle,
+            access,
+        }))
+    }
+
+    fn stat(&self, path: &str) -> io::Result<FileStat> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let id = state.file_id(path).ok_or(io::ErrorKind::NotFound)?;
+        let len = state
+            .files
+            .get(&id)
+            .map_or(0, |content| content.live.len() as u64);
+        Ok(FileStat {
+            len,
+            identity: id + 1,
+            is_linked: true,
+        })
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<bool> {
+        let mut state = self.state();
+        state.step_whole()?;
+        if state.dirs.contains_key(dir) {
+            return Ok(false);
+        }
+        if !dir.is_empty() {
+            let (parent, name) = split(dir);
+            let parent = state.dirs.get_mut(parent).ok_or(io::ErrorKind::NotFound)?;
+            parent.live.insert(name.to_owned(), Node::Dir);
+        }
+        state.dirs.insert(dir.to_owned(), Dir::default());
+        Ok(true)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let dir = state.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
+        dir.durable = dir.live.clone();
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let (from_dir, from_name) = split(from);
+        let (to_dir, to_name) = split(to);
+        let dir = state
+            .dirs
+            .get_mut(from_dir)
+            .ok_or(io::ErrorKind::NotFound)?;
+        let node = dir.live.remove(from_name).ok_or(io::ErrorKind::NotFound)?;
+        let dir = state.dirs.get_mut(to_dir).ok_or(io::ErrorKind::NotFound)?;
+        dir.live.insert(to_name.to_owned(), node);
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let (dir, name) = split(path);
+        let dir = state.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
+        dir.live
+            .remove(name)
+            .map(|_| ())
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    memory: Memory,
+    id: u64,
+    handle: u64,
+    access: Access,
+}
+
+impl MemoryFile {
+    fn with<T>(
+        &self,
+        operation: impl FnOnce(&mut Content, Option<usize>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.memory.state();
+        let short = state.step()?;
+        let content = state
+            .files
+            .get_mut(&self.id)
+            .ok_or(io::ErrorKind::NotFound)?;
+        operation(content, short)
+    }
+
+    fn whole(short: Option<usize>) -> io::Result<()> {
+        short.map_or(Ok(()), |_| Err(io::ErrorKind::StorageFull.into()))
+    }
+
+    fn writable(&self, access: Access) -> io::Result<()> {
+        if self.access == access {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+}
+
+impl StorageFile for MemoryFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.with(|content, short| {
+            let from = usize::try_from(offset)
+                .unwrap_or(usize::MAX)
+                .min(content.live.len());
+            let len = (content.live.len() - from)
+                .min(buf.len())
+                .min(short.unwrap_or(usize::MAX).max(1));
+            buf[..len].copy_from_slice(&content.live[from..from + len]);
+            Ok(len)
+        })
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.writable(Access::Append)?;
+        self.with(|content, short| {
+            let len = bytes.len().min(short.unwrap_or(usize::MAX));
+            content.live.extend_from_slice(&bytes[..len]);
+            Ok(len)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.writable(Access::Overwrite)?;
+        self.with(|content, short| {
+            let len = bytes.len().min(short.unwrap_or(usize::MAX));
+            let from = usize::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+            if content.live.len() < from + len {
+                content.live.resize(from + len, 0);
+            }
+            content.live[from..from + len].copy_from_slice(&bytes[..len]);
+            Ok(len)
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.with(|content, short| {
+            Self::whole(short)?;
+            content.durable = content.live.clone();
+            Ok(())
+        })
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        let is_linked = self
+            .memory
+            .state()
+            .dirs
+            .values()
+            .any(|dir| dir.live.values().any(|node| *node == Node::File(self.id)));
+        self.with(|content, short| {
+            Self::whole(short)?;
+            Ok(FileStat {
+                len: content.live.len() as u64,
+                identity: self.id + 1,
+                is_linked,
+            })
+        })
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.with(|content, short| {
+            Self::whole(short)?;
+            let free = content.locked_by.is_none_or(|handle| handle == self.handle);
+            if free {
+                content.locked_by = Some(self.handle);
+            }
+            Ok(free)
+        })
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.release();
+        Ok(())
+    }
+}
+
+impl MemoryFile {
+    fn release(&self) {
+        let mut state = self.memory.state();
+        if let Some(content) = state.files.get_mut(&self.id)
+            && content.locked_by == Some(self.handle)
+        {
+            content.locked_by = None;
+        }
+    }
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

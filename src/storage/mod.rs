@@ -1,0 +1,184 @@
+//! The narrow trait through which the store reaches its files, and its two implementations: the
+//! [`Disk`], and [`Memory`] for tests, which fails, writes short and loses power on demand.
+
+mod disk;
+mod memory;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use disk::Disk;
+pub use memory::{Fault, Memory};
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read what exists.
+    Read,
+    /// To read and append; the file is made if it is not there.
+    Append,
+    /// To read and overwrite in place; the file is made if it is not there.
+    Overwrite,
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without its directory. A name that is not UTF-8 is given lossily, and can then
+    /// not be opened.
+    pub name: String,
+    /// Whether it is a directory, or a link to one.
+    pub is_dir: bool,
+}
+
+/// What is known of an open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStat {
+    /// Its length in bytes.
+    pub len: u64,
+    /// What tells this file from another under the same name, where the system has such a thing;
+    /// else 0.
+    pub identity: u64,
+    /// Whether the file still has a name.
+    pub is_linked: bool,
+}
+
+/// The files of one store.
+///
+/// Paths are relative to the store's directory, with `/` between their parts; an empty path is
+/// the store's directory itself. The contract, which every implementation keeps:
+///
+/// - **Visibility.** Bytes that [`StorageFile::append`] or [`StorageFile::write_at`] took are
+///   seen by every later read of the file, through any handle, in any process.
+/// - **Survival.** They outlive the process at once. They outlive the machine only once
+///   [`StorageFile::sync`] returned `Ok` after them, and a new name only once
+///   [`Storage::sync_dir`] of its directory did. What was not synced may be there, in part, or not.
+/// - **Failure.** A failed or short append may have added any prefix of its bytes. A failed
+///   sync says nothing of what reached the disk; repeating it proves nothing either.
+/// - **Locks** belong to the handle, exclude every other handle, in whatever process, and end
+///   with it or with the process.
+pub trait Storage: Debug + Send + Sync {
+    /// Where the store is, for messages.
+    fn root(&self) -> &Path;
+
+    /// The names in a directory, in any order.
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>>;
+
+    /// Opens a file; a file made here can be read and written by its owner only.
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// The length and identity of a file that need not be open.
+    fn stat(&self, path: &str) -> io::Result<FileStat>;
+
+    /// Makes a directory, for its owner only, and the missing ones above the store's own; one that
+    /// is there already is no error. Tells whether it was made.
+    fn create_dir(&self, dir: &str) -> io::Result<bool>;
+
+    /// Makes the names in a directory survive the machine.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Gives a file another name in one step, replacing what had it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Takes a file's name away.
+    fn remove_file(&self, path: &str) -> io::Result<()>;
+}
+
+/// An open file of a [`Storage`].
+pub trait StorageFile: Debug + Send + Sync {
+    /// Reads at an offset: fewer bytes than asked for where the file ends, 0 past its end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Adds bytes at the end of the file, in one operation; returns how many were taken.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Overwrites bytes at an offset; returns how many were taken.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Makes the file's bytes survive the machine (`fdatasync`).
+    fn sync(&self) -> io::Result<()>;
+
+    /// The file's length and identity.
+    fn stat(&self) -> io::Result<FileStat>;
+
+    /// Tries to take the exclusive lock; `false` if another handle has it.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// Gives the lock back.
+    fn unlock(&self) -> io::Result<()>;
+}
+
+/// The path of a file of the store, for messages.
+pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
+    if path.is_empty() {
+        storage.root().to_path_buf()
+    } else {
+        storage.root().join(path)
+    }
+}
+
+/// Reads from `offset` until `buf` is full or the file ends; returns how much was read.
+pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match file.read_at(&mut buf[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+/// Appends all of `bytes`. A short append is continued where it stopped, which only the holder
+/// of the store's lock may do.
+pub(crate) fn append_all(file: &dyn StorageFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.append(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n.min(bytes.len())..],
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Overwrites all of `bytes` at `offset`.
+pub(crate) fn write_all_at(
+    file: &dyn StorageFile,
+    mut bytes: &[u8],
+    mut offset: u64,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                offset += n as u64;
+                bytes = &bytes[n.min(bytes.len())..];
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Puts `bytes` under `path` in one step that survives the machine: a temporary file in the same
+/// directory, fsync, rename, fsync of the directory. Nothing else here renames.
+pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+    let temporary = format!("{path}.tmp");
+    match storage.remove_file(&temporary) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let file = storage.open(&temporary, Access::Append)?;
+    append_all(&*file, bytes)?;
+    file.sync()?;
+    storage.rename(&temporary, path)?;
+    storage.sync_dir(dir)
+}

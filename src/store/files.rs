@@ -1,0 +1,41 @@
+//! Open segments for reading: a bounded number of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::segment::SegmentName;
+use crate::storage::{Access, Storage, StorageFile, full_path};
+
+const OPEN_MAX: usize = 128;
+
+/// Handles by segment and identity: a file that was replaced has another one.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    open: Mutex<HashMap<(SegmentName, u64), Arc<dyn StorageFile>>>,
+}
+
+impl Files {
+    pub(super) fn get(
+        &self,
+        storage: &dyn Storage,
+        name: SegmentName,
+        identity: u64,
+    ) -> Result<Arc<dyn StorageFile>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&(name, identity)) {
+            return Ok(Arc::clone(file));
+        }
+        let path = name.path();
+        let file = storage
+            .open(&path, Access::Read)
+            .map_err(|e| Error::io("open the segment", &full_path(storage, &path), e))?;
+        if open.len() >= OPEN_MAX {
+            // Any one will do: who reads at random keeps none, who reads a few keeps them.
+            let evicted = open.keys().next().copied();
+            evicted.map(|key| open.remove(&key));
+        }
+        open.insert((name, identity), Arc::clone(&file));
+        Ok(file)
+    }
+}

@@ -1,0 +1,189 @@
+//! Lines across kinds in the order of their sequence numbers: the last ones, and those to come.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::{Store, View};
+use crate::error::{Error, Result};
+use crate::line::{Line, classify};
+use crate::record::Kind;
+use crate::segment::{Found, scan};
+use crate::storage::{Access, full_path};
+
+/// How long a change may go unnoticed where the system's notices fail, as they do on network
+/// mounts or when its queue overflows.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A line as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// The kind of record it holds.
+    pub kind: Kind,
+    /// The file, relative to the store.
+    pub file: String,
+    /// Where it starts in the file, in bytes.
+    pub offset: u64,
+    /// Its sequence number.
+    pub seq: u64,
+    /// The line itself, without LF.
+    pub text: String,
+}
+
+impl Store {
+    /// The last `count` lines, in order.
+    pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
+        let view = self.inner().fresh()?;
+        let mut newest_first: Vec<usize> = (0..view.state.segments.len()).collect();
+        newest_first.sort_unstable_by_key(|id| Reverse(view.state.segments[*id].last_seq));
+        let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
+        for id in newest_first {
+            let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
+            if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
+                break;
+            }
+            lines(&view, id, 0, &mut |line| {
+                last.insert((line.seq, id, line.offset), line);
+                if last.len() > count {
+                    last.pop_first();
+                }
+            })?;
+        }
+        Ok(last.into_values().collect())
+    }
+
+    /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
+    /// the last line seen.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read.
+    pub fn follow(&self, seq: u64) -> Result<Follow> {
+        let (sender, notices) = channel();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Reading the store is an event as well, and no news.
+            if !event.is_ok_and(|event| event.kind.is_access()) {
+                let _ = sender.send(());
+            }
+        });
+        // Without a watcher, as on a system that has no more of them to give, polling remains.
+        let watcher = watcher.ok().and_then(|mut watcher| {
+            watcher.watch(self.path(), RecursiveMode::Recursive).ok()?;
+            Some(watcher)
+        });
+        Ok(Follow {
+            store: self.clone(),
+            seq,
+            read: HashMap::new(),
+            notices,
+            _watcher: watcher,
+        })
+    }
+}
+
+/// Follows a store; from [`Store::follow`].
+#[derive(Debug)]
+pub struct Follow {
+    store: Store,
+    /// The last line handed out.
+    seq: u64,
+    /// How far each segment was read, by its place and identity.
+    read: HashMap<(usize, u64), u64>,
+    notices: Receiver<()>,
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl Follow {
+    /// The lines that came since the last call, in order; waits up to `timeout` for the first.
+    pub fn next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let lines = self.poll()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !lines.is_empty() || left.is_zero() {
+                return Ok(lines);
+            }
+            match self.notices.recv_timeout(left.min(POLL_INTERVAL)) {
+                Ok(()) => while self.notices.try_recv().is_ok() {},
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(left.min(POLL_INTERVAL));
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Result<Vec<LogLine>> {
+        let view = self.store.inner().fresh()?;
+        let mut news = Vec::new();
+        for (id, segment) in view.state.segments.iter().enumerate() {
+            let from = self.read.entry((id, segment.identity)).or_default();
+            if segment.end > *from {
+                let after = self.seq;
+                if segment.last_seq > after {
+                    lines(&view, id, *from, &mut |line| {
+                        if line.seq > after {
+                            news.push(line);
+                        }
+                    })?;
+                }
+                *from = segment.end;
+            }
+        }
+        news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
+        self.seq = news.last().map_or(self.seq, |line| line.seq);
+        Ok(news)
+    }
+}
+
+/// Calls `sink` for every line of a segment from `from` up to where the view knows it.
+fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
+    let segment = &view.state.segments[id];
+    let storage = &*view.inner.storage;
+    let path = segment.name.path();
+    let kind = segment.name.kind;
+    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+    let file = storage.open(&path, Access::Read).map_err(io)?;
+    let mut hand_out = |seq: u64, offset: u64, bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        sink(LogLine {
+            kind,
+            file: path.clone(),
+            offset,
+            seq,
+            text,
+        });
+    };
+    let mut found = |found: Found<'_>| {
+        let Found::Line {
+            offset,
+            bytes,
+            line,
+        } = found
+        else {
+            return;
+        };
+        match line {
+            Line::Good(envelope) => hand_out(envelope.seq, offset, bytes),
+            Line::Altered(Ok(decoded)) => {
+                if let Some(seq) = decoded.seq {
+                    hand_out(seq, offset, bytes);
+                }
+            }
+            Line::Altered(Err(_)) => {}
+            Line::Damaged(pieces) => {
+                for (start, len) in pieces {
+                    let piece = &bytes[start..start + len];
+                    if let Line::Good(envelope) = classify(kind, piece) {
+                        hand_out(envelope.seq, offset + start as u64, piece);
+                    }
+                }
+            }
+        }
+    };
+    let limit = view.inner.line_bytes_max.max(crate::line::LINE_BYTES_MAX);
+    scan(&*file, kind, from, segment.end, limit, &mut found).map_err(io)?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Reads parts of segments for the index, on every core.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::index::{Entry, Hasher, Loc};
+use crate::line::{Envelope, Line, classify};
+use crate::record::Kind;
+use crate::segment::{Found, Report, Scanned, SegmentName, scan};
+use crate::storage::{Access, Storage, full_path};
+
+/// Fewer bytes than this are not worth a thread.
+const PARALLEL_BYTES_MIN: u64 = 1 << 20;
+
+/// A part of a segment to read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    /// The segment's place in the store's list.
+    pub segment: u32,
+    pub name: SegmentName,
+    pub from: u64,
+    pub until: u64,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub segment: u32,
+    pub scanned: Scanned,
+    pub entries: Vec<(Kind, Entry)>,
+    /// Entries of lines that someone rewrote: what they say of themselves is not proven.
+    pub altered: Vec<(Kind, Entry)>,
+    pub reports: Vec<Report>,
+}
+
+/// Reads all jobs; the results are in the jobs' order.
+pub(super) fn gather(
+    storage: &dyn Storage,
+    hasher: Hasher,
+    line_bytes_max: usize,
+    jobs: &[Job],
+) -> Result<Vec<Gathered>> {
+    let one = |job: &Job| read(storage, hasher, line_bytes_max, job);
+    let bytes: u64 = jobs
+        .iter()
+        .map(|job| job.until.saturating_sub(job.from))
+        .fold(0, u64::saturating_add);
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(jobs.len());
+    if threads < 2 || bytes < PARALLEL_BYTES_MIN {
+        return jobs.iter().map(one).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::with_capacity(jobs.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((place, job)) = {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    jobs.get(place).map(|job| (place, job))
+                } {
+                    let result = one(job);
+                    results
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((place, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn read(
+    storage: &dyn Storage,
+    hasher: Hasher,
+    line_bytes_max: usize,
+    job: &Job,
+) -> Result<Gathered> {
+    let path = job.name.path();
+    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+    let file = storage.open(&path, Access::Read).map_err(io)?;
+    let kind = job.name.kind;
+    let (mut entries, mut altered, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+    let entry = |envelope: &Envelope<'_>, offset: u64| {
+        // A segment is far smaller than 4 GiB, unless someone else made it; what lies past that
+        // is reported, see below.
+        let offset = u32::try_from(offset).ok()?;
+        let loc = Loc {
+            segment: job.segment,
+            offset,
+        };
+        Some((kind, hasher.entry(envelope, loc)))
+    };
+    let mut sink = |found: Found<'_>| {
+        reports.extend(found.report());
+        let Found::Line {
+            offset,
+            bytes,
+            line,
+        } = found
+        else {
+            return;
+        };
+        match line {
+            Line::Good(envelope) => entries.extend(entry(&envelope, offset)),
+            Line::Altered(Ok(decoded)) => {
+                if let Some(seq) = decoded.seq {
+                    altered.extend(entry(&decoded.envelope(seq), offset));
+                }
+            }
+            Line::Altered(Err(_)) => {}
+            Line::Damaged(pieces) => {
+                for (start, len) in pieces {
+                    if let Line::Good(envelope) = classify(kind, &bytes[start..start + len]) {
+                        entries.extend(entry(&envelope, offset + start as u64));
+                    }
+                }
+            }
+        }
+    };
+    let scanned = scan(&*file, kind, job.from, job.until, line_bytes_max, &mut sink).map_err(io)?;
+    if scanned.end > u64::from(u32::MAX) {
+        let message = "the segment is past 4 GiB and cannot be indexed: split it into smaller ones";
+        let err = Error::new(crate::error::ErrorKind::Damaged, message);
+        return Err(err.with_path(&full_path(storage, &path)));
+    }
+    Ok(Gathered {
+        segment: job.segment,
+        scanned,
+        entries,
+        altered,
+        reports,
+    })
+}

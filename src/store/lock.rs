@@ -1,0 +1,77 @@
+//! The write lock of a store: an advisory lock on `LOCK`, released by the operating system when
+//! its holder dies.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::head::Head;
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{Access, Storage, StorageFile, full_path};
+
+const NAME: &str = "LOCK";
+/// Tries without sleep: most holds are a few microseconds long.
+const SPINS: u32 = 50;
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// Opens `LOCK`, and makes it if it is not there.
+pub(super) fn open(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
+    storage
+        .open(NAME, Access::Append)
+        .map_err(|e| Error::io("open the lock file", &full_path(storage, NAME), e))
+}
+
+/// The lock, held until dropped.
+#[derive(Debug)]
+pub(super) struct Guard(Arc<dyn StorageFile>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Should it fail, the lock ends with the handle; there is nothing better to do.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the lock.
+///
+/// # Errors
+/// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
+pub(super) fn acquire(
+    storage: &dyn Storage,
+    file: &Arc<dyn StorageFile>,
+    timeout: Duration,
+) -> Result<Guard> {
+    let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
+    let (mut tries, mut sleep) = (0u32, Duration::from_micros(20));
+    let started = Instant::now();
+    loop {
+        if file.try_lock().map_err(io)? {
+            return Ok(Guard(Arc::clone(file)));
+        }
+        tries = tries.saturating_add(1);
+        if tries <= SPINS {
+            std::thread::yield_now();
+            continue;
+        }
+        if started.elapsed() >= timeout {
+            return Err(held(storage, timeout));
+        }
+        std::thread::sleep(sleep);
+        sleep = (sleep * 2).min(SLEEP_MAX);
+    }
+}
+
+fn held(storage: &dyn Storage, timeout: Duration) -> Error {
+    let header = Head::open_for_reading(storage)
+        .ok()
+        .flatten()
+        .and_then(|head| head.header().ok()?);
+    let holder = match header.map(|header| header.holder) {
+        Some(pid) if pid != 0 => format!("process {pid}"),
+        _ => "another process".to_owned(),
+    };
+    let message = format!(
+        "the store is locked by {holder}, for more than {} ms: end that process, or wait and try again",
+        timeout.as_millis()
+    );
+    Error::new(ErrorKind::Locked, message).with_path(&full_path(storage, NAME))
+}

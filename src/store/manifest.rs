@@ -1,0 +1,95 @@
+//! `decklog.json`: that this is a store, in which format, and which one.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::Day;
+use crate::storage::{Access, Storage, full_path, read_full, replace_file};
+
+const NAME: &str = "decklog.json";
+/// The format that this version writes, and the newest it reads.
+pub(super) const FORMAT: u32 = 1;
+const BYTES_MAX: usize = 1 << 20;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub format: u32,
+    pub store_id: Uuid,
+}
+
+/// Reads the manifest; `None` if there is none.
+pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
+    let path = full_path(storage, NAME);
+    let io = |e| Error::io("read the manifest", &path, e);
+    let file = match storage.open(NAME, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io(e)),
+    };
+    let mut text = vec![0; BYTES_MAX];
+    let len = read_full(&*file, &mut text, 0).map_err(io)?;
+    text.truncate(len);
+
+    #[derive(Deserialize)]
+    struct AnyFormat {
+        format: u32,
+    }
+    let bad = |e: serde_json::Error| {
+        let message = format!("the manifest does not read as one ({e}): restore it from a copy");
+        Error::new(ErrorKind::Damaged, message).with_path(&path)
+    };
+    let AnyFormat { format } = serde_json::from_slice(&text).map_err(bad)?;
+    if format > FORMAT {
+        let message = format!(
+            "the store has format {format}, this version of decklog knows formats up to {FORMAT}: use a newer one"
+        );
+        return Err(Error::new(ErrorKind::NewerFormat, message).with_path(&path));
+    }
+    serde_json::from_slice(&text).map(Some).map_err(bad)
+}
+
+/// Makes the manifest of a new store. The caller holds the lock.
+pub(super) fn create(storage: &dyn Storage) -> Result<Manifest> {
+    let manifest = Manifest {
+        format: FORMAT,
+        store_id: Uuid::new_v4(),
+    };
+    let path = full_path(storage, NAME);
+    let mut text = serde_json::to_vec(&manifest)
+        .map_err(|e| Error::io("write the manifest", &path, e.into()))?;
+    text.push(b'\n');
+    replace_file(storage, NAME, &text).map_err(|e| Error::io("write the manifest", &path, e))?;
+    Ok(manifest)
+}
+
+/// Refuses a directory that holds other things than a store's, lest someone's home directory
+/// becomes a store by a slip.
+pub(super) fn check_is_free(storage: &dyn Storage) -> Result<()> {
+    let entries = storage
+        .read_dir("")
+        .map_err(|e| Error::io("list the directory", storage.root(), e))?;
+    let is_ours = |name: &str| {
+        let known = [
+            "LOCK",
+            "HEAD",
+            "cache",
+            "quarantine",
+            "removals.jsonl",
+            "decklog.json.tmp",
+        ];
+        known.contains(&name) || name.parse::<Day>().is_ok()
+    };
+    match entries.iter().find(|entry| !is_ours(&entry.name)) {
+        None => Ok(()),
+        Some(entry) => {
+            let message = format!(
+                "the directory holds other things ({:?}) and no store: give an empty or new directory",
+                entry.name
+            );
+            Err(Error::new(ErrorKind::NotAStore, message).with_path(storage.root()))
+        }
+    }
+}

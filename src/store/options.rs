@@ -1,0 +1,135 @@
+//! How to open a store.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Store;
+use crate::error::Result;
+use crate::line::LINE_BYTES_MAX;
+use crate::storage::{Disk, Storage};
+
+/// When a record is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Once the operating system has it: it survives a kill of the process. It reaches the disk
+    /// within a second.
+    #[default]
+    Process,
+    /// Once `fdatasync` returned: it survives a power cut. Concurrent callers share one.
+    Disk,
+}
+
+/// How to open a store; from [`Store::options`].
+///
+/// ```
+/// use decklog::{Durability, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("log");
+/// let store = Store::options().durability(Durability::Disk).open(&path)?;
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) storage: Option<Arc<dyn Storage>>,
+    pub(super) durability: Durability,
+    pub(super) read_only: bool,
+    pub(super) create: bool,
+    pub(super) lock_timeout: Duration,
+    pub(super) flush_interval: Duration,
+    pub(super) segment_bytes_max: u64,
+    pub(super) line_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            storage: None,
+            durability: Durability::Process,
+            read_only: false,
+            create: true,
+            lock_timeout: Duration::from_secs(10),
+            flush_interval: Duration::from_secs(1),
+            segment_bytes_max: 64 << 20,
+            line_bytes_max: LINE_BYTES_MAX,
+        }
+    }
+}
+
+impl Options {
+    /// When a record is acknowledged. Default: [`Durability::Process`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// Opens without a lock and without writing anything, so that a directory without write
+    /// permission will do. Default: false.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Options {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Makes the store if there is none. Default: true.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Options {
+        self.create = create;
+        self
+    }
+
+    /// How long to wait for another process's write lock before giving up with
+    /// [`Locked`](crate::ErrorKind::Locked). Default: 10 s.
+    #[must_use]
+    pub fn lock_timeout(mut self, timeout: Duration) -> Options {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// How long a record acknowledged at [`Durability::Process`] may wait for its fsync.
+    /// Default: 1 s.
+    #[must_use]
+    pub fn flush_interval(mut self, interval: Duration) -> Options {
+        self.flush_interval = interval;
+        self
+    }
+
+    /// The length in bytes at which a segment is full and the next one begins, from 1 byte to
+    /// 2 GiB. Default: 64 MiB.
+    #[must_use]
+    pub fn segment_bytes_max(mut self, bytes: u64) -> Options {
+        self.segment_bytes_max = bytes.clamp(1, 2 << 30);
+        self
+    }
+
+    /// The longest line to write, in bytes, from 1 KiB to 1 GiB. Longer ones are refused. Lines
+    /// of up to 16 MiB, or this if it is more, are read. Default: 16 MiB.
+    #[must_use]
+    pub fn line_bytes_max(mut self, bytes: usize) -> Options {
+        self.line_bytes_max = bytes.clamp(1 << 10, 1 << 30);
+        self
+    }
+
+    /// Where the files are, instead of the disk: for tests.
+    #[must_use]
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Options {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Opens the store in this directory.
+    ///
+    /// # Errors
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if the path is a file, or a directory that
+    /// holds other things; [`NewerFormat`](crate::ErrorKind::NewerFormat);
+    /// [`Locked`](crate::ErrorKind::Locked) while another process makes the store;
+    /// [`Io`](crate::ErrorKind::Io).
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
+        let storage: Arc<dyn Storage> = match &self.storage {
+            Some(storage) => Arc::clone(storage),
+            None => Arc::new(Disk::new(path.as_ref())),
+        };
+        Store::open_with(storage, &self)
+    }
+}

@@ -1,0 +1,374 @@
+//! What a handle knows of its store: the segments, how far each was read, and the index.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::gather::{Gathered, Job, gather};
+use super::head::{Commit, Head, Header};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Entry, Hasher, Index};
+use crate::record::{Day, Kind};
+use crate::segment::{Damage, SegmentName, Tail, list};
+use crate::storage::{Storage, full_path};
+
+/// More damage than this is counted, but not listed.
+const DAMAGE_LISTED_MAX: usize = 10_000;
+/// How often a look at all segments is repeated because someone wrote meanwhile.
+const LOOKS_MAX: u32 = 3;
+
+/// One segment, as far as this handle read it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub name: SegmentName,
+    /// After the last LF that was read.
+    pub end: u64,
+    /// What followed it then.
+    pub tail: Option<Tail>,
+    pub identity: u64,
+    /// The greatest sequence number in it.
+    pub last_seq: u64,
+}
+
+impl Segment {
+    /// The length that the file has if no one touched it since.
+    pub(super) fn expected_len(&self) -> u64 {
+        self.end + self.tail.map_or(0, |tail| tail.len)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    hasher: Hasher,
+    line_bytes_max: usize,
+    /// Segments keep their places, so that locations stay good.
+    pub segments: Vec<Segment>,
+    pub by_name: BTreeMap<SegmentName, u32>,
+    pub index: Index,
+    pub max_seq: u64,
+    /// [`Header::commits`] up to which this state is.
+    pub commits: u64,
+    /// The state may not be what the files say; look at all of them before using it.
+    pub is_stale: bool,
+    pub damage: Vec<Damage>,
+    pub damage_count: u64,
+}
+
+impl State {
+    pub(super) fn new(hasher: Hasher, line_bytes_max: usize) -> State {
+        State {
+            hasher,
+            line_bytes_max,
+            segments: Vec::new(),
+            by_name: BTreeMap::new(),
+            index: Index::new(),
+            max_seq: 0,
+            commits: 0,
+            is_stale: true,
+            damage: Vec::new(),
+            damage_count: 0,
+        }
+    }
+
+    /// The segment that takes new lines of a day and kind.
+    pub(super) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
+        let name = |number| SegmentName { day, kind, number };
+        self.by_name
+            .range(name(0)..=name(u32::MAX))
+            .next_back()
+            .map(|(_, id)| *id)
+    }
+
+    /// The place of a segment, which is new if it was not known.
+    pub(super) fn place(&mut self, name: SegmentName) -> u32 {
+        *self.by_name.entry(name).or_insert_with(|| {
+            self.segments.push(Segment {
+                name,
+                end: 0,
+                tail: None,
+                identity: 0,
+                last_seq: 0,
+            });
+            (self.segments.len() - 1) as u32
+        })
+    }
+
+    /// Takes in what other processes noted in `HEAD`; looks at all segments where that is not
+    /// enough.
+    pub(super) fn catch_up(
+        &mut self,
+        storage: &dyn Storage,
+        head: &Head,
+        header: Header,
+        is_locked: bool,
+    ) -> Result<()> {
+        let commits = match self.is_stale {
+            true => None,
+            false => head
+                .commits_between(self.commits, header.commits)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?,
+        };
+        let Some(commits) = commits else {
+            return self.look_at_all(storage, Some(head), is_locked);
+        };
+        if self.follow(storage, &commits)? {
+            self.commits = header.commits;
+            return Ok(());
+        }
+        self.look_at_all(storage, Some(head), is_locked)
+    }
+
+    /// Reads what these commits added; `false` if the segments do not bear them out.
+    fn follow(&mut self, storage: &dyn Storage, commits: &[Commit]) -> Result<bool> {
+        let mut ends = BTreeMap::new();
+        for commit in commits {
+            let end = ends.entry(commit.segment).or_insert(commit.end);
+            *end = commit.end.max(*end);
+        }
+        let mut jobs = Vec::new();
+        for (name, end) in ends {
+            let segment = self.place(name);
+            let known = &self.segments[segment as usize];
+            if known.end < end {
+                jobs.push(Job {
+                    segment,
+                    name,
+                    from: known.end,
+                    until: end,
+                });
+            }
+        }
+        // The segment may be gone by now; then the look at all of them says what is.
+        let Ok(gathered) = gather(storage, self.hasher, self.line_bytes_max, &jobs) else {
+            return Ok(false);
+        };
+        let as_noted = jobs
+            .iter()
+            .zip(&gathered)
+            .all(|(job, read)| read.scanned.end == job.until && read.scanned.tail.is_none());
+        if !as_noted {
+            return Ok(false);
+        }
+        for job in &jobs {
+            if self.segments[job.segment as usize].identity == 0 {
+                let path = job.name.path();
+                let Ok(stat) = storage.stat(&path) else {
+                    return Ok(false);
+                };
+                self.segments[job.segment as usize].identity = stat.identity;
+            }
+        }
+        let taken_in = self.take_in(gathered);
+        if !taken_in {
+            self.forget();
+        }
+        Ok(taken_in)
+    }
+
+    /// Compares all segments with what is known of them and takes in what changed. Without the
+    /// lock, lines that were acknowledged only after the look began may be left for the next one.
+    pub(super) fn look_at_all(
+        &mut self,
+        storage: &dyn Storage,
+        head: Option<&Head>,
+        is_locked: bool,
+    ) -> Result<()> {
+        let header = || -> Result<Option<Header>> {
+            let read = head.map_or(Ok(None), Head::header);
+            read.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))
+        };
+        self.is_stale = true;
+        let mut gathered = Vec::new();
+        let mut looks = 0;
+        let (before, bound) = loop {
+            looks += 1;
+            let before = header()?;
+            self.look_until_whole(storage, &mut gathered)?;
+            if is_locked || header()? == before {
+                break (before, u64::MAX);
+            }
+            if looks == LOOKS_MAX {
+                break (before, before.map_or(u64::MAX, |header| header.last_seq));
+            }
+        };
+        self.rewind_past(bound, &mut gathered);
+        if !self.take_in(gathered) {
+            // Lines came that belong before known ones: the index must be built in order.
+            self.forget();
+            let mut gathered = Vec::new();
+            self.look_until_whole(storage, &mut gathered)?;
+            self.rewind_past(bound, &mut gathered);
+            self.take_in(gathered);
+        }
+        self.commits = before.map_or(self.commits, |header| header.commits);
+        self.is_stale = false;
+        Ok(())
+    }
+
+    /// Reads what is new in any segment, and everything anew if something known was taken away
+    /// or rewritten.
+    fn look_until_whole(
+        &mut self,
+        storage: &dyn Storage,
+        gathered: &mut Vec<Gathered>,
+    ) -> Result<()> {
+        for _ in 0..LOOKS_MAX {
+            if self.look(storage, gathered)? {
+                return Ok(());
+            }
+            self.forget();
+            gathered.clear();
+        }
+        let message =
+            "segments are taken away or rewritten while they are read: let that end first";
+        Err(Error::new(ErrorKind::Damaged, message).with_path(storage.root()))
+    }
+
+    /// Reads what is new in any segment; `false` if a known part of one is no longer there.
+    fn look(&mut self, storage: &dyn Storage, gathered: &mut Vec<Gathered>) -> Result<bool> {
+        let listing = list(storage)?;
+        let mut jobs = Vec::new();
+        let mut present = 0;
+        for name in listing.segments {
+            let path = name.path();
+            let stat = match storage.stat(&path) {
+                Ok(stat) => stat,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    return Err(Error::io(
+                        "look at the segment",
+                        &full_path(storage, &path),
+                        e,
+                    ));
+                }
+            };
+            let segment = self.place(name);
+            let known = &mut self.segments[segment as usize];
+            let is_known = known.identity != 0;
+            if is_known && (known.identity != stat.identity || stat.len < known.end) {
+                return Ok(false);
+            }
+            present += 1;
+            known.identity = stat.identity;
+            if stat.len != known.expected_len() || known.tail.is_some() {
+                jobs.push(Job {
+                    segment,
+                    name,
+                    from: known.end,
+                    until: stat.len,
+                });
+            }
+        }
+        let known = self
+            .segments
+            .iter()
+            .filter(|segment| segment.identity != 0)
+            .count();
+        if present < known {
+            return Ok(false);
+        }
+        for read in gather(storage, self.hasher, self.line_bytes_max, &jobs)? {
+            let segment = &mut self.segments[read.segment as usize];
+            segment.end = read.scanned.end;
+            segment.tail = read.scanned.tail;
+            gathered.push(read);
+        }
+        Ok(true)
+    }
+
+    /// Leaves lines past `bound`, written while the look went on, for the next look.
+    fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
+        for read in gathered {
+            let segment = &mut self.segments[read.segment as usize];
+            let entries = read.entries.iter().chain(&read.altered);
+            let later = entries
+                .filter(|(_, entry)| entry.seq > bound)
+                .map(|(_, entry)| entry.loc.offset);
+            let Some(first) = later.min() else { continue };
+            segment.end = segment.end.min(u64::from(first));
+            segment.tail = None;
+            read.scanned.end = segment.end;
+            read.scanned.tail = None;
+            read.entries.retain(|(_, entry)| entry.loc.offset < first);
+            read.altered.retain(|(_, entry)| entry.loc.offset < first);
+            read.reports
+                .retain(|report| report.offset < u64::from(first));
+        }
+    }
+
+    /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
+    /// before lines that are in it already.
+    fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
+        let good = gathered
+            .iter()
+            .flat_map(|read| &read.entries)
+            .map(|(_, entry)| entry.seq);
+        let max_good = good.max().unwrap_or(0).max(self.max_seq);
+        // A rewritten line may claim any number. It is believed as far as the lines that are not
+        // good could reach.
+        let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
+        let ceiling = max_good.saturating_add(bad + self.damage_count);
+        let mut entries: Vec<(Kind, Entry)> = Vec::new();
+        let mut reports = Vec::new();
+        for read in gathered {
+            let segment = &mut self.segments[read.segment as usize];
+            segment.end = read.scanned.end;
+            segment.tail = read.scanned.tail;
+            let altered = read.altered.into_iter().map(|(kind, entry)| {
+                (
+                    kind,
+                    Entry {
+                        seq: entry.seq.min(ceiling),
+                        ..entry
+                    },
+                )
+            });
+            let first_of_segment = entries.len();
+            entries.extend(read.entries);
+            entries.extend(altered);
+            let last = entries[first_of_segment..]
+                .iter()
+                .map(|(_, entry)| entry.seq)
+                .max();
+            segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+            let name = segment.name;
+            reports.extend(read.reports.into_iter().map(|report| report.in_file(name)));
+        }
+        entries.sort_by_key(|(kind, entry)| (entry.seq, *kind, entry.loc));
+        if entries
+            .first()
+            .is_some_and(|(_, entry)| entry.seq <= self.max_seq)
+        {
+            return false;
+        }
+        if self.max_seq == 0 {
+            self.index = Index::build(&entries);
+        } else {
+            for (kind, entry) in &entries {
+                self.index.apply(*kind, entry);
+            }
+        }
+        self.max_seq = entries.last().map_or(self.max_seq, |(_, entry)| entry.seq);
+        self.damage_count += reports.len() as u64;
+        let room = DAMAGE_LISTED_MAX.saturating_sub(self.damage.len());
+        self.damage.extend(reports.into_iter().take(room));
+        true
+    }
+
+    /// Forgets all that was read, but not the segments' places.
+    pub(super) fn forget(&mut self) {
+        self.is_stale = true;
+        for segment in &mut self.segments {
+            *segment = Segment {
+                name: segment.name,
+                end: 0,
+                tail: None,
+                identity: 0,
+                last_seq: 0,
+            };
+        }
+        self.index = Index::new();
+        self.max_seq = 0;
+        self.damage.clear();
+        self.damage_count = 0;
+    }
+}

@@ -1,0 +1,440 @@
+//! One hold of the write lock: catch up, check, append, publish.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
+
+use uuid::Uuid;
+
+use super::head::{Commit, Head, Header, RING_LEN};
+use super::lock;
+use super::state::State;
+use super::sync::Ticket;
+use super::{Durability, Inner};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Loc, Row, RowId, Table};
+use crate::line::{Decoded, encode, parse_envelope};
+use crate::record::{Day, Kind, Record};
+use crate::segment::SegmentName;
+use crate::storage::{Access, StorageFile, append_all, full_path};
+
+/// Open handles to append with, at the most.
+const HANDLES_MAX: usize = 64;
+
+/// What one handle on a store needs to write.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    lock: Option<Arc<dyn StorageFile>>,
+    head: Option<Head>,
+    handles: HashMap<u32, Arc<dyn StorageFile>>,
+    poisoned: Option<Error>,
+    /// Whether tails that were there when the store was opened were seen to.
+    has_begun: bool,
+}
+
+/// Lines for one segment, in the order of their sequence numbers.
+#[derive(Debug)]
+struct Run {
+    segment: u32,
+    /// Where in the file `bytes` will start.
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// The store, locked against other writers, in this process and others.
+pub(crate) struct Txn<'s> {
+    inner: &'s Inner,
+    writer: MutexGuard<'s, Writer>,
+    state: RwLockWriteGuard<'s, State>,
+    header: Header,
+    runs: Vec<Run>,
+    /// Segments whose handle and length were checked since the lock was taken.
+    checked: BTreeSet<u32>,
+    /// Segments appended to since the lock was taken.
+    appended: Vec<u32>,
+    /// Last, so that the lock is given back after everything else.
+    _lock: lock::Guard,
+}
+
+impl<'s> Txn<'s> {
+    /// Takes the lock and catches up on what other processes wrote.
+    pub(super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
+        if inner.is_read_only {
+            let message = "the store was opened read-only: open it without read_only to write";
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(inner.storage.root()));
+        }
+        let storage = &*inner.storage;
+        let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(err) = writer
+            .poisoned
+            .as_ref()
+            .map(Error::again)
+            .or_else(|| inner.sync.failure())
+        {
+            return Err(poisoned(&err));
+        }
+        if writer.lock.is_none() {
+            writer.lock = Some(lock::open(storage)?);
+        }
+        let Some(lock) = writer.lock.clone() else {
+            return Err(poisoned(&Error::invalid("no lock")));
+        };
+        let guard = lock::acquire(storage, &lock, inner.lock_timeout)?;
+
+        let head_path = full_path(storage, "HEAD");
+        let head_io = |e| Error::io("read or write HEAD", &head_path, e);
+        let is_linked = match &writer.head {
+            Some(head) => head.is_linked().map_err(head_io)?,
+            None => false,
+        };
+        if !is_linked {
+            writer.head = Some(Head::open_for_writing(storage).map_err(head_io)?);
+        }
+        let Writer {
+            head: Some(head), ..
+        } = &*writer
+        else {
+            return Err(Error::invalid("no HEAD"));
+        };
+        let found = head.header().map_err(head_io)?;
+        if found.is_none() {
+            head.clear().map_err(head_io)?;
+        }
+        let mut state = inner.state.write().unwrap_or_else(PoisonError::into_inner);
+        // Whoever is still noted as the writer died or failed while it wrote.
+        let intact = found.filter(|header| header.holder == 0 && is_linked && !state.is_stale);
+        let header = match intact {
+            Some(header) => Header {
+                holder: std::process::id(),
+                ..header
+            },
+            None => Header {
+                // Past what anyone saw, so that everyone looks at all segments.
+                commits: found.map_or(0, |header| header.commits).max(state.commits) + RING_LEN + 1,
+                last_seq: found.map_or(0, |header| header.last_seq),
+                holder: std::process::id(),
+            },
+        };
+        head.write_header(header).map_err(head_io)?;
+        if intact.is_none() {
+            state.look_at_all(storage, Some(head), true)?;
+        } else if header.commits != state.commits {
+            state.catch_up(storage, head, header, true)?;
+        }
+        let mut txn = Txn {
+            inner,
+            writer,
+            state,
+            header,
+            runs: Vec::new(),
+            checked: BTreeSet::new(),
+            appended: Vec::new(),
+            _lock: guard,
+        };
+        if intact.is_none() || !txn.writer.has_begun {
+            txn.complete_whole_tails()?;
+            txn.writer.has_begun = true;
+        }
+        Ok(txn)
+    }
+
+    /// Ends last lines that lack nothing but their LF: they hold sequence numbers.
+    fn complete_whole_tails(&mut self) -> Result<()> {
+        let whole = |tail: crate::segment::Tail| tail.is_whole_line;
+        let segments = &self.state.segments;
+        let torn: Vec<u32> = (0..segments.len() as u32)
+            .filter(|id| segments[*id as usize].tail.is_some_and(whole))
+            .collect();
+        for segment in &torn {
+            let handle = self.handle(*segment)?;
+            let written = append_all(&*handle, b"\n");
+            self.after_append(*segment, &handle, written)?;
+        }
+        if !torn.is_empty() {
+            let storage = &*self.inner.storage;
+            self.state
+                .look_at_all(storage, self.writer.head.as_ref(), true)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn table(&self, kind: Kind) -> &Table {
+        self.state.index.table(kind)
+    }
+
+    /// The row of a key, if the log has lines of it.
+    pub(crate) fn find(&self, kind: Kind, key: [&str; 2]) -> Option<(RowId, Row)> {
+        let table = self.table(kind);
+        let id = table.find(self.inner.hasher.key(key))?;
+        table.row(id).map(|row| (id, *row))
+    }
+
+    /// The record at a place, also one that this transaction has only gathered yet.
+    pub(crate) fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
+        let pending = self.runs.iter().find(|run| {
+            let end = run.offset + run.bytes.len() as u64;
+            run.segment == loc.segment && (run.offset..end).contains(&u64::from(loc.offset))
+        });
+        let Some(run) = pending else {
+            return self.inner.read(&self.state, kind, loc);
+        };
+        let start = (u64::from(loc.offset) - run.offset) as usize;
+        let rest = run.bytes.get(start..).unwrap_or_default();
+        let line = rest.split(|b| *b == b'\n').next().unwrap_or_default();
+        self.inner.decode(&self.state, kind, loc, line)
+    }
+
+    /// Adds a line; returns its sequence number. It is in the files once
+    /// [`commit`](Txn::commit) returns.
+    pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
+        let (kind, day) = (record.kind(), Day::of(record.at())?);
+        let seq = self.state.max_seq + 1;
+        let mut line = Vec::new();
+        encode(record, parent_id, seq, self.inner.line_bytes_max, &mut line)?;
+        let segment = self.target(day, kind, line.len() as u64)?;
+
+        let known = &mut self.state.segments[segment as usize];
+        let tail = known.tail.take();
+        let mut offset = known.expected_len();
+        let run_is_last = self.runs.last().is_some_and(|run| run.segment == segment);
+        if let Some(tail) = tail {
+            // A torn line, of a process that died: end it, so that it stays by itself.
+            offset += tail.len;
+            self.runs.push(Run {
+                segment,
+                offset,
+                bytes: b"\n".to_vec(),
+            });
+            offset += 1;
+        } else if !run_is_last {
+            self.runs.push(Run {
+                segment,
+                offset,
+                bytes: Vec::new(),
+            });
+        }
+        known.end = offset + line.len() as u64;
+        known.last_seq = seq;
+        let loc = Loc {
+            segment,
+            offset: offset as u32,
+        };
+        if let Some(envelope) = parse_envelope(kind, &line) {
+            let entry = self.inner.hasher.entry(&envelope, loc);
+            self.state.index.apply(kind, &entry);
+        }
+        self.state.max_seq = seq;
+        if let Some(run) = self.runs.last_mut() {
+            run.bytes.append(&mut line);
+        }
+        Ok(seq)
+    }
+
+    /// The segment that takes a line of `len` bytes, checked and open.
+    fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
+        let Some(active) = self.state.active(day, kind) else {
+            return self.create(SegmentName {
+                day,
+                kind,
+                number: 1,
+            });
+        };
+        let active = self.check(active)?;
+        let segment = &self.state.segments[active as usize];
+        let room = self
+            .inner
+            .segment_bytes_max
+            .saturating_sub(segment.expected_len());
+        if segment.end > 0 && len > room {
+            let number = segment.name.number + 1;
+            return self.create(SegmentName { day, kind, number });
+        }
+        Ok(active)
+    }
+
+    /// Makes sure that a segment is still as this handle knows it.
+    fn check(&mut self, segment: u32) -> Result<u32> {
+        const TRIES_MAX: u32 = 3;
+        for _ in 0..TRIES_MAX {
+            if self.checked.contains(&segment) {
+                return Ok(segment);
+            }
+            let handle = self.handle(segment)?;
+            let known = &self.state.segments[segment as usize];
+            let stat = handle.stat().map_err(|e| self.io("look at", segment, e))?;
+            if stat.is_linked && stat.identity == known.identity && stat.len == known.expected_len()
+            {
+                self.checked.insert(segment);
+                return Ok(segment);
+            }
+            // Someone else changed it: what is gathered goes out first.
+            self.flush()?;
+            self.look_again()?;
+        }
+        let name = self.state.segments[segment as usize].name;
+        let message = "the segment is changed by another program all the time: end that first";
+        let path = full_path(&*self.inner.storage, &name.path());
+        Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
+    }
+
+    /// Reads what changed in any segment by other hands than a writer's, and lets the other
+    /// processes do the same.
+    pub(super) fn look_again(&mut self) -> Result<()> {
+        self.writer.handles.clear();
+        self.checked.clear();
+        self.header.commits += RING_LEN + 1;
+        self.state
+            .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
+    }
+
+    /// Every segment that there is.
+    pub(super) fn segments(&self) -> Vec<SegmentName> {
+        let present = |id: &u32| self.state.segments[*id as usize].identity != 0;
+        self.state
+            .by_name
+            .iter()
+            .filter(|(_, id)| present(id))
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    fn create(&mut self, name: SegmentName) -> Result<u32> {
+        let storage = &*self.inner.storage;
+        let dir = name.day.to_string();
+        let made = storage
+            .create_dir(&dir)
+            .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
+        if made {
+            self.inner.sync.mark_dir("");
+        }
+        self.inner.sync.mark_dir(&dir);
+        let segment = self.state.place(name);
+        let handle = self.handle(segment)?;
+        let stat = handle.stat().map_err(|e| self.io("look at", segment, e))?;
+        self.state.segments[segment as usize].identity = stat.identity;
+        self.check(segment)
+    }
+
+    fn handle(&mut self, segment: u32) -> Result<Arc<dyn StorageFile>> {
+        if let Some(handle) = self.writer.handles.get(&segment) {
+            return Ok(Arc::clone(handle));
+        }
+        let path = self.state.segments[segment as usize].name.path();
+        let opened = self.inner.storage.open(&path, Access::Append);
+        let handle = opened.map_err(|e| self.io("open", segment, e))?;
+        if self.writer.handles.len() >= HANDLES_MAX {
+            self.writer.handles.clear();
+        }
+        self.writer.handles.insert(segment, Arc::clone(&handle));
+        Ok(handle)
+    }
+
+    fn io(&self, doing: &str, segment: u32, e: std::io::Error) -> Error {
+        let path = self.state.segments[segment as usize].name.path();
+        Error::io(
+            &format!("{doing} the segment"),
+            &full_path(&*self.inner.storage, &path),
+            e,
+        )
+    }
+
+    /// Writes what is gathered: one write for every run of lines to one segment.
+    fn flush(&mut self) -> Result<()> {
+        for run in std::mem::take(&mut self.runs) {
+            let handle = match self.handle(run.segment) {
+                Ok(handle) => handle,
+                Err(e) => return Err(self.poison(e)),
+            };
+            let written = append_all(&*handle, &run.bytes);
+            self.after_append(run.segment, &handle, written)?;
+        }
+        Ok(())
+    }
+
+    fn after_append(
+        &mut self,
+        segment: u32,
+        handle: &Arc<dyn StorageFile>,
+        written: std::io::Result<()>,
+    ) -> Result<()> {
+        if let Err(e) = written {
+            let e = self.io("append to", segment, e);
+            return Err(self.poison(e));
+        }
+        let path = self.state.segments[segment as usize].name.path();
+        self.inner.sync.mark_file(&path, handle);
+        self.appended.push(segment);
+        Ok(())
+    }
+
+    /// After this, nothing is acknowledged through this handle any more. `HEAD` keeps naming this
+    /// process, which makes the next writer look at everything.
+    fn poison(&mut self, err: Error) -> Error {
+        self.writer.poisoned = Some(err.again());
+        self.runs.clear();
+        self.state.forget();
+        err
+    }
+
+    /// Ends the hold of the lock: writes what was pushed and tells the other processes. What
+    /// comes back is to be waited for where `Disk` level is asked for.
+    pub(crate) fn commit(mut self) -> Result<Ticket> {
+        self.flush()?;
+        let appended = std::mem::take(&mut self.appended);
+        let mut header = Header {
+            holder: 0,
+            last_seq: self.state.max_seq,
+            ..self.header
+        };
+        let mut published = Ok(());
+        if let Some(head) = &self.writer.head {
+            for segment in &appended {
+                header.commits += 1;
+                let known = &self.state.segments[*segment as usize];
+                let commit = Commit {
+                    number: header.commits,
+                    segment: known.name,
+                    end: known.end,
+                };
+                published = published.and_then(|()| head.write_commit(commit));
+            }
+            published = published.and_then(|()| head.write_header(header));
+        }
+        if let Err(e) = published {
+            let path = full_path(&*self.inner.storage, "HEAD");
+            return Err(self.poison(Error::io("write HEAD", &path, e)));
+        }
+        self.state.commits = header.commits;
+        Ok(self.inner.sync.ticket())
+    }
+
+    /// Lets the [`commit`](Txn::commit) of a fact that the log already holds wait for its line
+    /// too, which another process may have written at `Process` level.
+    pub(crate) fn confirm(&mut self, loc: Loc) -> Result<()> {
+        if self.inner.durability == Durability::Process {
+            return Ok(());
+        }
+        if self.runs.iter().any(|run| run.segment == loc.segment) {
+            return Ok(());
+        }
+        let handle = self.handle(loc.segment)?;
+        let path = self.state.segments[loc.segment as usize].name.path();
+        self.inner.sync.mark_file(&path, &handle);
+        Ok(())
+    }
+}
+
+impl Drop for Txn<'_> {
+    fn drop(&mut self) {
+        // What was pushed and not committed is in the index, and in no file.
+        if !self.runs.is_empty() {
+            self.state.forget();
+        }
+    }
+}
+
+fn poisoned(first: &Error) -> Error {
+    let message = format!(
+        "an earlier write of this handle failed, so it writes no more: open the store again to recover; the failure was: {first}"
+    );
+    Error::new(ErrorKind::Poisoned, message)
+}

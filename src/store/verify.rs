@@ -1,0 +1,137 @@
+//! Checks every line of a store, trusting nothing but the bytes.
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::line::{LINE_BYTES_MAX, Line, classify, decode};
+use crate::segment::{Damage, DamageClass, Found, Report, list, scan};
+use crate::storage::{Access, Storage, full_path};
+
+/// Sequence numbers from the first to the last, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SeqRange {
+    /// The first one.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+/// What [`verify`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// How many segments were read.
+    pub segments: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// How many lines are good.
+    pub good_lines: u64,
+    /// Everything that is not as decklog wrote it.
+    pub damage: Vec<Damage>,
+    /// Sequence numbers that no line has, up to the greatest.
+    pub gaps: Vec<SeqRange>,
+    /// Sequence numbers that several lines have.
+    pub repeats: Vec<SeqRange>,
+    /// Files in day directories that are none of the store's. They are no damage.
+    pub foreign: Vec<String>,
+}
+
+impl Verification {
+    /// Whether every byte is as it was written and no line is missing.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty() && self.gaps.is_empty() && self.repeats.is_empty()
+    }
+}
+
+/// Reads every line of a store and checks it; needs no lock and no write permission.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = decklog::Store::open(dir.path().join("log"))?;
+/// # let storage = decklog::storage::Disk::new(store.path());
+/// assert!(decklog::verify(&storage)?.is_clean());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Io`](crate::ErrorKind::Io) if a file cannot be read.
+pub fn verify(storage: &dyn Storage) -> Result<Verification> {
+    let listing = list(storage)?;
+    let mut found = Verification {
+        foreign: listing.foreign,
+        ..Verification::default()
+    };
+    let mut seqs = Vec::new();
+    for name in listing.segments {
+        let path = name.path();
+        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+        let file = storage.open(&path, Access::Read).map_err(io)?;
+        let kind = name.kind;
+        let mut check = |line: Found<'_>| {
+            let mut report = line.report();
+            if let Found::Line {
+                offset,
+                bytes,
+                line,
+            } = line
+            {
+                match line {
+                    // The checksum says that these are the bytes that were written; whether they
+                    // were worth writing is a question of its own.
+                    Line::Good(envelope) => match decode(kind, bytes) {
+                        Ok(_) => {
+                            found.good_lines += 1;
+                            seqs.push(envelope.seq);
+                        }
+                        Err(reason) => {
+                            report = Some(Report {
+                                offset,
+                                length: bytes.len() as u64,
+                                class: DamageClass::Damaged,
+                                reason: format!("the line holds no record: {}", reason.text),
+                            });
+                        }
+                    },
+                    Line::Altered(decoded) => seqs.extend(decoded.ok().and_then(|line| line.seq)),
+                    Line::Damaged(pieces) => {
+                        for (start, len) in pieces {
+                            if let Line::Good(envelope) = classify(kind, &bytes[start..start + len])
+                            {
+                                seqs.push(envelope.seq);
+                            }
+                        }
+                    }
+                }
+            }
+            found
+                .damage
+                .extend(report.map(|report| report.in_file(name)));
+        };
+        let scanned = scan(&*file, kind, 0, u64::MAX, LINE_BYTES_MAX, &mut check).map_err(io)?;
+        found.segments += 1;
+        found.bytes += scanned.end + scanned.tail.map_or(0, |tail| tail.len);
+        let tail = scanned
+            .tail
+            .map(|tail| tail.report(scanned.end).in_file(name));
+        found.damage.extend(tail);
+    }
+    seqs.sort_unstable();
+    let mut expected = 1;
+    for seq in seqs {
+        if seq > expected {
+            found.gaps.push(SeqRange {
+                first: expected,
+                last: seq - 1,
+            });
+        } else if seq < expected {
+            let repeated = SeqRange {
+                first: seq,
+                last: seq,
+            };
+            if found.repeats.last() != Some(&repeated) {
+                found.repeats.push(repeated);
+            }
+        }
+        expected = expected.max(seq.saturating_add(1));
+    }
+    Ok(found)
+}
