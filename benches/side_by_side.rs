@@ -25,7 +25,10 @@ fn main() {
     let calls = setting("DECKLOG_BENCH_CALLS", 20_000);
     let rounds = setting("DECKLOG_BENCH_ROUNDS", 5);
     let work = Work::new(calls);
-    let mut table = Table { json, rows: Vec::new() };
+    let mut table = Table {
+        json,
+        rows: Vec::new(),
+    };
 
     let mut figures: Vec<Figures> = (0..rounds).map(|_| work.round()).collect();
     figures.push(work.round());
@@ -38,19 +41,76 @@ fn main() {
     let lines = (calls * 2) as f64;
     let gets = work.gets() as f64;
     let parents = work.parents.len() as f64;
-    let mut row = |name, unit, count: f64, ours: &dyn Fn(&Figures) -> f64, peer, theirs: &dyn Fn(&Figures) -> f64| {
-        table.row(name, unit, count / median(ours), peer, count / median(theirs));
+    let mut row = |name,
+                   unit,
+                   count: f64,
+                   ours: &dyn Fn(&Figures) -> f64,
+                   peer,
+                   theirs: &dyn Fn(&Figures) -> f64| {
+        table.row(
+            name,
+            unit,
+            count / median(ours),
+            peer,
+            count / median(theirs),
+        );
     };
-    row("append, one a call", "records/s", lines, &|f| f.ours.append, "sqlite", &|f| f.sqlite.append);
-    row("append, one a call", "records/s", lines, &|f| f.ours.append, "write(2)", &|f| f.bare);
-    row("append, 1000 a batch", "records/s", lines, &|f| f.ours.batch, "sqlite", &|f| f.sqlite.batch);
-    row("get by key", "calls/s", gets, &|f| f.ours.get, "sqlite", &|f| f.sqlite.get);
-    row("list a parent's calls", "lists/s", parents, &|f| f.ours.list, "sqlite", &|f| f.sqlite.list);
-    row("open, no sidecar", "records/s", lines, &|f| f.ours.open, "serde_json scan", &|f| f.scan);
+    row(
+        "append, one a call",
+        "records/s",
+        lines,
+        &|f| f.ours.append,
+        "sqlite",
+        &|f| f.sqlite.append,
+    );
+    row(
+        "append, one a call",
+        "records/s",
+        lines,
+        &|f| f.ours.append,
+        "write(2)",
+        &|f| f.bare,
+    );
+    row(
+        "append, 1000 a batch",
+        "records/s",
+        lines,
+        &|f| f.ours.batch,
+        "sqlite",
+        &|f| f.sqlite.batch,
+    );
+    row(
+        "get by key",
+        "calls/s",
+        gets,
+        &|f| f.ours.get,
+        "sqlite",
+        &|f| f.sqlite.get,
+    );
+    row(
+        "list a parent's calls",
+        "lists/s",
+        parents,
+        &|f| f.ours.list,
+        "sqlite",
+        &|f| f.sqlite.list,
+    );
+    row(
+        "open, no sidecar",
+        "records/s",
+        lines,
+        &|f| f.ours.open,
+        "serde_json scan",
+        &|f| f.scan,
+    );
 }
 
 fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default).max(1)
+    std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(default)
+        .max(1)
 }
 
 /// Seconds that each side took.
@@ -89,12 +149,18 @@ impl Work {
     fn new(count: usize) -> Work {
         let mut random = Random(42);
         let parents: Vec<Uuid> = (0..count.div_ceil(5)).map(|_| random.uuid()).collect();
-        let calls: Vec<_> = (0..count).map(|i| call(&mut random, i, parents[i / 5])).collect();
+        let calls: Vec<_> = (0..count)
+            .map(|i| call(&mut random, i, parents[i / 5]))
+            .collect();
         let mut order: Vec<usize> = (0..count).collect();
         for i in (1..count).rev() {
             order.swap(i, random.below(i + 1));
         }
-        Work { calls, parents, order }
+        Work {
+            calls,
+            parents,
+            order,
+        }
     }
 
     fn gets(&self) -> usize {
@@ -102,7 +168,9 @@ impl Work {
     }
 
     fn records(&self) -> impl Iterator<Item = Record> {
-        self.calls.iter().flat_map(|(req, done)| [req.clone().into(), done.clone().into()])
+        self.calls
+            .iter()
+            .flat_map(|(req, done)| [req.clone().into(), done.clone().into()])
     }
 
     fn round(&self) -> Figures {
@@ -113,7 +181,9 @@ impl Work {
         let store = Store::open(path("single")).expect("open");
         figures.ours.append = seconds(|| {
             for (req, done) in &self.calls {
-                store.record_tool_call_requested(req.clone()).expect("request");
+                store
+                    .record_tool_call_requested(req.clone())
+                    .expect("request");
                 store.record_tool_call_done(done.clone()).expect("done");
             }
         });
@@ -150,7 +220,9 @@ impl Work {
         figures.ours.get = seconds(|| {
             for i in &self.order {
                 let (req, _) = &self.calls[*i];
-                let found = store.get_tool_call(req.request_id, &req.call_id).expect("get");
+                let found = store
+                    .get_tool_call(req.request_id, &req.call_id)
+                    .expect("get");
                 assert!(black_box(found).is_some());
             }
         });
@@ -185,7 +257,10 @@ fn call(random: &mut Random, i: usize, parent_id: Uuid) -> (ToolCallReq, ToolCal
         2..=49 => 6_000,
         _ => 300 + random.below(700),
     };
-    let arguments = format!("{{\"path\":\"src/module_{i}.rs\",\"note\":\"{}\"}}", random.text(200));
+    let arguments = format!(
+        "{{\"path\":\"src/module_{i}.rs\",\"note\":\"{}\"}}",
+        random.text(200)
+    );
     let req = ToolCallReq {
         request_id,
         call_id: format!("toolu_{:016x}", random.next()),
@@ -229,7 +304,13 @@ impl Random {
     fn text(&mut self, len: usize) -> String {
         const WORDS: &[u8] = b"the quick brown fox jumps over a lazy dog and then some more of it ";
         let start = self.below(WORDS.len());
-        WORDS.iter().cycle().skip(start).take(len).map(|b| char::from(*b)).collect()
+        WORDS
+            .iter()
+            .cycle()
+            .skip(start)
+            .take(len)
+            .map(|b| char::from(*b))
+            .collect()
     }
 }
 
@@ -292,9 +373,18 @@ fn update(db: &Connection, done: &ToolCallDone) {
     .expect("update");
 }
 
-type Row = (Vec<u8>, String, String, Option<String>, i64, String, Option<String>);
+type Row = (
+    Vec<u8>,
+    String,
+    String,
+    Option<String>,
+    i64,
+    String,
+    Option<String>,
+);
 
-const COLUMNS: &str = "request_id, call_id, tool_name, arguments_json, started_at, status, outcome_json";
+const COLUMNS: &str =
+    "request_id, call_id, tool_name, arguments_json, started_at, status, outcome_json";
 
 fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok((
@@ -311,7 +401,9 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 fn select(db: &Connection, req: &ToolCallReq) -> Row {
     let sql = format!("SELECT {COLUMNS} FROM tool_calls WHERE request_id = ?1 AND call_id = ?2");
     let mut statement = db.prepare_cached(&sql).expect("prepare");
-    statement.query_row(params![req.request_id.as_bytes(), req.call_id], read_row).expect("get")
+    statement
+        .query_row(params![req.request_id.as_bytes(), req.call_id], read_row)
+        .expect("get")
 }
 
 fn select_parent(db: &Connection, parent: &Uuid) -> Vec<Row> {
@@ -319,15 +411,24 @@ fn select_parent(db: &Connection, parent: &Uuid) -> Vec<Row> {
         "SELECT {COLUMNS} FROM tool_calls WHERE parent_id = ?1 ORDER BY started_at DESC LIMIT 20"
     );
     let mut statement = db.prepare_cached(&sql).expect("prepare");
-    let rows = statement.query_map(params![parent.as_bytes()], read_row).expect("list");
+    let rows = statement
+        .query_map(params![parent.as_bytes()], read_row)
+        .expect("list");
     rows.collect::<Result<_, _>>().expect("rows")
 }
 
 /// Every line of a store's tool calls.
 fn lines(store: &Path) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
-    for day in std::fs::read_dir(store).expect("store").flatten().filter(|entry| entry.path().is_dir()) {
-        let mut files: Vec<_> = std::fs::read_dir(day.path()).expect("day").flatten().collect();
+    for day in std::fs::read_dir(store)
+        .expect("store")
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+    {
+        let mut files: Vec<_> = std::fs::read_dir(day.path())
+            .expect("day")
+            .flatten()
+            .collect();
         files.sort_by_key(std::fs::DirEntry::file_name);
         for file in files {
             let bytes = std::fs::read(file.path()).expect("segment");
@@ -338,7 +439,11 @@ fn lines(store: &Path) -> Vec<Vec<u8>> {
 }
 
 fn bare_write(lines: &[Vec<u8>], path: &Path) -> f64 {
-    let mut file = OpenOptions::new().create(true).append(true).open(path).expect("file");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .expect("file");
     seconds(|| {
         for line in lines {
             file.write_all(line).expect("write");
@@ -380,7 +485,10 @@ impl Table {
             return;
         }
         if self.rows.is_empty() {
-            println!("{:24} {:>12} {:>17} {:>12} {:>8}  unit", "work", "decklog", "peer", "", "ratio");
+            println!(
+                "{:24} {:>12} {:>17} {:>12} {:>8}  unit",
+                "work", "decklog", "peer", "", "ratio"
+            );
         }
         self.rows.push(());
         println!("{name:24} {ours:>12.0} {peer:>17} {theirs:>12.0} {ratio:>8.2}  {unit}");
