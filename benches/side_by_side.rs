@@ -5,6 +5,10 @@
 //! `cargo bench --bench side_by_side`; with `-- --json`, one JSON object a line. Sizes:
 //! `DECKLOG_BENCH_CALLS` (tool calls, default 20000), `DECKLOG_BENCH_ROUNDS` (default 5).
 
+// Counts become figures, and a bench that cannot run should stop.
+#![allow(clippy::cast_precision_loss, clippy::expect_used, clippy::unwrap_used)]
+#![allow(missing_docs)]
+
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::Write;

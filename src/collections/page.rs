@@ -135,24 +135,23 @@ pub(super) fn page<T>(
             (None, Some(_)) => false,
             (None, None) => return Ok(page),
         };
-        let next = if from_past { revived.next() } else { None };
-        let (position, item) = match (next, from_past) {
-            (Some((position, item)), _) => (position, Some(item)),
-            (None, _) => {
-                let Some(position) = current.next() else {
-                    return Ok(page);
-                };
-                let has_past = walk.as_of.is_some() && !table.older_lines(position.row).is_empty();
-                let skip = has_past || !is_after(position);
-                (
-                    position,
-                    if skip {
-                        None
-                    } else {
-                        read(position.row)?.map(|(_, item)| item)
-                    },
-                )
-            }
+        let past = if from_past { revived.next() } else { None };
+        let (position, item) = if let Some((position, item)) = past {
+            (position, Some(item))
+        } else {
+            let Some(position) = current.next() else {
+                return Ok(page);
+            };
+            let has_past = walk.as_of.is_some() && !table.older_lines(position.row).is_empty();
+            let skip = has_past || !is_after(position);
+            (
+                position,
+                if skip {
+                    None
+                } else {
+                    read(position.row)?.map(|(_, item)| item)
+                },
+            )
         };
         let Some(item) = item.filter(|_| is_after(position)) else {
             continue;

@@ -218,9 +218,9 @@ impl Table {
         };
         let change = |postings: &mut Postings, hash| {
             if add {
-                postings.insert(hash, position)
+                postings.insert(hash, position);
             } else {
-                postings.remove(hash, position)
+                postings.remove(hash, position);
             }
         };
         change(&mut self.by_time, 0);

@@ -80,14 +80,14 @@ pub(crate) fn piece_at(bytes: &[u8]) -> Option<usize> {
         return None;
     }
     let mut hasher = crc32fast::Hasher::new();
-    let mut hashed = 0;
+    let mut from = 0;
     for tail in memmem::find_iter(bytes, TAIL_START) {
         let end = tail + TAIL_LEN;
         let Some(hex) = bytes.get(tail + TAIL_START.len()..end) else {
             break;
         };
-        hasher.update(&bytes[hashed..tail]);
-        hashed = tail;
+        hasher.update(&bytes[from..tail]);
+        from = tail;
         let stated = hex.strip_suffix(b"\"}").and_then(parse_crc);
         if stated == Some(hasher.clone().finalize()) {
             return Some(end);

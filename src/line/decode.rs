@@ -1,7 +1,6 @@
 //! The slow path: a whole line, in any field order, to the record it holds.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -48,7 +47,8 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
             .and_then(CallLine::into_decoded),
     };
     decoded.map_err(|text| Reason {
-        is_object: serde_json::from_slice::<HashMap<Cow<'_, str>, IgnoredAny>>(line).is_ok(),
+        is_object: line.trim_ascii_start().starts_with(b"{")
+            && serde_json::from_slice::<IgnoredAny>(line).is_ok(),
         text,
     })
 }

@@ -48,13 +48,13 @@ impl Validity {
 
 impl Serialize for Validity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.is_valid {
-            return serializer.serialize_i64(self.at);
-        }
         #[derive(Serialize)]
         struct Retracted {
             at: i64,
             is_valid: bool,
+        }
+        if self.is_valid {
+            return serializer.serialize_i64(self.at);
         }
         Retracted {
             at: self.at,
@@ -99,12 +99,14 @@ impl Day {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) outside 1970 to 9999.
     pub fn of(at: i64) -> Result<Day> {
-        if !(0..=AT_MAX).contains(&at) {
-            return Err(Error::invalid(format!(
+        let day = u32::try_from(at / DAY_MS)
+            .ok()
+            .filter(|_| (0..=AT_MAX).contains(&at));
+        day.map(Day).ok_or_else(|| {
+            Error::invalid(format!(
                 "the time {at} is outside 1970 to 9999: give epoch milliseconds from 0 to {AT_MAX}"
-            )));
-        }
-        Ok(Day((at / DAY_MS) as u32))
+            ))
+        })
     }
 
     /// The first millisecond of the day, and the first of the next one.

@@ -53,17 +53,17 @@ pub(crate) fn repair_segment(
                 kept.extend_from_slice(bytes);
                 kept.push(b'\n');
             }
-            Line::Altered(_) => match accept_edits.then(|| restamp(name.kind, bytes)).flatten() {
-                Some(line) => {
+            Line::Altered(_) => {
+                let stamped = accept_edits.then(|| restamp(name.kind, bytes)).flatten();
+                if let Some(line) = stamped {
                     restamped += 1;
                     kept.extend_from_slice(&line);
-                }
-                None => {
+                } else {
                     left += 1;
                     kept.extend_from_slice(bytes);
                     kept.push(b'\n');
                 }
-            },
+            }
             Line::Damaged(pieces) => {
                 taken_out.push((offset, bytes.len() as u64 + 1));
                 for (start, len) in pieces {

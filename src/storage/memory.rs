@@ -93,6 +93,7 @@ impl Memory {
 
     /// What a machine that lost its power now finds: synced names and bytes, and of the rest a
     /// part that `choose` picks. It is called with a length and returns at most that.
+    #[must_use]
     pub fn after_power_cut(&self, mut choose: impl FnMut(usize) -> usize) -> Memory {
         let state = self.state();
         let mut kept = State {

@@ -95,7 +95,7 @@ impl Head {
             holder,
         } = header;
         let json = format!("{{\"commits\":{commits},\"last_seq\":{last_seq},\"holder\":{holder}");
-        write_all_at(&*self.file, &stamped(json, HEADER_LEN), 0)
+        write_all_at(&*self.file, &stamped(&json, HEADER_LEN), 0)
     }
 
     pub(super) fn write_commit(&self, commit: Commit) -> io::Result<()> {
@@ -105,19 +105,23 @@ impl Head {
             end,
         } = commit;
         let json = format!("{{\"commit\":{number},\"segment\":\"{segment}\",\"end\":{end}");
-        write_all_at(&*self.file, &stamped(json, ENTRY_LEN), entry_offset(number))
+        write_all_at(
+            &*self.file,
+            &stamped(&json, ENTRY_LEN),
+            entry_offset(number),
+        )
     }
 
     /// Fills a new file with lines, so that it has no holes.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut text = Vec::new();
         text.extend(stamped(
-            "{\"commits\":0,\"last_seq\":0,\"holder\":0".into(),
+            "{\"commits\":0,\"last_seq\":0,\"holder\":0",
             HEADER_LEN,
         ));
         for _ in 0..RING_LEN {
             text.extend(stamped(
-                "{\"commit\":0,\"segment\":\"\",\"end\":0".into(),
+                "{\"commit\":0,\"segment\":\"\",\"end\":0",
                 ENTRY_LEN,
             ));
         }
@@ -158,7 +162,7 @@ fn entry_offset(number: u64) -> u64 {
 }
 
 /// Closes an open JSON object with a checksum and pads it to its width.
-fn stamped(json: String, width: usize) -> Vec<u8> {
+fn stamped(json: &str, width: usize) -> Vec<u8> {
     let crc = crc32fast::hash(json.as_bytes());
     let mut line = format!("{json},\"crc\":\"{crc:08x}\"}}").into_bytes();
     line.resize(width - 1, b' ');

@@ -13,11 +13,10 @@ const NAME: &str = "LOCK";
 const SPINS: u32 = 50;
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// Opens `LOCK`, and makes it if it is not there.
-pub(super) fn open(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
-    storage
-        .open(NAME, Access::Append)
-        .map_err(|e| Error::io("open the lock file", &full_path(storage, NAME), e))
+/// The lock of one handle, free or held.
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    file: Option<Arc<dyn StorageFile>>,
 }
 
 /// The lock, held until dropped.
@@ -31,21 +30,38 @@ impl Drop for Guard {
     }
 }
 
-/// Takes the lock.
-///
-/// # Errors
-/// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
-pub(super) fn acquire(
-    storage: &dyn Storage,
-    file: &Arc<dyn StorageFile>,
-    timeout: Duration,
-) -> Result<Guard> {
-    let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
+impl Lock {
+    /// Takes the lock; makes `LOCK` if it is not there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
+    pub(super) fn acquire(&mut self, storage: &dyn Storage, timeout: Duration) -> Result<Guard> {
+        let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
+        loop {
+            let file = match self.file.take() {
+                Some(file) => file,
+                None => storage.open(NAME, Access::Append).map_err(io)?,
+            };
+            wait_for(storage, &file, timeout)?;
+            let guard = Guard(Arc::clone(&file));
+            // Someone may have deleted the file, and others may hold a new one.
+            if file.stat().map_err(io)?.is_linked {
+                self.file = Some(file);
+                return Ok(guard);
+            }
+        }
+    }
+}
+
+fn wait_for(storage: &dyn Storage, file: &Arc<dyn StorageFile>, timeout: Duration) -> Result<()> {
     let (mut tries, mut sleep) = (0u32, Duration::from_micros(20));
     let started = Instant::now();
     loop {
-        if file.try_lock().map_err(io)? {
-            return Ok(Guard(Arc::clone(file)));
+        if file
+            .try_lock()
+            .map_err(|e| Error::io("lock the store", &full_path(storage, NAME), e))?
+        {
+            return Ok(());
         }
         tries = tries.saturating_add(1);
         if tries <= SPINS {

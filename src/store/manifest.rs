@@ -20,6 +20,12 @@ pub(super) struct Manifest {
     pub store_id: Uuid,
 }
 
+/// What every format's manifest says.
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
 /// Reads the manifest; `None` if there is none.
 pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let path = full_path(storage, NAME);
@@ -33,10 +39,6 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let len = read_full(&*file, &mut text, 0).map_err(io)?;
     text.truncate(len);
 
-    #[derive(Deserialize)]
-    struct AnyFormat {
-        format: u32,
-    }
     let bad = |e: serde_json::Error| {
         let message = format!("the manifest does not read as one ({e}): restore it from a copy");
         Error::new(ErrorKind::Damaged, message).with_path(&path)

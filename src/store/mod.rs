@@ -27,6 +27,7 @@ pub use verify::{SeqRange, Verification, verify};
 
 use self::files::Files;
 use self::head::Head;
+use self::lock::Lock;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -201,8 +202,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<manifest::M
         .create_dir("")
         .map_err(|e| not_a_directory(Error::io("make the store's directory", storage.root(), e)))?;
     manifest::check_is_free(storage).map_err(not_a_directory)?;
-    let file = lock::open(storage)?;
-    let _guard = lock::acquire(storage, &file, options.lock_timeout)?;
+    let _guard = Lock::default().acquire(storage, options.lock_timeout)?;
     match manifest::read(storage)? {
         Some(manifest) => Ok(manifest),
         None => manifest::create(storage),

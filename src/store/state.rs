@@ -69,13 +69,17 @@ impl State {
         }
     }
 
-    /// The segment that takes new lines of a day and kind.
+    /// The segment that takes new lines of a day and kind: the last one that is there.
     pub(super) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
         let name = |number| SegmentName { day, kind, number };
-        self.by_name
+        let numbered = self
+            .by_name
             .range(name(0)..=name(u32::MAX))
-            .next_back()
-            .map(|(_, id)| *id)
+            .rev()
+            .map(|(_, id)| *id);
+        numbered
+            .into_iter()
+            .find(|id| self.segments[*id as usize].identity != 0)
     }
 
     /// The place of a segment, which is new if it was not known.
@@ -101,16 +105,16 @@ impl State {
         header: Header,
         is_locked: bool,
     ) -> Result<()> {
-        let commits = match self.is_stale {
-            true => None,
-            false => head
-                .commits_between(self.commits, header.commits)
-                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?,
+        let commits = if self.is_stale {
+            None
+        } else {
+            head.commits_between(self.commits, header.commits)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?
         };
         let Some(commits) = commits else {
             return self.look_at_all(storage, Some(head), is_locked);
         };
-        if self.follow(storage, &commits)? {
+        if self.follow(storage, &commits) {
             self.commits = header.commits;
             return Ok(());
         }
@@ -118,7 +122,7 @@ impl State {
     }
 
     /// Reads what these commits added; `false` if the segments do not bear them out.
-    fn follow(&mut self, storage: &dyn Storage, commits: &[Commit]) -> Result<bool> {
+    fn follow(&mut self, storage: &dyn Storage, commits: &[Commit]) -> bool {
         let mut ends = BTreeMap::new();
         for commit in commits {
             let end = ends.entry(commit.segment).or_insert(commit.end);
@@ -139,20 +143,20 @@ impl State {
         }
         // The segment may be gone by now; then the look at all of them says what is.
         let Ok(gathered) = gather(storage, self.hasher, self.line_bytes_max, &jobs) else {
-            return Ok(false);
+            return false;
         };
         let as_noted = jobs
             .iter()
             .zip(&gathered)
             .all(|(job, read)| read.scanned.end == job.until && read.scanned.tail.is_none());
         if !as_noted {
-            return Ok(false);
+            return false;
         }
         for job in &jobs {
             if self.segments[job.segment as usize].identity == 0 {
                 let path = job.name.path();
                 let Ok(stat) = storage.stat(&path) else {
-                    return Ok(false);
+                    return false;
                 };
                 self.segments[job.segment as usize].identity = stat.identity;
             }
@@ -161,7 +165,7 @@ impl State {
         if !taken_in {
             self.forget();
         }
-        Ok(taken_in)
+        taken_in
     }
 
     /// Compares all segments with what is known of them and takes in what changed. Without the

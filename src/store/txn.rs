@@ -1,12 +1,13 @@
 //! One hold of the write lock: catch up, check, append, publish.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
 use super::head::{Commit, Head, Header, RING_LEN};
-use super::lock;
+use super::lock::{self, Lock};
 use super::state::State;
 use super::sync::Ticket;
 use super::{Durability, Inner};
@@ -23,12 +24,20 @@ const HANDLES_MAX: usize = 64;
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    lock: Option<Arc<dyn StorageFile>>,
+    lock: Lock,
     head: Option<Head>,
-    handles: HashMap<u32, Arc<dyn StorageFile>>,
+    /// By the segment's place.
+    handles: HashMap<u32, Handle>,
     poisoned: Option<Error>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
+}
+
+/// An open segment to append to.
+#[derive(Debug, Clone)]
+struct Handle {
+    file: Arc<dyn StorageFile>,
+    identity: u64,
 }
 
 /// Lines for one segment, in the order of their sequence numbers.
@@ -64,36 +73,21 @@ impl<'s> Txn<'s> {
         }
         let storage = &*inner.storage;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(err) = writer
+        let failure = writer
             .poisoned
             .as_ref()
             .map(Error::again)
-            .or_else(|| inner.sync.failure())
-        {
-            return Err(poisoned(&err));
+            .or_else(|| inner.sync.failure());
+        if let Some(failure) = failure {
+            return Err(poisoned(&failure));
         }
-        if writer.lock.is_none() {
-            writer.lock = Some(lock::open(storage)?);
-        }
-        let Some(lock) = writer.lock.clone() else {
-            return Err(poisoned(&Error::invalid("no lock")));
-        };
-        let guard = lock::acquire(storage, &lock, inner.lock_timeout)?;
+        let guard = writer.lock.acquire(storage, inner.lock_timeout)?;
 
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
-        let is_linked = match &writer.head {
-            Some(head) => head.is_linked().map_err(head_io)?,
-            None => false,
-        };
-        if !is_linked {
-            writer.head = Some(Head::open_for_writing(storage).map_err(head_io)?);
-        }
-        let Writer {
-            head: Some(head), ..
-        } = &*writer
-        else {
-            return Err(Error::invalid("no HEAD"));
+        let (head, is_new) = match writer.head.take() {
+            Some(head) if head.is_linked().map_err(head_io)? => (head, false),
+            _ => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
         let found = head.header().map_err(head_io)?;
         if found.is_none() {
@@ -101,25 +95,27 @@ impl<'s> Txn<'s> {
         }
         let mut state = inner.state.write().unwrap_or_else(PoisonError::into_inner);
         // Whoever is still noted as the writer died or failed while it wrote.
-        let intact = found.filter(|header| header.holder == 0 && is_linked && !state.is_stale);
-        let header = match intact {
-            Some(header) => Header {
-                holder: std::process::id(),
-                ..header
-            },
-            None => Header {
+        let is_intact = |header: &Header| header.holder == 0 && !state.is_stale;
+        let intact = found.filter(is_intact);
+        let holder = std::process::id();
+        let header = intact.map_or_else(
+            || Header {
                 // Past what anyone saw, so that everyone looks at all segments.
-                commits: found.map_or(0, |header| header.commits).max(state.commits) + RING_LEN + 1,
-                last_seq: found.map_or(0, |header| header.last_seq),
-                holder: std::process::id(),
+                commits: found.map_or(0, |found| found.commits).max(state.commits) + RING_LEN + 1,
+                last_seq: found.map_or(0, |found| found.last_seq),
+                holder,
             },
-        };
+            |intact| Header { holder, ..intact },
+        );
         head.write_header(header).map_err(head_io)?;
-        if intact.is_none() {
-            state.look_at_all(storage, Some(head), true)?;
+        let look_at_all = intact.is_none() || is_new && writer.has_begun;
+        if look_at_all {
+            state.look_at_all(storage, Some(&head), true)?;
         } else if header.commits != state.commits {
-            state.catch_up(storage, head, header, true)?;
+            state.catch_up(storage, &head, header, true)?;
         }
+        writer.head = Some(head);
+        let complete_tails = look_at_all || !writer.has_begun;
         let mut txn = Txn {
             inner,
             writer,
@@ -130,7 +126,7 @@ impl<'s> Txn<'s> {
             appended: Vec::new(),
             _lock: guard,
         };
-        if intact.is_none() || !txn.writer.has_begun {
+        if complete_tails {
             txn.complete_whole_tails()?;
             txn.writer.has_begun = true;
         }
@@ -146,7 +142,7 @@ impl<'s> Txn<'s> {
             .collect();
         for segment in &torn {
             let handle = self.handle(*segment)?;
-            let written = append_all(&*handle, b"\n");
+            let written = append_all(&*handle.file, b"\n");
             self.after_append(*segment, &handle, written)?;
         }
         if !torn.is_empty() {
@@ -231,49 +227,62 @@ impl<'s> Txn<'s> {
 
     /// The segment that takes a line of `len` bytes, checked and open.
     fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
-        let Some(active) = self.state.active(day, kind) else {
-            return self.create(SegmentName {
+        const LOOKS_MAX: u32 = 3;
+        for _ in 0..LOOKS_MAX {
+            let first = SegmentName {
                 day,
                 kind,
                 number: 1,
-            });
-        };
-        let active = self.check(active)?;
-        let segment = &self.state.segments[active as usize];
-        let room = self
-            .inner
-            .segment_bytes_max
-            .saturating_sub(segment.expected_len());
-        if segment.end > 0 && len > room {
-            let number = segment.name.number + 1;
-            return self.create(SegmentName { day, kind, number });
-        }
-        Ok(active)
-    }
-
-    /// Makes sure that a segment is still as this handle knows it.
-    fn check(&mut self, segment: u32) -> Result<u32> {
-        const TRIES_MAX: u32 = 3;
-        for _ in 0..TRIES_MAX {
-            if self.checked.contains(&segment) {
-                return Ok(segment);
-            }
-            let handle = self.handle(segment)?;
-            let known = &self.state.segments[segment as usize];
-            let stat = handle.stat().map_err(|e| self.io("look at", segment, e))?;
-            if stat.is_linked && stat.identity == known.identity && stat.len == known.expected_len()
-            {
-                self.checked.insert(segment);
-                return Ok(segment);
+            };
+            let active = match self.state.active(day, kind) {
+                Some(active) => active,
+                None => self.create(first)?,
+            };
+            if self.is_as_known(active)? {
+                let segment = &self.state.segments[active as usize];
+                let room = self
+                    .inner
+                    .segment_bytes_max
+                    .saturating_sub(segment.expected_len());
+                if segment.end == 0 || len <= room {
+                    return Ok(active);
+                }
+                let number = segment.name.number + 1;
+                let next = self.create(SegmentName { number, ..first })?;
+                if self.is_as_known(next)? {
+                    return Ok(next);
+                }
             }
             // Someone else changed it: what is gathered goes out first.
             self.flush()?;
             self.look_again()?;
         }
-        let name = self.state.segments[segment as usize].name;
-        let message = "the segment is changed by another program all the time: end that first";
-        let path = full_path(&*self.inner.storage, &name.path());
+        let message = "segments are changed by another program all the time: end that first";
+        let path = full_path(&*self.inner.storage, &day.to_string());
         Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
+    }
+
+    /// Whether a segment is still the file, and has the length, that this handle knows.
+    fn is_as_known(&mut self, segment: u32) -> Result<bool> {
+        if self.checked.contains(&segment) {
+            return Ok(true);
+        }
+        // By its name: the directory may have been moved away, with the open file in it.
+        let path = self.state.segments[segment as usize].name.path();
+        let found = match self.inner.storage.stat(&path) {
+            Ok(stat) => stat,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(self.io("look at", segment, e)),
+        };
+        let handle = self.handle(segment)?;
+        let known = &self.state.segments[segment as usize];
+        let is_as_known = found.identity == handle.identity
+            && found.identity == known.identity
+            && found.len == known.expected_len();
+        if is_as_known {
+            self.checked.insert(segment);
+        }
+        Ok(is_as_known)
     }
 
     /// Reads what changed in any segment by other hands than a writer's, and lets the other
@@ -308,27 +317,30 @@ impl<'s> Txn<'s> {
         }
         self.inner.sync.mark_dir(&dir);
         let segment = self.state.place(name);
-        let handle = self.handle(segment)?;
-        let stat = handle.stat().map_err(|e| self.io("look at", segment, e))?;
-        self.state.segments[segment as usize].identity = stat.identity;
-        self.check(segment)
+        self.state.segments[segment as usize].identity = self.handle(segment)?.identity;
+        Ok(segment)
     }
 
-    fn handle(&mut self, segment: u32) -> Result<Arc<dyn StorageFile>> {
+    fn handle(&mut self, segment: u32) -> Result<Handle> {
         if let Some(handle) = self.writer.handles.get(&segment) {
-            return Ok(Arc::clone(handle));
+            return Ok(handle.clone());
         }
         let path = self.state.segments[segment as usize].name.path();
         let opened = self.inner.storage.open(&path, Access::Append);
-        let handle = opened.map_err(|e| self.io("open", segment, e))?;
+        let file = opened.map_err(|e| self.io("open", segment, e))?;
+        let identity = file
+            .stat()
+            .map_err(|e| self.io("look at", segment, e))?
+            .identity;
         if self.writer.handles.len() >= HANDLES_MAX {
             self.writer.handles.clear();
         }
-        self.writer.handles.insert(segment, Arc::clone(&handle));
+        let handle = Handle { file, identity };
+        self.writer.handles.insert(segment, handle.clone());
         Ok(handle)
     }
 
-    fn io(&self, doing: &str, segment: u32, e: std::io::Error) -> Error {
+    fn io(&self, doing: &str, segment: u32, e: io::Error) -> Error {
         let path = self.state.segments[segment as usize].name.path();
         Error::io(
             &format!("{doing} the segment"),
@@ -344,7 +356,7 @@ impl<'s> Txn<'s> {
                 Ok(handle) => handle,
                 Err(e) => return Err(self.poison(e)),
             };
-            let written = append_all(&*handle, &run.bytes);
+            let written = append_all(&*handle.file, &run.bytes);
             self.after_append(run.segment, &handle, written)?;
         }
         Ok(())
@@ -353,15 +365,15 @@ impl<'s> Txn<'s> {
     fn after_append(
         &mut self,
         segment: u32,
-        handle: &Arc<dyn StorageFile>,
-        written: std::io::Result<()>,
+        handle: &Handle,
+        written: io::Result<()>,
     ) -> Result<()> {
         if let Err(e) = written {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
         let path = self.state.segments[segment as usize].name.path();
-        self.inner.sync.mark_file(&path, handle);
+        self.inner.sync.mark_file(&path, &handle.file);
         self.appended.push(segment);
         Ok(())
     }
@@ -418,7 +430,7 @@ impl<'s> Txn<'s> {
         }
         let handle = self.handle(loc.segment)?;
         let path = self.state.segments[loc.segment as usize].name.path();
-        self.inner.sync.mark_file(&path, &handle);
+        self.inner.sync.mark_file(&path, &handle.file);
         Ok(())
     }
 }
