@@ -254,7 +254,7 @@ impl Work {
 
 fn call(random: &mut Random, i: usize, parent_id: Uuid) -> (ToolCallReq, ToolCallDone) {
     let request_id = random.uuid();
-    let started = START_MS + i as i64 * 7;
+    let started = START_MS + i64::try_from(i).expect("few") * 7;
     // About 1 KB on average with a long tail, as agents' tools have it.
     let outcome_len = match random.below(1_000) {
         0..=1 => 100_000,

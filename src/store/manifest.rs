@@ -74,15 +74,9 @@ pub(super) fn check_is_free(storage: &dyn Storage) -> Result<()> {
         .read_dir("")
         .map_err(|e| Error::io("list the directory", storage.root(), e))?;
     let is_ours = |name: &str| {
-        let known = [
-            "LOCK",
-            "HEAD",
-            "cache",
-            "quarantine",
-            "removals.jsonl",
-            "decklog.json.tmp",
-        ];
-        known.contains(&name) || name.parse::<Day>().is_ok()
+        // The manifest too: another process may be making this store right now.
+        let known = ["LOCK", "HEAD", "cache", "quarantine", "removals.jsonl"];
+        name.starts_with(NAME) || known.contains(&name) || name.parse::<Day>().is_ok()
     };
     match entries.iter().find(|entry| !is_ours(&entry.name)) {
         None => Ok(()),

@@ -110,7 +110,7 @@ fn the_document_opens_as_a_store() {
 /// Stores that released versions wrote, each in a directory named for its version.
 #[test]
 fn every_frozen_store_still_opens() {
-    let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/frozen");
+    let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen");
     let mut versions = 0;
     for version in fs::read_dir(&frozen).unwrap() {
         let from = version.unwrap().path();
