@@ -68,3 +68,8 @@ pub use record::{
 pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass};
 pub use store::{Durability, Follow, LogLine, Options, SeqRange, Store, Verification, verify};
+
+/// The README's example must compile and run, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
