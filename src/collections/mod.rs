@@ -110,7 +110,10 @@ impl Store {
         let mut txn = inner.begin()?;
         let answers = checked
             .into_iter()
-            .map(|record| put(&mut txn, &record?))
+            .map(|record| {
+                txn.check_whole()?;
+                put(&mut txn, &record?)
+            })
             .collect();
         let ticket = txn.commit()?;
         inner.acknowledge(ticket)?;

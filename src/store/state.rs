@@ -176,6 +176,20 @@ impl State {
         head: Option<&Head>,
         is_locked: bool,
     ) -> Result<()> {
+        let looked = self.try_look_at_all(storage, head, is_locked);
+        if looked.is_err() {
+            // Some of it may have been read and not taken in.
+            self.forget();
+        }
+        looked
+    }
+
+    fn try_look_at_all(
+        &mut self,
+        storage: &dyn Storage,
+        head: Option<&Head>,
+        is_locked: bool,
+    ) -> Result<()> {
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
             read.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))

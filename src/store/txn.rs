@@ -52,6 +52,9 @@ struct Run {
 /// The store, locked against other writers, in this process and others.
 pub(crate) struct Txn<'s> {
     inner: &'s Inner,
+    /// Before `writer`: fields are dropped in this order, and the next thread to come by
+    /// `writer` takes the lock through the same handle, which a later unlock would take from it.
+    _lock: lock::Guard,
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
     header: Header,
@@ -60,8 +63,9 @@ pub(crate) struct Txn<'s> {
     checked: BTreeSet<u32>,
     /// Segments appended to since the lock was taken.
     appended: Vec<u32>,
-    /// Last, so that the lock is given back after everything else.
-    _lock: lock::Guard,
+    /// The failure after which the transaction can only fail: what it knew of the store, or what
+    /// it had gathered, is gone.
+    broken: Option<Error>,
 }
 
 impl<'s> Txn<'s> {
@@ -124,6 +128,7 @@ impl<'s> Txn<'s> {
             runs: Vec::new(),
             checked: BTreeSet::new(),
             appended: Vec::new(),
+            broken: None,
             _lock: guard,
         };
         if complete_tails {
@@ -183,10 +188,17 @@ impl<'s> Txn<'s> {
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
         let (kind, day) = (record.kind(), Day::of(record.at())?);
-        let seq = self.state.max_seq + 1;
         let mut line = Vec::new();
-        encode(record, parent_id, seq, self.inner.line_bytes_max, &mut line)?;
-        let segment = self.target(day, kind, line.len() as u64)?;
+        let (seq, segment) = loop {
+            let seq = self.state.max_seq + 1;
+            line.clear();
+            encode(record, parent_id, seq, self.inner.line_bytes_max, &mut line)?;
+            let segment = self.target(day, kind, line.len() as u64)?;
+            // Lines may have come to light that someone else put there.
+            if self.state.max_seq + 1 == seq {
+                break (seq, segment);
+            }
+        };
 
         let known = &mut self.state.segments[segment as usize];
         let tail = known.tail.take();
@@ -255,7 +267,9 @@ impl<'s> Txn<'s> {
             }
             // Someone else changed it: what is gathered goes out first.
             self.flush()?;
-            self.look_again()?;
+            if let Err(e) = self.look_again().and_then(|()| self.complete_whole_tails()) {
+                return Err(self.give_up(e));
+            }
         }
         let message = "segments are changed by another program all the time: end that first";
         let path = full_path(&*self.inner.storage, &day.to_string());
@@ -309,13 +323,9 @@ impl<'s> Txn<'s> {
     fn create(&mut self, name: SegmentName) -> Result<u32> {
         let storage = &*self.inner.storage;
         let dir = name.day.to_string();
-        let made = storage
+        storage
             .create_dir(&dir)
             .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
-        if made {
-            self.inner.sync.mark_dir("");
-        }
-        self.inner.sync.mark_dir(&dir);
         let segment = self.state.place(name);
         self.state.segments[segment as usize].identity = self.handle(segment)?.identity;
         Ok(segment)
@@ -332,6 +342,10 @@ impl<'s> Txn<'s> {
             .stat()
             .map_err(|e| self.io("look at", segment, e))?
             .identity;
+        // Whoever made the file, here or in another process, may not have come to sync its name.
+        let day = self.state.segments[segment as usize].name.day;
+        self.inner.sync.mark_dir(&day.to_string());
+        self.inner.sync.mark_dir("");
         if self.writer.handles.len() >= HANDLES_MAX {
             self.writer.handles.clear();
         }
@@ -382,14 +396,29 @@ impl<'s> Txn<'s> {
     /// process, which makes the next writer look at everything.
     fn poison(&mut self, err: Error) -> Error {
         self.writer.poisoned = Some(err.again());
+        self.give_up(err)
+    }
+
+    /// After this, nothing that was pushed is acknowledged.
+    fn give_up(&mut self, err: Error) -> Error {
+        self.broken = Some(err.again());
         self.runs.clear();
         self.state.forget();
         err
     }
 
+    /// Whether the transaction can go on.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        self.broken.as_ref().map_or(Ok(()), |e| Err(e.again()))
+    }
+
     /// Ends the hold of the lock: writes what was pushed and tells the other processes. What
     /// comes back is to be waited for where `Disk` level is asked for.
+    ///
+    /// # Errors
+    /// Nothing that was pushed is acknowledged, whatever [`push`](Txn::push) returned.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
+        self.check_whole()?;
         self.flush()?;
         let appended = std::mem::take(&mut self.appended);
         let mut header = Header {

@@ -3,5 +3,12 @@
 // A test says what went wrong by stopping there.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod faults;
+mod files;
 mod import;
 mod layout;
+mod model;
+mod races;
+mod recovery;
+mod rules;
+mod support;

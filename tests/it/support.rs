@@ -1,0 +1,299 @@
+//! What the tests of the engine share: a generator of random numbers, records to write, and a
+//! storage that notes what is asked of it.
+
+#![allow(dead_code)]
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use decklog::storage::{Access, Entry, FileStat, Memory, Storage, StorageFile};
+use decklog::{
+    ConversationTurn, Durability, Kind, Options, Record, Store, ToolCallDone, ToolCallReq,
+    ToolStatus, TurnKind, Validity, args_sha256,
+};
+use uuid::Uuid;
+
+/// 2025-12-27T00:00:00Z.
+pub const DAY_1: i64 = 1_766_793_600_000;
+pub const DAY_MS: i64 = 86_400_000;
+pub const DAY_1_NAME: &str = "2025-12-27";
+
+/// A count from the environment, so that a long run needs no other code.
+pub fn count(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no count"))
+    })
+}
+
+/// SplitMix64: small, and the same everywhere.
+#[derive(Debug, Clone)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    /// From `DECKLOG_SEED`, or of its own; printed, so that a failure can be had again.
+    pub fn seeded(test: &str) -> Rng {
+        let own = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_nanos() as u64;
+        let seed = count("DECKLOG_SEED", own);
+        println!("{test}: DECKLOG_SEED={seed}");
+        Rng(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 up to, but not including, `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+}
+
+pub fn turn(id: u128, content: &str, at: i64) -> ConversationTurn {
+    ConversationTurn {
+        id: Uuid::from_u128(id),
+        parent_id: None,
+        message_id: Uuid::from_u128(0xA000 + id),
+        kind: TurnKind::User,
+        content: content.into(),
+        created_at: Validity::at(at),
+        thread_id: Some(Uuid::from_u128(0xB000)),
+    }
+}
+
+pub fn request(id: u128, call_id: &str, at: i64) -> ToolCallReq {
+    let arguments = r#"{"path":"src/main.rs"}"#;
+    ToolCallReq {
+        request_id: Uuid::from_u128(id),
+        call_id: call_id.into(),
+        parent_id: Uuid::from_u128(0xC000),
+        vendor: "anthropic".into(),
+        tool_name: "read_file".into(),
+        args_sha256: args_sha256(arguments),
+        arguments_json: Some(arguments.into()),
+        started_at: Validity::at(at),
+    }
+}
+
+pub fn done(req: &ToolCallReq) -> ToolCallDone {
+    ToolCallDone {
+        request_id: req.request_id,
+        call_id: req.call_id.clone(),
+        ended_at: Validity::at(req.started_at.at + 12),
+        latency_ms: 12,
+        outcome_json: Some(r#"{"lines":12}"#.into()),
+        error_kind: None,
+        error_msg: None,
+        status: ToolStatus::Completed,
+    }
+}
+
+pub fn failed(req: &ToolCallReq) -> ToolCallDone {
+    ToolCallDone {
+        outcome_json: None,
+        error_kind: Some("timeout".into()),
+        error_msg: Some("took too long".into()),
+        status: ToolStatus::Failed,
+        ..done(req)
+    }
+}
+
+/// Options under which no thread of the store's own touches the files while it is open, so that
+/// the order of operations is always the same.
+pub fn still() -> Options {
+    Store::options().flush_interval(Duration::from_secs(3600))
+}
+
+pub fn in_memory(memory: &Memory, durability: Durability) -> Store {
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+    still()
+        .durability(durability)
+        .storage(storage)
+        .open("memory")
+        .unwrap()
+}
+
+/// Every line of the store that reads as a record, with its sequence number, in order.
+pub fn all_lines(store: &Store) -> Vec<(u64, Record)> {
+    let lines = store.last_lines(usize::MAX).unwrap();
+    let read = |line: &decklog::LogLine| {
+        let members = line.text.strip_prefix('{').unwrap();
+        let text = match line.kind {
+            Kind::ToolCalls => format!("{{\"kind\":\"tool_calls\",{members}"),
+            _ => line.text.clone(),
+        };
+        Record::from_json(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    lines.iter().map(|line| (line.seq, read(line))).collect()
+}
+
+/// One operation that a [`Spy`] passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// As the trait names it.
+    pub operation: &'static str,
+    pub path: String,
+    /// Which open file, by the order of opening; 0 where none is concerned.
+    pub handle: usize,
+    pub is_ok: bool,
+}
+
+type Hook = Box<dyn Fn(&'static str, &str) -> io::Result<()> + Send + Sync>;
+
+/// Passes everything on to another storage and keeps a list of it. A hook may see each operation
+/// first, and refuse it.
+#[derive(Clone)]
+pub struct Spy {
+    inner: Arc<dyn Storage>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    events: Mutex<Vec<Event>>,
+    handles: std::sync::atomic::AtomicUsize,
+    hook: Mutex<Option<Arc<Hook>>>,
+}
+
+impl std::fmt::Debug for Spy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Spy")
+    }
+}
+
+impl Spy {
+    pub fn new(inner: impl Storage + 'static) -> Spy {
+        Spy {
+            inner: Arc::new(inner),
+            shared: Arc::default(),
+        }
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.shared.events.lock().unwrap().clone()
+    }
+
+    pub fn hook(
+        &self,
+        hook: impl Fn(&'static str, &str) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        *self.shared.hook.lock().unwrap() = Some(Arc::new(Box::new(hook)));
+    }
+
+    pub fn unhook(&self) {
+        *self.shared.hook.lock().unwrap() = None;
+    }
+
+    fn pass<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        handle: usize,
+        run: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let hook = self.shared.hook.lock().unwrap().clone();
+        let result = hook
+            .map_or(Ok(()), |hook| hook(operation, path))
+            .and_then(|()| run());
+        self.shared.events.lock().unwrap().push(Event {
+            operation,
+            path: path.to_owned(),
+            handle,
+            is_ok: result.is_ok(),
+        });
+        result
+    }
+}
+
+impl Storage for Spy {
+    fn root(&self) -> &Path {
+        self.inner.root()
+    }
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
+        self.pass("read_dir", dir, 0, || self.inner.read_dir(dir))
+    }
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let file = self.pass("open", path, 0, || self.inner.open(path, access))?;
+        let handles = &self.shared.handles;
+        Ok(Arc::new(SpyFile {
+            spy: self.clone(),
+            file,
+            path: path.to_owned(),
+            handle: 1 + handles.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+        }))
+    }
+    fn stat(&self, path: &str) -> io::Result<FileStat> {
+        self.pass("stat", path, 0, || self.inner.stat(path))
+    }
+    fn create_dir(&self, dir: &str) -> io::Result<bool> {
+        self.pass("create_dir", dir, 0, || self.inner.create_dir(dir))
+    }
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.pass("sync_dir", dir, 0, || self.inner.sync_dir(dir))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.pass("rename", to, 0, || self.inner.rename(from, to))
+    }
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.pass("remove_file", path, 0, || self.inner.remove_file(path))
+    }
+}
+
+#[derive(Debug)]
+struct SpyFile {
+    spy: Spy,
+    file: Arc<dyn StorageFile>,
+    path: String,
+    handle: usize,
+}
+
+impl SpyFile {
+    fn pass<T>(
+        &self,
+        operation: &'static str,
+        run: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.spy.pass(operation, &self.path, self.handle, run)
+    }
+}
+
+impl StorageFile for SpyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.pass("read_at", || self.file.read_at(buf, offset))
+    }
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.pass("append", || self.file.append(bytes))
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.pass("write_at", || self.file.write_at(bytes, offset))
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.pass("sync", || self.file.sync())
+    }
+    fn stat(&self) -> io::Result<FileStat> {
+        self.pass("stat", || self.file.stat())
+    }
+    fn try_lock(&self) -> io::Result<bool> {
+        self.pass("try_lock", || self.file.try_lock())
+    }
+    fn unlock(&self) -> io::Result<()> {
+        self.pass("unlock", || self.file.unlock())
+    }
+}
