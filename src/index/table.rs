@@ -147,11 +147,13 @@ impl Table {
     }
 
     pub(super) fn apply(&mut self, entry: &Entry) {
+        // An outcome moves the row in no list but that of its state.
+        let moves = !matches!(entry.op, Op::Completed | Op::Failed);
         if let Some(id) = self.find(entry.key) {
-            self.post(id, false);
+            self.post(id, moves, false);
         }
         let id = self.apply_unposted(entry);
-        self.post(id, true);
+        self.post(id, moves, true);
     }
 
     /// Takes a line in, but for the postings.
@@ -207,9 +209,10 @@ impl Table {
         RowId(id)
     }
 
-    /// Adds or removes the postings that the row has as it is now.
-    fn post(&mut self, id: RowId, add: bool) {
-        let Some(row) = self.rows.get(id.0 as usize).copied().filter(Row::stands) else {
+    /// Adds or removes the postings that the row has as it is now: that of its state and, if it
+    /// `moves`, all others.
+    fn post(&mut self, id: RowId, moves: bool, add: bool) {
+        let Some(row) = self.row(id).copied().filter(Row::stands) else {
             return;
         };
         let position = Position {
@@ -223,6 +226,14 @@ impl Table {
                 postings.remove(hash, position);
             }
         };
+        if let Some(postings) = &mut self.by_state
+            && row.state != CallState::Completed
+        {
+            change(postings, row.state as u32);
+        }
+        if !moves {
+            return;
+        }
         change(&mut self.by_time, 0);
         for (postings, hash) in self.by_lookup.iter_mut().zip(row.lookups) {
             if let Some(postings) = postings
@@ -230,11 +241,6 @@ impl Table {
             {
                 change(postings, hash);
             }
-        }
-        if let Some(postings) = &mut self.by_state
-            && row.state != CallState::Completed
-        {
-            change(postings, row.state as u32);
         }
     }
 

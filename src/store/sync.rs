@@ -18,7 +18,7 @@ pub(crate) struct Ticket(u64);
 /// What was written and not yet synced.
 #[derive(Debug, Default)]
 struct Dirty {
-    files: BTreeMap<String, Arc<dyn StorageFile>>,
+    files: BTreeMap<Arc<str>, Arc<dyn StorageFile>>,
     dirs: BTreeSet<String>,
 }
 
@@ -54,11 +54,11 @@ impl GroupSync {
     }
 
     /// Notes a file that was written.
-    pub(super) fn mark_file(&self, path: &str, file: &Arc<dyn StorageFile>) {
+    pub(super) fn mark_file(&self, path: &Arc<str>, file: &Arc<dyn StorageFile>) {
         self.lock()
             .dirty
             .files
-            .insert(path.to_owned(), Arc::clone(file));
+            .insert(Arc::clone(path), Arc::clone(file));
     }
 
     /// Notes a directory that got a new name.

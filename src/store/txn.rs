@@ -38,6 +38,7 @@ pub(super) struct Writer {
 struct Handle {
     file: Arc<dyn StorageFile>,
     identity: u64,
+    path: Arc<str>,
 }
 
 /// Lines for one segment, in the order of their sequence numbers.
@@ -282,7 +283,10 @@ impl<'s> Txn<'s> {
             return Ok(true);
         }
         // By its name: the directory may have been moved away, with the open file in it.
-        let path = self.state.segments[segment as usize].name.path();
+        let path = match self.writer.handles.get(&segment) {
+            Some(handle) => Arc::clone(&handle.path),
+            None => self.path(segment).into(),
+        };
         let found = match self.inner.storage.stat(&path) {
             Ok(stat) => stat,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -335,7 +339,7 @@ impl<'s> Txn<'s> {
         if let Some(handle) = self.writer.handles.get(&segment) {
             return Ok(handle.clone());
         }
-        let path = self.state.segments[segment as usize].name.path();
+        let path = self.path(segment);
         let opened = self.inner.storage.open(&path, Access::Append);
         let file = opened.map_err(|e| self.io("open", segment, e))?;
         let identity = file
@@ -349,13 +353,21 @@ impl<'s> Txn<'s> {
         if self.writer.handles.len() >= HANDLES_MAX {
             self.writer.handles.clear();
         }
-        let handle = Handle { file, identity };
+        let handle = Handle {
+            file,
+            identity,
+            path: path.into(),
+        };
         self.writer.handles.insert(segment, handle.clone());
         Ok(handle)
     }
 
+    fn path(&self, segment: u32) -> String {
+        self.state.segments[segment as usize].name.path()
+    }
+
     fn io(&self, doing: &str, segment: u32, e: io::Error) -> Error {
-        let path = self.state.segments[segment as usize].name.path();
+        let path = self.path(segment);
         Error::io(
             &format!("{doing} the segment"),
             &full_path(&*self.inner.storage, &path),
@@ -386,8 +398,7 @@ impl<'s> Txn<'s> {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
-        let path = self.state.segments[segment as usize].name.path();
-        self.inner.sync.mark_file(&path, &handle.file);
+        self.inner.sync.mark_file(&handle.path, &handle.file);
         self.appended.push(segment);
         Ok(())
     }
@@ -458,8 +469,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
-        let path = self.state.segments[loc.segment as usize].name.path();
-        self.inner.sync.mark_file(&path, &handle.file);
+        self.inner.sync.mark_file(&handle.path, &handle.file);
         Ok(())
     }
 }
