@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::line::{LINE_BYTES_MAX, Line, decode};
+use crate::line::{LINE_BYTES_MAX, decode};
 use crate::record::{Day, Record};
-use crate::segment::{Found, SegmentName, scan};
+use crate::segment::{Fact, Found, SegmentName, scan};
 use crate::storage::{Access, Disk, Storage, full_path};
 
 /// One line of a day.
@@ -81,27 +81,20 @@ fn read_segment(storage: &Disk, name: SegmentName, replay: &mut Replay) -> Resul
     let io = |e| Error::io("read the segment", &path, e);
     let file = storage.open(&file_name, Access::Read).map_err(io)?;
     let Replay { lines, unreadable } = replay;
-    let mut take = |bytes: &[u8]| match decode(name.kind, bytes) {
-        Ok(decoded) if decoded.seq.is_some() => lines.push(Replayed {
-            seq: decoded.seq.unwrap_or_default(),
-            record: decoded.record,
-            file: file_name.clone(),
-            text: String::from_utf8_lossy(bytes).into_owned(),
-        }),
-        _ => *unreadable += 1,
-    };
-    let mut sink = |found: Found<'_>| match found {
-        Found::Line {
-            bytes,
-            line: Line::Damaged(pieces),
-            ..
-        } if !pieces.is_empty() => {
-            for (start, len) in pieces {
-                take(&bytes[start..start + len]);
-            }
-        }
-        Found::Line { bytes, .. } => take(bytes),
-        Found::TooLong { .. } => take(&[]),
+    let mut sink = |found: Found<'_>| {
+        let before = lines.len();
+        found.facts(name.kind, &mut |fact: Fact<'_>| {
+            let Ok(decoded) = decode(name.kind, fact.bytes) else {
+                return;
+            };
+            lines.push(Replayed {
+                seq: fact.envelope.seq,
+                record: decoded.record,
+                file: file_name.clone(),
+                text: String::from_utf8_lossy(fact.bytes).into_owned(),
+            });
+        });
+        *unreadable += u64::from(lines.len() == before);
     };
     let scanned = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink).map_err(io)?;
     *unreadable += u64::from(scanned.tail.is_some());

@@ -4,7 +4,7 @@ use std::io;
 
 use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
-use crate::line::{Line, classify, piece_at};
+use crate::line::{Envelope, Line, classify, piece_at};
 use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
@@ -23,7 +23,64 @@ pub(crate) enum Found<'a> {
     TooLong { offset: u64, len: u64 },
 }
 
+/// A line, or a piece of a damaged one, that counts.
+#[derive(Debug)]
+pub(crate) struct Fact<'a> {
+    pub offset: u64,
+    pub bytes: &'a [u8],
+    pub envelope: &'a Envelope<'a>,
+    /// Someone rewrote it: what it says of itself is not proven.
+    pub is_altered: bool,
+}
+
 impl Found<'_> {
+    /// Calls `sink` for everything here that counts.
+    pub(crate) fn facts(&self, kind: Kind, sink: &mut dyn FnMut(Fact<'_>)) {
+        let Found::Line {
+            offset,
+            bytes,
+            line,
+        } = self
+        else {
+            return;
+        };
+        let (offset, bytes) = (*offset, *bytes);
+        match line {
+            Line::Good(envelope) => sink(Fact {
+                offset,
+                bytes,
+                envelope,
+                is_altered: false,
+            }),
+            Line::Altered(Ok(decoded)) => {
+                if let Some(seq) = decoded.seq {
+                    let envelope = &decoded.envelope(seq);
+                    sink(Fact {
+                        offset,
+                        bytes,
+                        envelope,
+                        is_altered: true,
+                    });
+                }
+            }
+            Line::Altered(Err(_)) => {}
+            Line::Damaged(pieces) => {
+                for (start, len) in pieces {
+                    let bytes = &bytes[*start..start + len];
+                    if let Line::Good(envelope) = &classify(kind, bytes) {
+                        let offset = offset + *start as u64;
+                        sink(Fact {
+                            offset,
+                            bytes,
+                            envelope,
+                            is_altered: false,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
     /// What is wrong here, if anything is.
     pub(crate) fn report(&self) -> Option<Report> {
         let (offset, length, class, reason) = match self {

@@ -9,9 +9,8 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{Store, View};
 use crate::error::{Error, Result};
-use crate::line::{Line, classify};
 use crate::record::Kind;
-use crate::segment::{Found, scan};
+use crate::segment::{Fact, Found, scan};
 use crate::storage::{Access, full_path};
 
 /// How long a change may go unnoticed where the system's notices fail, as they do on network
@@ -146,42 +145,20 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
     let kind = segment.name.kind;
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     let file = storage.open(&path, Access::Read).map_err(io)?;
-    let mut hand_out = |seq: u64, offset: u64, bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        sink(LogLine {
-            kind,
-            file: path.clone(),
-            offset,
-            seq,
-            text,
-        });
-    };
     let mut found = |found: Found<'_>| {
-        let Found::Line {
-            offset,
-            bytes,
-            line,
-        } = found
-        else {
-            return;
-        };
-        match line {
-            Line::Good(envelope) => hand_out(envelope.seq, offset, bytes),
-            Line::Altered(Ok(decoded)) => {
-                if let Some(seq) = decoded.seq {
-                    hand_out(seq, offset, bytes);
-                }
-            }
-            Line::Altered(Err(_)) => {}
-            Line::Damaged(pieces) => {
-                for (start, len) in pieces {
-                    let piece = &bytes[start..start + len];
-                    if let Line::Good(envelope) = classify(kind, piece) {
-                        hand_out(envelope.seq, offset + start as u64, piece);
-                    }
-                }
-            }
-        }
+        found.facts(kind, &mut |fact: Fact<'_>| {
+            let text = String::from_utf8_lossy(fact.bytes).into_owned();
+            let Fact {
+                offset, envelope, ..
+            } = fact;
+            sink(LogLine {
+                kind,
+                file: path.clone(),
+                offset,
+                seq: envelope.seq,
+                text,
+            });
+        });
     };
     let limit = view.inner.line_bytes_max.max(crate::line::LINE_BYTES_MAX);
     scan(&*file, kind, from, segment.end, limit, &mut found).map_err(io)?;

@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Loc};
-use crate::line::{Envelope, Line, classify};
 use crate::record::Kind;
-use crate::segment::{Found, Report, Scanned, SegmentName, scan};
+use crate::segment::{Fact, Found, Report, Scanned, SegmentName, scan};
 use crate::storage::{Access, Storage, full_path};
 
 /// Fewer bytes than this are not worth a thread.
@@ -86,42 +85,24 @@ fn read(
     let file = storage.open(&path, Access::Read).map_err(io)?;
     let kind = job.name.kind;
     let (mut entries, mut altered, mut reports) = (Vec::new(), Vec::new(), Vec::new());
-    let entry = |envelope: &Envelope<'_>, offset: u64| {
-        // A segment is far smaller than 4 GiB, unless someone else made it; what lies past that
-        // is reported, see below.
-        let offset = u32::try_from(offset).ok()?;
-        let loc = Loc {
-            segment: job.segment,
-            offset,
-        };
-        Some((kind, hasher.entry(envelope, loc)))
-    };
     let mut sink = |found: Found<'_>| {
         reports.extend(found.report());
-        let Found::Line {
-            offset,
-            bytes,
-            line,
-        } = found
-        else {
-            return;
-        };
-        match line {
-            Line::Good(envelope) => entries.extend(entry(&envelope, offset)),
-            Line::Altered(Ok(decoded)) => {
-                if let Some(seq) = decoded.seq {
-                    altered.extend(entry(&decoded.envelope(seq), offset));
-                }
+        found.facts(kind, &mut |fact: Fact<'_>| {
+            // Past 4 GiB a segment is refused as a whole, below.
+            let Ok(offset) = u32::try_from(fact.offset) else {
+                return;
+            };
+            let loc = Loc {
+                segment: job.segment,
+                offset,
+            };
+            let entry = (kind, hasher.entry(fact.envelope, loc));
+            if fact.is_altered {
+                altered.push(entry);
+            } else {
+                entries.push(entry);
             }
-            Line::Altered(Err(_)) => {}
-            Line::Damaged(pieces) => {
-                for (start, len) in pieces {
-                    if let Line::Good(envelope) = classify(kind, &bytes[start..start + len]) {
-                        entries.extend(entry(&envelope, offset + start as u64));
-                    }
-                }
-            }
-        }
+        });
     };
     let scanned = scan(&*file, kind, job.from, job.until, line_bytes_max, &mut sink).map_err(io)?;
     if scanned.end > u64::from(u32::MAX) {

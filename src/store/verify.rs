@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::line::{LINE_BYTES_MAX, Line, classify, decode};
-use crate::segment::{Damage, DamageClass, Found, Report, list, scan};
+use crate::line::{LINE_BYTES_MAX, decode};
+use crate::segment::{Damage, DamageClass, Fact, Found, Report, list, scan};
 use crate::storage::{Access, Storage, full_path};
 
 /// Sequence numbers from the first to the last, both included.
@@ -68,40 +68,22 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
         let kind = name.kind;
         let mut check = |line: Found<'_>| {
             let mut report = line.report();
-            if let Found::Line {
-                offset,
-                bytes,
-                line,
-            } = line
-            {
-                match line {
-                    // The checksum says that these are the bytes that were written; whether they
-                    // were worth writing is a question of its own.
-                    Line::Good(envelope) => match decode(kind, bytes) {
-                        Ok(_) => {
-                            found.good_lines += 1;
-                            seqs.push(envelope.seq);
-                        }
-                        Err(reason) => {
-                            report = Some(Report {
-                                offset,
-                                length: bytes.len() as u64,
-                                class: DamageClass::Damaged,
-                                reason: format!("the line holds no record: {}", reason.text),
-                            });
-                        }
-                    },
-                    Line::Altered(decoded) => seqs.extend(decoded.ok().and_then(|line| line.seq)),
-                    Line::Damaged(pieces) => {
-                        for (start, len) in pieces {
-                            if let Line::Good(envelope) = classify(kind, &bytes[start..start + len])
-                            {
-                                seqs.push(envelope.seq);
-                            }
-                        }
+            line.facts(kind, &mut |fact: Fact<'_>| {
+                // The checksum says that these are the bytes that were written; whether they
+                // were worth writing is a question of its own.
+                match decode(kind, fact.bytes) {
+                    Ok(_) => seqs.push(fact.envelope.seq),
+                    Err(reason) => {
+                        report = Some(Report {
+                            offset: fact.offset,
+                            length: fact.bytes.len() as u64,
+                            class: DamageClass::Damaged,
+                            reason: format!("the line holds no record: {}", reason.text),
+                        });
                     }
                 }
-            }
+            });
+            found.good_lines += u64::from(report.is_none());
             found
                 .damage
                 .extend(report.map(|report| report.in_file(name)));
