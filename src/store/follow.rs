@@ -36,7 +36,12 @@ impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
         let view = self.inner().fresh()?;
-        let mut newest_first: Vec<usize> = (0..view.state.segments.len()).collect();
+        let segments = view.state.segments.iter().enumerate();
+        // A segment whose making failed has a place, and no file.
+        let mut newest_first: Vec<usize> = segments
+            .filter(|(_, segment)| segment.end > 0)
+            .map(|(id, _)| id)
+            .collect();
         newest_first.sort_unstable_by_key(|id| Reverse(view.state.segments[*id].last_seq));
         let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
         for id in newest_first {
