@@ -178,7 +178,7 @@ fn commands(out: &mut Output, dir: &Path, call: Option<&ToolCall>) -> io::Result
         "turns".to_owned(),
         "calls --status failed --long".to_owned(),
         "tail -n 5".to_owned(),
-        "replay 2025-12-09 --speed 20".to_owned(),
+        "replay 2025-12-09 --speed 200".to_owned(),
     ];
     for command in ours {
         out.line(&format!("  {program} {command} --store {log}"))?;

@@ -55,10 +55,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let last = match (repaired.is_empty(), left) {
         (true, _) => "nothing to repair".to_owned(),
         (false, 0) => "repaired".to_owned(),
-        (false, _) => format!(
-            "{} left as they are: look at them, then repair with --accept-edits",
-            count(left, "rewritten line")
-        ),
+        (false, _) => {
+            let lines = count(left, "rewritten line");
+            let why = if args.accept_edits {
+                "no record can be read there, so there is nothing to accept"
+            } else {
+                "look at each, then repair with --accept-edits"
+            };
+            format!("{lines} left as found: {why}")
+        }
     };
     context.out.line(&last)?;
     Ok(Exit::with_findings(left > 0))

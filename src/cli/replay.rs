@@ -81,12 +81,14 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
         None => context.limit(args.limit),
     };
     let shown = &lines[..limit.unwrap_or(lines.len()).min(lines.len())];
-    let mut last_at = None;
+    let mut latest = None;
     for replayed in shown {
         let at = replayed.record.at();
-        if let (Some(speed), Some(before)) = (args.speed, last_at.replace(at)) {
-            pause(context, at.saturating_sub(before), speed)?;
+        // Clocks may jump back, and late records are late: no time is waited for twice.
+        if let (Some(speed), Some(latest)) = (args.speed, latest) {
+            pause(context, at.saturating_sub(latest), speed)?;
         }
+        latest = latest.max(Some(at));
         if context.json {
             context.out.json_text(&replayed.text)?;
         } else {
@@ -102,7 +104,7 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
     Ok(())
 }
 
-/// Waits as long as the records' times are apart. Clocks may jump back: then not at all.
+/// Waits as long as two times are apart.
 fn pause(context: &mut Context, ms: i64, speed: f64) -> Result<(), Failure> {
     let seconds = Duration::from_millis(ms.max(0).unsigned_abs()).as_secs_f64() / speed;
     if let Ok(pause) = Duration::try_from_secs_f64(seconds)
