@@ -60,7 +60,7 @@ pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, Cursor, ObservabilityStore, Order, Page, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
-pub use line::{JSON_DEPTH_MAX, LINE_BYTES_MAX};
+pub use line::{JSON_DEPTH_MAX, LINE_BYTES_MAX, payload_json};
 pub use record::{
     CallStatus, ConversationTurn, Day, Kind, NAME_BYTES_MAX, Record, ToolCall, ToolCallDone,
     ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,

@@ -1,1 +1,7 @@
-fn main() {}
+//! The `decklog` command. Everything is in `cli`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -21,6 +21,7 @@ pub(crate) use classify::{Line, classify, piece_at};
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use encode::{encode, restamp};
 pub(crate) use envelope::{Envelope, parse as parse_envelope};
+pub use payload::payload_json;
 
 /// The longest line, in bytes with its LF, unless set.
 pub const LINE_BYTES_MAX: usize = 16 << 20;

@@ -1,8 +1,10 @@
 //! Payloads: which texts are stored as nested JSON, and which JSON is refused.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::JSON_DEPTH_MAX;
 use crate::error::{Error, Result};
@@ -52,6 +54,22 @@ pub(super) fn form(field: &str, text: &str) -> Result<Form> {
             "{field} holds a lone surrogate, which is no text: {e}"
         ))),
         Err(_) => Ok(Form::Text),
+    }
+}
+
+/// A payload, such as `arguments_json`, as the JSON that stands for it in the files: itself if it
+/// is an object or array on one line, else a string.
+///
+/// ```
+/// use decklog::payload_json;
+/// assert_eq!(payload_json(r#"{"path":"a"}"#), r#"{"path":"a"}"#);
+/// assert_eq!(payload_json("*** Begin Patch\n"), r#""*** Begin Patch\n""#);
+/// ```
+pub fn payload_json(text: &str) -> Cow<'_, str> {
+    match form("payload", text) {
+        Ok(Form::Nested) => Cow::Borrowed(text),
+        // What may not be stored at all can still be shown.
+        Ok(Form::Text) | Err(_) => Cow::Owned(Value::from(text).to_string()),
     }
 }
 

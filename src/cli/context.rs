@@ -1,0 +1,78 @@
+//! What every command has: where the store is, how to print.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use decklog::{Durability, Store};
+
+use super::exit::Failure;
+use super::output::Output;
+
+/// The records that a list shows on a terminal unless told otherwise.
+pub const LIMIT_ON_TERMINAL: usize = 50;
+
+/// When a record is acknowledged.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum Level {
+    /// Once the operating system has it: it survives a kill of the process
+    #[default]
+    Process,
+    /// Once it is on disk: it survives a power cut
+    Disk,
+}
+
+impl From<Level> for Durability {
+    fn from(level: Level) -> Durability {
+        match level {
+            Level::Process => Durability::Process,
+            Level::Disk => Durability::Disk,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Context {
+    store: Option<PathBuf>,
+    pub json: bool,
+    pub out: Output,
+}
+
+impl Context {
+    pub fn new(store: Option<PathBuf>, json: bool) -> Context {
+        Context {
+            store,
+            json,
+            out: Output::stdout(),
+        }
+    }
+
+    /// Where the store is, or would be.
+    pub fn store_path(&self) -> Result<PathBuf, Failure> {
+        let from_environment = || std::env::var_os("DECKLOG_STORE").filter(|dir| !dir.is_empty());
+        self.store
+            .clone()
+            .or_else(|| from_environment().map(PathBuf::from))
+            .or_else(|| dirs::data_dir().map(|dir| dir.join("decklog")))
+            .ok_or_else(|| {
+                Failure::usage("there is no home directory to keep a log in: give --store DIR")
+            })
+    }
+
+    /// The store, to read: without a lock.
+    pub fn open_to_read(&self) -> Result<Store, Failure> {
+        let options = Store::options().read_only(true);
+        Ok(options.open(self.store_path()?)?)
+    }
+
+    /// The store, to write; made if it is not there.
+    pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
+        let options = Store::options().durability(level.into());
+        Ok(options.open(self.store_path()?)?)
+    }
+
+    /// How many records to list; `None` for all.
+    pub fn limit(&self, given: Option<usize>) -> Option<usize> {
+        let on_terminal = self.out.is_terminal() && !self.json;
+        given.or(on_terminal.then_some(LIMIT_ON_TERMINAL))
+    }
+}

@@ -1,0 +1,215 @@
+//! `decklog demo`: the whole of it on real sessions, in a minute.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use decklog::import::Importer;
+use decklog::storage::Disk;
+use decklog::{
+    CallQuery, CallStatus, ConversationTurn, Order, Store, ToolCall, TurnKind, TurnQuery,
+};
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::{import, show, verify};
+
+const SAMPLES: [(&str, &[u8]); 3] = [
+    (
+        "claude-code-session.jsonl",
+        include_bytes!("../../tests/data/claude-code-session.jsonl"),
+    ),
+    (
+        "claude-code-subagent.jsonl",
+        include_bytes!("../../tests/data/claude-code-subagent.jsonl"),
+    ),
+    (
+        "codex-rollout.jsonl",
+        include_bytes!("../../tests/data/codex-rollout.jsonl"),
+    ),
+];
+/// More than the samples hold.
+const RECORDS_MAX: usize = 10_000;
+
+/// Show what decklog does, on bundled sessions of Claude Code and Codex, in a directory of its own
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog demo")]
+pub struct Args {
+    /// An empty or new directory. Default: a new one for temporary files
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let dir = match &args.dir {
+        Some(dir) => given(dir)?,
+        None => fresh()?,
+    };
+    let (sessions, log) = (dir.join("sessions"), dir.join("log"));
+    write_samples(&sessions)?;
+    let store = Store::open(&log)?;
+    let out = &mut context.out;
+
+    heading(out, "Import: three real sessions become one log")?;
+    let mut importer = Importer::new(&store);
+    importer.path(&sessions)?;
+    import::show(out, &importer.finish()?, &log.display().to_string())?;
+
+    let turns = TurnQuery {
+        limit: RECORDS_MAX,
+        ..TurnQuery::default()
+    };
+    let calls = CallQuery {
+        order: Order::OldestFirst,
+        limit: RECORDS_MAX,
+        ..CallQuery::default()
+    };
+    let calls = store.tool_calls(&calls)?.items;
+    heading(
+        out,
+        "What was said and done, both agents on one line of time",
+    )?;
+    transcript(out, &store.turns(&turns)?.items, &calls)?;
+
+    heading(out, "A query: which calls failed, and why?")?;
+    let failed = CallQuery {
+        status: Some(CallStatus::Failed),
+        ..CallQuery::default()
+    };
+    show::call_heading(out)?;
+    for call in store.tool_calls(&failed)?.items {
+        show::call_row(out, &call)?;
+    }
+
+    heading(out, "Every byte checked")?;
+    let found = decklog::verify(&Disk::new(&log))?;
+    verify::text(out, &found, &log)?;
+
+    heading(out, "Now you")?;
+    commands(out, &dir, calls.last())?;
+    Ok(Exit::with_findings(!found.is_clean()))
+}
+
+fn given(dir: &Path) -> Result<PathBuf, Failure> {
+    let unusable = |e| Failure::store(format!("cannot use {}: {e}", dir.display()));
+    fs::create_dir_all(dir).map_err(unusable)?;
+    if fs::read_dir(dir).map_err(unusable)?.next().is_some() {
+        return Err(Failure::usage(format!(
+            "{} is not empty: give a new directory",
+            dir.display()
+        )));
+    }
+    fs::canonicalize(dir).map_err(unusable)
+}
+
+/// A directory that no one had before.
+fn fresh() -> Result<PathBuf, Failure> {
+    let temporary = std::env::temp_dir();
+    let mut number = 1;
+    loop {
+        let dir = temporary.join(format!("decklog-demo-{number}"));
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(e) => {
+                let message = format!("cannot make {}: {e}", dir.display());
+                return Err(Failure::store(message));
+            }
+        }
+    }
+}
+
+fn write_samples(sessions: &Path) -> Result<(), Failure> {
+    let unwritable = |e| {
+        Failure::store(format!(
+            "cannot write the samples to {}: {e}",
+            sessions.display()
+        ))
+    };
+    fs::create_dir(sessions).map_err(unwritable)?;
+    for (name, bytes) in SAMPLES {
+        fs::write(sessions.join(name), bytes).map_err(unwritable)?;
+    }
+    Ok(())
+}
+
+fn heading(out: &mut Output, text: &str) -> io::Result<()> {
+    out.line(&format!("\n== {text}\n"))
+}
+
+/// Turns and calls as they followed each other, without what the harnesses note for themselves.
+fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) -> io::Result<()> {
+    let said = turns
+        .iter()
+        .filter(|turn| matches!(turn.kind, TurnKind::User | TurnKind::Assistant));
+    // A turn that made calls and said nothing is imported as the names of its calls, which are
+    // shown themselves.
+    let made_calls = |turn: &ConversationTurn| {
+        turn.content.starts_with("[tool_use ")
+            && calls.iter().any(|(req, _)| req.parent_id == turn.id)
+    };
+    let said = said.filter(|turn| !made_calls(turn));
+    let mut calls = calls.iter().peekable();
+    for turn in said {
+        while let Some(call) = calls.next_if(|(req, _)| req.started_at.at < turn.created_at.at) {
+            show::call_row(out, call)?;
+        }
+        show::turn_row(out, turn)?;
+    }
+    for call in calls {
+        show::call_row(out, call)?;
+    }
+    Ok(())
+}
+
+/// Commands to try, as they can be pasted.
+fn commands(out: &mut Output, dir: &Path, call: Option<&ToolCall>) -> io::Result<()> {
+    let program = std::env::args().next().unwrap_or_default();
+    let program = quoted(if program.is_empty() {
+        "decklog"
+    } else {
+        &program
+    });
+    let path = |below: &str| quoted(&dir.join(below).display().to_string());
+    let (log, sessions) = (path("log"), path("sessions"));
+    let ours = [
+        "turns".to_owned(),
+        "calls --status failed --long".to_owned(),
+        "tail -n 5".to_owned(),
+        "replay 2025-12-09 --speed 200".to_owned(),
+    ];
+    for command in ours {
+        out.line(&format!("  {program} {command} --store {log}"))?;
+    }
+    if let Some((req, _)) = call {
+        let call_id = quoted(&req.call_id);
+        out.line(&format!(
+            "  {program} get calls {} {call_id} --json --store {log}",
+            req.request_id
+        ))?;
+    }
+    out.line(&format!(
+        "  {program} import {sessions} --store {log}    # again: adds nothing"
+    ))?;
+    out.line("\nNo decklog needed: the files are the log.\n")?;
+    out.line(&format!(
+        "  grep -h '\"op\":\"failed\"' {log}/*/tool_calls.*.jsonl"
+    ))?;
+    out.line(&format!(
+        "  jq -r 'select(.tool_name==\"apply_patch\").arguments_json' {log}/2025-12-09/tool_calls.*.jsonl"
+    ))?;
+    out.line("\nYour own sessions, into your own log:\n")?;
+    out.line(&format!("  {program} import ~/.claude/projects"))?;
+    out.line(&format!("  {program} calls --store {log}"))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    one_line(&format!("'{}'", word.replace('\'', r"'\''"))).into_owned()
+}

@@ -1,0 +1,133 @@
+//! What agents and tools wrote is not trusted: nothing in it may move the cursor, change colours,
+//! turn the direction of the text or hide in it when it is shown.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use unicode_width::UnicodeWidthChar;
+
+/// Whether a terminal would obey or hide the character instead of showing it.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            // Directions and their overrides.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{206f}'
+            // No width at all, so that two different texts look the same.
+            | '\u{ad}' | '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
+            | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            // Lines end here for some.
+            | '\u{2028}' | '\u{2029}'
+            // Tags and variation selectors, which can carry a hidden text.
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The text on one line: line breaks and tabs as signs, the rest of [`is_unsafe`] by number.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| match c {
+        '\n' => Some('↵'),
+        '\t' => Some('⇥'),
+        _ => None,
+    })
+}
+
+/// The text with its lines as they are.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| matches!(c, '\n' | '\t').then_some(c))
+}
+
+fn escaped(text: &str, sign: impl Fn(char) -> Option<char>) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match sign(c) {
+            Some(sign) => shown.push(sign),
+            None if is_unsafe(c) => {
+                // Writing to a String cannot fail, here and below.
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+            }
+            None => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// JSON that says the same and is safe to show: such characters stand in strings alone, where an
+/// escape means the same.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        // Between the tokens of JSON that someone reformatted.
+        if !is_unsafe(c) || matches!(c, '\t' | '\r' | '\n') {
+            shown.push(if c == '\r' { ' ' } else { c });
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The start of an escaped text that fits into so many columns.
+pub fn clipped(text: &str, columns: usize) -> Cow<'_, str> {
+    let width = |c: char| c.width().unwrap_or(0);
+    let mut used = 0;
+    let mut keep = 0;
+    for (at, c) in text.char_indices() {
+        used += width(c);
+        if used > columns {
+            return Cow::Owned(format!("{}…", &text[..keep]));
+        }
+        // A column for the sign that something was cut.
+        if used < columns {
+            keep = at + c.len_utf8();
+        }
+    }
+    Cow::Borrowed(text)
+}
+
+/// The text with spaces after it up to a width.
+pub fn padded(text: &str, columns: usize) -> String {
+    let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        let evil = "a\u{1b}[31mb\u{9b}2J\u{202e}c\u{7}\u{7f}\u{200b}\u{e0041}\r";
+        for shown in [one_line(evil), lines(evil), json(evil)] {
+            assert!(!shown.chars().any(is_unsafe), "{shown}");
+        }
+        assert_eq!(one_line("a\n\tb\u{1b}"), "a↵⇥b\\u{1b}");
+        assert_eq!(lines("a\n\tb"), "a\n\tb");
+        assert_eq!(one_line("héllo 日本 🙂"), "héllo 日本 🙂");
+    }
+
+    #[test]
+    fn escaped_json_says_the_same() {
+        let text = serde_json::to_string("\u{9b}\u{202e}\u{e0041}é").unwrap();
+        assert_ne!(json(&text), text);
+        let back: String = serde_json::from_str(&json(&text)).unwrap();
+        assert_eq!(back, "\u{9b}\u{202e}\u{e0041}é");
+    }
+
+    #[test]
+    fn a_clipped_text_fits() {
+        assert_eq!(clipped("hello", 5), "hello");
+        assert_eq!(clipped("hello!", 5), "hell…");
+        assert_eq!(clipped("日本語", 5), "日本…");
+        assert_eq!(clipped("日本語", 4), "日…");
+        assert_eq!(clipped("ab", 0), "…");
+        assert_eq!(padded("日", 4), "日  ");
+    }
+}

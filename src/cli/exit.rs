@@ -1,0 +1,88 @@
+//! How a command ends: its exit code, and what it says if it fails.
+
+use std::io;
+use std::process::ExitCode;
+
+use decklog::{Error, ErrorKind};
+
+/// The table of [`Exit`], for `--help`.
+pub const HELP: &str = "\
+Exit codes:
+  0  all is well
+  1  it worked, and there is something to look at: a record was rejected, a line was broken,
+     damage was found, or what was asked for is not there
+  2  the arguments or the input do not make sense; nothing was done
+  3  the store, or another file, cannot be opened, read or written
+  4  another process kept the store locked for too long: try again";
+
+/// The exit codes. Scripts rely on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Ok = 0,
+    Findings = 1,
+    Usage = 2,
+    Store = 3,
+    Locked = 4,
+}
+
+impl Exit {
+    /// [`Exit::Ok`], or [`Exit::Findings`] if there are any.
+    pub fn with_findings(are_any: bool) -> Exit {
+        if are_any { Exit::Findings } else { Exit::Ok }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// No one reads standard output any more.
+    BrokenPipe,
+    /// To be told on standard error.
+    Told(Exit, String),
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::Told(Exit::Usage, message.into())
+    }
+
+    pub fn store(message: impl Into<String>) -> Failure {
+        Failure::Told(Exit::Store, message.into())
+    }
+
+    /// Says first what the error happened to.
+    pub fn in_front(self, words: &str) -> Failure {
+        match self {
+            Failure::Told(exit, message) => Failure::Told(exit, format!("{words}: {message}")),
+            Failure::BrokenPipe => Failure::BrokenPipe,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = match error.kind() {
+            ErrorKind::InvalidInput => Exit::Usage,
+            ErrorKind::Lifecycle | ErrorKind::Conflict => Exit::Findings,
+            ErrorKind::Locked => Exit::Locked,
+            _ => Exit::Store,
+        };
+        Failure::Told(exit, error.to_string())
+    }
+}
+
+/// From writing to standard output; no other IO error is turned into a failure without words.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::store(format!("cannot write to standard output: {error}")),
+        }
+    }
+}

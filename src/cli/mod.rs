@@ -1,0 +1,110 @@
+//! The command line: it reads arguments, calls the library and prints. What a record may say and
+//! what may follow it is decided in the library, never here.
+
+// Comments on arguments are help texts, which are shown as they stand.
+#![allow(clippy::doc_markdown)]
+
+mod calls;
+mod context;
+mod demo;
+mod escape;
+mod exit;
+mod get;
+mod import;
+mod json;
+mod line;
+mod order;
+mod output;
+mod record;
+mod repair;
+mod replay;
+mod show;
+mod stdin;
+mod tail;
+mod time;
+mod turns;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use context::Context;
+use exit::{Exit, Failure};
+
+/// The log that LLM agents keep: turns and tool calls in plain JSONL files.
+#[derive(Debug, Parser)]
+#[command(name = "decklog", version, after_help = exit::HELP)]
+struct Cli {
+    /// The store's directory. Default: $DECKLOG_STORE, else decklog in the user's data directory
+    #[arg(long, global = true, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Print one JSON object a line, with the field names of the files
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Import(import::Args),
+    Record(record::Args),
+    Turns(turns::Args),
+    Calls(calls::Args),
+    Get(get::Args),
+    Tail(tail::Args),
+    Replay(replay::Args),
+    Verify(verify::Args),
+    Repair(repair::Args),
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing can be said where this cannot be printed.
+            let _ = error.print();
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Ok
+            };
+            return exit.into();
+        }
+    };
+    let mut context = Context::new(cli.store, cli.json);
+    let ended = run(&cli.command, &mut context).and_then(|exit| {
+        context.out.flush()?;
+        Ok(exit)
+    });
+    match ended {
+        Ok(exit) => exit.into(),
+        // Whoever read the output has seen enough.
+        Err(Failure::BrokenPipe) => Exit::Ok.into(),
+        Err(Failure::Told(exit, message)) => {
+            // What was found until then comes first.
+            let _ = context.out.flush();
+            output::say(&message);
+            exit.into()
+        }
+    }
+}
+
+fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
+    match command {
+        Command::Demo(args) => demo::run(args, context),
+        Command::Import(args) => import::run(args, context),
+        Command::Record(args) => record::run(args, context),
+        Command::Turns(args) => turns::run(args, context),
+        Command::Calls(args) => calls::run(args, context),
+        Command::Get(args) => get::run(args, context),
+        Command::Tail(args) => tail::run(args, context),
+        Command::Replay(args) => replay::run(args, context),
+        Command::Verify(args) => verify::run(args, context),
+        Command::Repair(args) => repair::run(args, context),
+    }
+}

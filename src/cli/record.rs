@@ -1,0 +1,155 @@
+//! `decklog record`
+
+use std::io::{self, IsTerminal};
+
+use decklog::{Ack, AckStatus, Record, Store};
+use serde::Serialize;
+
+use super::context::{Context, Level};
+use super::exit::{Exit, Failure};
+use super::output;
+use super::show::count;
+use super::stdin::{Ahead, Input};
+
+/// Record what comes on standard input, one JSON object a line
+///
+/// A record has the field names of the files and its kind, conversation_turns or tool_calls. A
+/// turn gives its own kind as turn_kind; a tool call says in op whether it is requested,
+/// completed, failed or retracted. A line that cannot be kept is told with its number, and the
+/// others are kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = r#"Example:
+  echo '{"kind":"conversation_turns","turn_kind":"user","content":"hi","created_at":1766832000123,
+  "id":"67e55044-10b1-426f-9247-bb680e5fe0c8","message_id":"67e55044-10b1-426f-9247-bb680e5fe0c8"}' |
+  tr -d '\n' | decklog record --ack"#)]
+pub struct Args {
+    /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
+    ///
+    /// The status is added, unchanged or rejected, the last with a reason and no seq.
+    #[arg(long)]
+    ack: bool,
+    /// When a record is acknowledged
+    #[arg(long, value_enum, default_value_t)]
+    durability: Level,
+}
+
+#[derive(Serialize)]
+struct AckLine<'a> {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// What became of records that were handed over.
+#[derive(Debug, Default, Serialize)]
+pub struct Tally {
+    pub added: u64,
+    pub unchanged: u64,
+    pub rejected: u64,
+}
+
+impl Tally {
+    pub fn count(&mut self, answer: Result<AckStatus, ()>) {
+        match answer {
+            Ok(AckStatus::Added) => self.added += 1,
+            Ok(AckStatus::Unchanged) => self.unchanged += 1,
+            Err(()) => self.rejected += 1,
+        }
+    }
+
+    pub fn in_words(&self) -> String {
+        let Tally {
+            added,
+            unchanged,
+            rejected,
+        } = self;
+        format!(
+            "{}, {unchanged} unchanged, {rejected} rejected",
+            count(*added, "record") + " added"
+        )
+    }
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_write(args.durability)?;
+    if io::stdin().is_terminal() {
+        output::say("reading records from the terminal, one JSON object a line; Ctrl-D ends");
+    }
+    let cannot_read = |e| Failure::store(format!("cannot read standard input: {e}"));
+    let ahead = Ahead::start().map_err(cannot_read)?;
+    let mut tally = Tally::default();
+    let mut answers_are_read = args.ack;
+    loop {
+        let batch = ahead.take().map_err(cannot_read)?;
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else {
+            break;
+        };
+        let lines = format!("lines {} to {} are not acknowledged", first.line, last.line);
+        let answers = keep(&store, batch).map_err(|failure| failure.in_front(&lines))?;
+        for (line, answer) in &answers {
+            tally.count(answer.as_ref().map(|ack| ack.status).map_err(drop));
+            if let Err(reason) = answer {
+                output::say(&format!("line {line}: {reason}"));
+            }
+        }
+        if answers_are_read {
+            match acknowledge(context, &answers) {
+                // What still comes is kept all the same.
+                Err(Failure::BrokenPipe) => answers_are_read = false,
+                other => other?,
+            }
+        }
+    }
+    store.sync()?;
+    if !args.ack {
+        if context.json {
+            context.out.json(&tally)?;
+        } else {
+            context.out.line(&tally.in_words())?;
+        }
+    }
+    Ok(Exit::with_findings(tally.rejected > 0))
+}
+
+/// The answer to a line: the acknowledgement, or why the record was not taken.
+type Answer = (u64, Result<Ack, String>);
+
+/// Records what is a record; the answers are in the order of the lines.
+fn keep(store: &Store, batch: Vec<Input>) -> Result<Vec<Answer>, Failure> {
+    let mut records = Vec::with_capacity(batch.len());
+    let mut read = Vec::with_capacity(batch.len());
+    for Input { line, text } in batch {
+        let record =
+            text.and_then(|text| Record::from_json(&text).map_err(|error| error.to_string()));
+        read.push((line, record.map(|record| records.push(record))));
+    }
+    let mut acks = if records.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        store.record_batch(records)?.into_iter()
+    };
+    let answer = |(line, read): (u64, Result<(), String>)| {
+        let ack = read.and_then(|()| match acks.next() {
+            Some(ack) => ack.map_err(|error| error.to_string()),
+            None => Err("the store gave no answer".to_owned()),
+        });
+        (line, ack)
+    };
+    Ok(read.into_iter().map(answer).collect())
+}
+
+fn acknowledge(context: &mut Context, answers: &[Answer]) -> Result<(), Failure> {
+    for (line, answer) in answers {
+        let answer = answer.as_ref();
+        context.out.json(&AckLine {
+            line: *line,
+            seq: answer.ok().map(|ack| ack.seq),
+            status: answer.map_or("rejected", |ack| ack.status.as_str()),
+            reason: answer.err().map(String::as_str),
+        })?;
+    }
+    Ok(context.out.flush()?)
+}

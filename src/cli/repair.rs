@@ -1,0 +1,95 @@
+//! `decklog repair`
+
+use decklog::{Repaired, Store};
+use serde::Serialize;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::show::count;
+
+/// Take damaged bytes out of the segments, into files under quarantine/
+///
+/// Nothing is deleted. Lines that someone rewrote stay as they are unless --accept-edits says
+/// that they are right.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog verify || decklog repair")]
+pub struct Args {
+    /// Give rewritten lines a new checksum, so that they count as good from now on
+    #[arg(long)]
+    accept_edits: bool,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Summary {
+    segments: u64,
+    quarantined_lines: u64,
+    quarantined_bytes: u64,
+    restamped_lines: u64,
+    altered_lines_left: u64,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let path = context.store_path()?;
+    let store = Store::options().create(false).open(path)?;
+    let repaired = store.repair(args.accept_edits)?;
+    let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
+    let left = sum(|one| one.altered_lines_left);
+    if context.json {
+        for one in &repaired {
+            context.out.json(one)?;
+        }
+        context.out.json(&Summary {
+            segments: repaired.len() as u64,
+            quarantined_lines: sum(|one| one.quarantined_lines),
+            quarantined_bytes: sum(|one| one.quarantined_bytes),
+            restamped_lines: sum(|one| one.restamped_lines),
+            altered_lines_left: left,
+        })?;
+        return Ok(Exit::with_findings(left > 0));
+    }
+    for one in &repaired {
+        context.out.line(&in_words(one))?;
+    }
+    let last = match (repaired.is_empty(), left) {
+        (true, _) => "nothing to repair".to_owned(),
+        (false, 0) => "repaired".to_owned(),
+        (false, _) => {
+            let lines = count(left, "rewritten line");
+            let why = if args.accept_edits {
+                "no record can be read there, so there is nothing to accept"
+            } else {
+                "look at each, then repair with --accept-edits"
+            };
+            format!("{lines} left as found: {why}")
+        }
+    };
+    context.out.line(&last)?;
+    Ok(Exit::with_findings(left > 0))
+}
+
+/// What was done to a segment.
+fn in_words(one: &Repaired) -> String {
+    let mut done = Vec::new();
+    if let Some(quarantine) = &one.quarantine {
+        done.push(format!(
+            "{} ({}) moved to {}",
+            count(one.quarantined_lines, "damaged line"),
+            count(one.quarantined_bytes, "byte"),
+            one_line(quarantine)
+        ));
+    }
+    if one.restamped_lines > 0 {
+        let lines = count(one.restamped_lines, "rewritten line");
+        done.push(format!("{lines} accepted"));
+    }
+    if one.altered_lines_left > 0 {
+        let lines = count(one.altered_lines_left, "rewritten line");
+        done.push(format!("{lines} left"));
+    }
+    if done.is_empty() {
+        done.push("the last line was ended".to_owned());
+    }
+    format!("{}: {}", one_line(&one.file), done.join(", "))
+}

@@ -1,0 +1,161 @@
+//! `decklog replay`
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use decklog::replay::{self, Replay, Replayed};
+use decklog::{Ack, Day, Store};
+use serde::Serialize;
+
+use super::context::{Context, Level};
+use super::exit::{Exit, Failure};
+use super::record::Tally;
+use super::show::count;
+use super::{line, output, show};
+
+const BATCH_RECORDS: usize = 1000;
+
+/// Read a day back, record by record, in the order in which they were written
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog replay 2025-12-27 --speed 10\n  decklog replay ./copy-of-2025-12-27 --into other-log"
+)]
+pub struct Args {
+    /// A day of the store as YYYY-MM-DD, or the path of a day's directory, wherever it is now
+    #[arg(value_name = "DAY|DIR")]
+    source: PathBuf,
+    /// Record it all into this store instead of printing it
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["speed", "limit"])]
+    into: Option<PathBuf>,
+    /// Print at the pace of the records' own times, this many times faster. Default: at once
+    #[arg(long, value_name = "N", value_parser = speed)]
+    speed: Option<f64>,
+    /// At most this many. Default: 50 on a terminal without --speed, else all
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// With --into: when a record is acknowledged
+    #[arg(long, value_enum, default_value_t)]
+    durability: Level,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok();
+    speed
+        .filter(|speed: &f64| *speed > 0.0 && speed.is_finite())
+        .ok_or_else(|| "give a number greater than 0".to_owned())
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let day = args
+        .source
+        .to_str()
+        .and_then(|text| text.parse::<Day>().ok());
+    let replay = match day {
+        Some(day) => {
+            // A store that is not there is told as such, not as a day that is missing.
+            let path = context.open_to_read()?.path().to_path_buf();
+            replay::day(&path, day)?
+        }
+        None => replay::dir(&args.source)?,
+    };
+    let Replay { lines, unreadable } = replay;
+    let mut rejected = 0;
+    if let Some(into) = &args.into {
+        rejected = record(args, context, into, lines, unreadable)?;
+    } else {
+        print(args, context, &lines)?;
+    }
+    if unreadable > 0 {
+        context.out.flush()?;
+        let lines = count(unreadable, "line");
+        output::say(&format!(
+            "{lines} could not be read: `decklog verify` tells where"
+        ));
+    }
+    Ok(Exit::with_findings(unreadable > 0 || rejected > 0))
+}
+
+fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), Failure> {
+    let limit = match args.speed {
+        Some(_) => args.limit,
+        None => context.limit(args.limit),
+    };
+    let shown = &lines[..limit.unwrap_or(lines.len()).min(lines.len())];
+    let mut latest = None;
+    for replayed in shown {
+        let at = replayed.record.at();
+        // Clocks may jump back, and late records are late: no time is waited for twice.
+        if let (Some(speed), Some(latest)) = (args.speed, latest) {
+            pause(context, at.saturating_sub(latest), speed)?;
+        }
+        latest = latest.max(Some(at));
+        if context.json {
+            context.out.json_text(&replayed.text)?;
+        } else {
+            let row = line::row(replayed.record.kind(), replayed.seq, &replayed.text);
+            show::row(&mut context.out, &row)?;
+        }
+    }
+    if shown.len() < lines.len() {
+        context.out.flush()?;
+        let (shown, all) = (shown.len(), lines.len());
+        output::say(&format!("{shown} of {all} records shown: set --limit"));
+    }
+    Ok(())
+}
+
+/// Waits as long as two times are apart.
+fn pause(context: &mut Context, ms: i64, speed: f64) -> Result<(), Failure> {
+    let seconds = Duration::from_millis(ms.max(0).unsigned_abs()).as_secs_f64() / speed;
+    if let Ok(pause) = Duration::try_from_secs_f64(seconds)
+        && !pause.is_zero()
+    {
+        context.out.flush()?;
+        std::thread::sleep(pause);
+    }
+    Ok(())
+}
+
+/// Records all lines into a store and tells what became of them; returns how many it rejected.
+fn record(
+    args: &Args,
+    context: &mut Context,
+    into: &Path,
+    lines: Vec<Replayed>,
+    unreadable: u64,
+) -> Result<u64, Failure> {
+    #[derive(Serialize)]
+    struct Summary {
+        #[serde(flatten)]
+        tally: Tally,
+        unreadable: u64,
+    }
+    let store = Store::options()
+        .durability(args.durability.into())
+        .open(into)?;
+    let mut tally = Tally::default();
+    let mut lines = lines.into_iter().peekable();
+    while lines.peek().is_some() {
+        let batch: Vec<Replayed> = lines.by_ref().take(BATCH_RECORDS).collect();
+        let places: Vec<(String, u64)> = batch
+            .iter()
+            .map(|replayed| (replayed.file.clone(), replayed.seq))
+            .collect();
+        let answers = store.record_batch(batch.into_iter().map(|replayed| replayed.record))?;
+        for (place, answer) in places.iter().zip(answers) {
+            tally.count(told(place, answer).map(|ack| ack.status));
+        }
+    }
+    store.sync()?;
+    let rejected = tally.rejected;
+    if context.json {
+        context.out.json(&Summary { tally, unreadable })?;
+    } else {
+        context.out.line(&tally.in_words())?;
+    }
+    Ok(rejected)
+}
+
+fn told((file, seq): &(String, u64), answer: decklog::Result<Ack>) -> Result<Ack, ()> {
+    answer.map_err(|error| output::say(&format!("{file}, seq {seq}: {error}")))
+}

@@ -1,0 +1,152 @@
+//! `decklog verify`
+
+use std::io;
+use std::path::Path;
+
+use decklog::storage::Disk;
+use decklog::{Damage, SeqRange, Store, Verification};
+use serde::Serialize;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::show::{count, grouped};
+
+/// Check every byte of the log
+///
+/// Needs no lock and no write permission. Exits with 0 only if all is as it was written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog verify --json | jq 'select(.finding==\"damage\")'")]
+pub struct Args {}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+enum Finding<'a> {
+    Damage(&'a Damage),
+    Gap(&'a SeqRange),
+    Repeat(&'a SeqRange),
+    Foreign { file: &'a str },
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Summary {
+    clean: bool,
+    segments: u64,
+    bytes: u64,
+    good_lines: u64,
+    damage: usize,
+    gaps: usize,
+    repeats: usize,
+    foreign: usize,
+}
+
+pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let path = context.store_path()?;
+    let found = verified(&path)?;
+    if context.json {
+        json(&mut context.out, &found)?;
+    } else {
+        text(&mut context.out, &found, &path)?;
+    }
+    Ok(Exit::with_findings(!found.is_clean()))
+}
+
+fn verified(path: &Path) -> Result<Verification, Failure> {
+    let found = decklog::verify(&Disk::new(path));
+    // Where there is nothing to check, there may be no store; where all is damage, its format may
+    // be a newer one. Opening it tells, and costs too much to be done where all is well.
+    if found
+        .as_ref()
+        .is_ok_and(|found| found.segments > 0 && found.is_clean())
+    {
+        return Ok(found?);
+    }
+    match Store::options().read_only(true).open(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                decklog::ErrorKind::NotAStore | decklog::ErrorKind::NewerFormat
+            ) =>
+        {
+            Err(error.into())
+        }
+        _ => Ok(found?),
+    }
+}
+
+fn json(out: &mut Output, found: &Verification) -> io::Result<()> {
+    for damage in &found.damage {
+        out.json(&Finding::Damage(damage))?;
+    }
+    for gap in &found.gaps {
+        out.json(&Finding::Gap(gap))?;
+    }
+    for repeat in &found.repeats {
+        out.json(&Finding::Repeat(repeat))?;
+    }
+    for file in &found.foreign {
+        out.json(&Finding::Foreign { file })?;
+    }
+    out.json(&Summary {
+        clean: found.is_clean(),
+        segments: found.segments,
+        bytes: found.bytes,
+        good_lines: found.good_lines,
+        damage: found.damage.len(),
+        gaps: found.gaps.len(),
+        repeats: found.repeats.len(),
+        foreign: found.foreign.len(),
+    })
+}
+
+/// Says what was found.
+pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<()> {
+    for damage in &found.damage {
+        out.line(&format!(
+            "{:<9} {} at byte {}, {}: {}",
+            damage.class.as_str(),
+            one_line(&damage.file),
+            damage.offset,
+            count(damage.length, "byte"),
+            one_line(&damage.reason)
+        ))?;
+    }
+    for gap in &found.gaps {
+        out.line(&format!("{:<9} no line has seq {}", "gap", range(*gap)))?;
+    }
+    for repeat in &found.repeats {
+        let seq = range(*repeat);
+        out.line(&format!("{:<9} several lines have seq {seq}", "repeat"))?;
+    }
+    for file in &found.foreign {
+        out.line(&format!(
+            "{:<9} {} is not the store's: no damage",
+            "note",
+            one_line(file)
+        ))?;
+    }
+    let findings = found.damage.len() + found.gaps.len() + found.repeats.len();
+    let verdict = if found.is_clean() {
+        "clean".to_owned()
+    } else {
+        count(findings as u64, "finding")
+    };
+    out.line(&format!(
+        "{verdict}: {}, {} bytes, {} in {}",
+        count(found.segments, "segment"),
+        grouped(found.bytes),
+        count(found.good_lines, "good line"),
+        one_line(&path.display().to_string())
+    ))
+}
+
+fn range(seqs: SeqRange) -> String {
+    if seqs.first == seqs.last {
+        seqs.first.to_string()
+    } else {
+        format!("{} to {}", seqs.first, seqs.last)
+    }
+}

@@ -1,0 +1,161 @@
+//! The binary as people and scripts use it.
+
+mod damage;
+mod demo;
+mod import;
+mod lines;
+mod lists;
+mod output;
+mod record;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const OK: i32 = 0;
+const FINDINGS: i32 = 1;
+const USAGE: i32 = 2;
+const STORE: i32 = 3;
+const LOCKED: i32 = 4;
+
+/// Long enough for the slowest machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Log {
+    dir: TempDir,
+}
+
+impl Log {
+    fn new() -> Log {
+        Log {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn imported() -> Log {
+        let log = Log::new();
+        log.ok(&["import", samples().to_str().unwrap()]);
+        log
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = decklog(args);
+        command.env("DECKLOG_STORE", self.path());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut child = spawn(&mut self.command(args));
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs what must succeed and say nothing on standard error.
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(
+            (code(&output), err(&output)),
+            (OK, String::new()),
+            "{args:?}"
+        );
+        out(&output)
+    }
+
+    fn json(&self, args: &[&str]) -> Vec<Value> {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        objects(&self.ok(&args))
+    }
+}
+
+fn decklog(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    command.args(args).env_remove("DECKLOG_STORE");
+    command
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn id(n: u32) -> String {
+    format!("00000000-0000-4000-8000-{n:012}")
+}
+
+fn turn(n: u32, at: i64, content: &str) -> String {
+    let (id, content) = (id(n), Value::from(content));
+    format!(
+        r#"{{"kind":"conversation_turns","turn_kind":"user","id":"{id}","message_id":"{id}","created_at":{at},"content":{content}}}"#
+    )
+}
+
+fn request(n: u32, at: i64, tool: &str, arguments: &str) -> String {
+    let (id, tool, hash) = (id(n), Value::from(tool), "0".repeat(64));
+    format!(
+        r#"{{"kind":"tool_calls","op":"requested","request_id":"{id}","call_id":"call_{n}","parent_id":"{id}","vendor":"test","tool_name":{tool},"started_at":{at},"args_sha256":"{hash}","arguments_json":{arguments}}}"#
+    )
+}
+
+fn failed(n: u32, at: i64, msg: &str) -> String {
+    let (id, msg) = (id(n), Value::from(msg));
+    format!(
+        r#"{{"kind":"tool_calls","op":"failed","request_id":"{id}","call_id":"call_{n}","ended_at":{at},"latency_ms":5,"error_kind":"timeout","error_msg":{msg}}}"#
+    )
+}
+
+/// Reads lines in a thread, so that one that never comes fails the test instead of hanging it.
+fn lines_of(from: impl Read + Send + 'static) -> impl Fn() -> String {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines() {
+            if line.is_err() || sender.send(line.unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    move || lines.recv_timeout(PATIENCE).unwrap()
+}

@@ -1,0 +1,130 @@
+//! `decklog turns`, `calls` and `get`.
+
+use super::*;
+
+#[test]
+fn turns_are_found() {
+    let log = Log::new();
+    let input: String = (1..=9)
+        .map(|n| turn(n, i64::from(n) * 1000, &format!("turn {n}")) + "\n")
+        .collect();
+    log.run_with(&["record"], input.as_bytes());
+    let contents = |args: &[&str]| -> Vec<String> {
+        let turns = log.json(args);
+        let content = |turn: &Value| turn["content"].as_str().unwrap()["turn ".len()..].to_owned();
+        turns.iter().map(content).collect()
+    };
+    assert_eq!(contents(&["turns", "--since", "8000"]), ["8", "9"]);
+    assert_eq!(
+        contents(&["turns", "--until", "1970-01-01T00:00:03Z"]),
+        ["1", "2"]
+    );
+    assert_eq!(contents(&["turns", "--since", "1970-01-02"]), [""; 0]);
+    assert_eq!(contents(&["turns", "--message", &id(4)]), ["4"]);
+    assert_eq!(contents(&["turns", "--kind", "assistant"]), [""; 0]);
+    assert_eq!(contents(&["turns", "--limit", "0"]), [""; 0]);
+    assert_eq!(contents(&["turns", "--as-of", "2500"]), ["1", "2"]);
+
+    let text = log.run(&["turns", "--limit", "2"]);
+    let rows: Vec<String> = out(&text).lines().map(str::to_owned).collect();
+    assert_eq!(rows[1], "1970-01-01 00:00:08.000  user       turn 8");
+    assert_eq!(rows[2], "1970-01-01 00:00:09.000  user       turn 9");
+}
+
+#[test]
+fn a_list_goes_on_where_its_limit_cut_it() {
+    let log = Log::new();
+    let input: String = (1..=600).map(|n| turn(n, 1000, "x") + "\n").collect();
+    log.run_with(&["record"], input.as_bytes());
+    assert_eq!(log.json(&["turns"]).len(), 600);
+    let (mut found, mut after) = (Vec::new(), Vec::new());
+    loop {
+        let mut args = vec!["turns", "--json", "--limit", "250"];
+        args.extend(after.iter().map(String::as_str));
+        let output = log.run(&args);
+        found.extend(objects(&out(&output)));
+        let told = err(&output);
+        let Some((_, rest)) = told.split_once("go on with ") else {
+            assert_eq!(told, "");
+            break;
+        };
+        let (options, _) = rest.split_once(',').unwrap();
+        after = options.split(' ').map(str::to_owned).collect();
+    }
+    let ids: Vec<&str> = found
+        .iter()
+        .map(|turn| turn["id"].as_str().unwrap())
+        .collect();
+    let expected: Vec<String> = (1..=600).map(id).collect();
+    assert_eq!(ids, expected);
+}
+
+#[test]
+fn calls_are_found_and_merged_with_their_outcomes() {
+    let log = Log::imported();
+    let failed = log.json(&["calls", "--status", "failed"]);
+    assert_eq!(failed.len(), 1);
+    let call = &failed[0];
+    assert_eq!(call["call_id"], "toolu_01GLEN5BsyXUTQaQV2fdQ9ea");
+    assert_eq!(
+        call["arguments_json"]["command"],
+        "cd myapp && python hoge.py"
+    );
+    assert_eq!(call["error_msg"], "error: target shim binary not found");
+    assert_eq!(call["latency_ms"], 4584);
+    assert!(call.get("crc").is_none());
+
+    let patches = log.json(&["calls", "--tool", "apply_patch"]);
+    assert!(
+        patches[0]["arguments_json"]
+            .as_str()
+            .unwrap()
+            .starts_with("*** Begin Patch\n")
+    );
+    assert_eq!(patches[0]["outcome_json"]["metadata"]["exit_code"], 0);
+    assert!(patches[0].get("error_msg").is_none());
+    let names: Vec<&String> = patches[0].as_object().unwrap().keys().collect();
+    assert!(names.iter().all(|name| !name.is_empty()));
+
+    assert_eq!(log.json(&["calls", "--vendor", "anthropic"]).len(), 4);
+    assert_eq!(
+        log.json(&["calls", "--vendor", "anthropic", "--tool", "Bash"])
+            .len(),
+        3
+    );
+    assert_eq!(log.json(&["calls", "--until", "2025-12-09"]).len(), 0);
+    assert_eq!(log.json(&["calls", "--since", "2025-12-09"]).len(), 9);
+    let parent = call["parent_id"].as_str().unwrap();
+    assert_eq!(log.json(&["calls", "--parent", parent]).len(), 1);
+
+    // Before its outcome came, it was a request.
+    let then = (call["started_at"].as_i64().unwrap() + 1).to_string();
+    let before = log.json(&["calls", "--as-of", &then, "--status", "requested"]);
+    assert_eq!(before.len(), 1);
+    assert_eq!(before[0]["call_id"], call["call_id"]);
+    assert!(before[0].get("latency_ms").is_none());
+}
+
+#[test]
+fn one_record_is_found_by_its_key() {
+    let log = Log::imported();
+    let listed = &log.json(&["calls", "--status", "failed"])[0];
+    let request_id = listed["request_id"].as_str().unwrap();
+    let call_id = listed["call_id"].as_str().unwrap();
+    let found = log.json(&["get", "calls", request_id, call_id]);
+    assert_eq!(&found[0], listed);
+    let turn = listed["parent_id"].as_str().unwrap();
+    assert_eq!(log.json(&["get", "turns", turn])[0]["id"], turn);
+    let text = log.ok(&["get", "calls", request_id, call_id]);
+    assert!(
+        text.contains("error     tool_error: error: target shim"),
+        "{text}"
+    );
+
+    let output = log.run(&["get", "calls", request_id, "other"]);
+    assert_eq!((code(&output), out(&output)), (FINDINGS, String::new()));
+    assert!(err(&output).starts_with("decklog: there is no tool call "));
+    let output = log.run(&["get", "calls", request_id, call_id, "--as-of", "1000"]);
+    assert_eq!(code(&output), FINDINGS);
+    assert_eq!(code(&log.run(&["get", "turns", "no-uuid"])), USAGE);
+}
