@@ -3,37 +3,79 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::decode::decode;
 use super::encode::Members;
+use super::payload::has_lone_surrogate;
 use crate::error::{Error, Result};
-use crate::record::{Kind, Record, TurnKind};
+use crate::record::{Kind, Record, TurnKind, Validity};
 
-const TURN_FIELDS: &[&str] = &[
-    "id",
-    "parent_id",
-    "message_id",
-    "thread_id",
-    "created_at",
-    "content",
+const TURN_FIELDS: &[(&str, Type)] = &[
+    ("id", Type::Uuid),
+    ("parent_id", Type::Uuid),
+    ("message_id", Type::Uuid),
+    ("thread_id", Type::Uuid),
+    ("created_at", Type::Time),
+    ("content", Type::Text),
 ];
-const CALL_FIELDS: &[&str] = &[
-    "request_id",
-    "call_id",
-    "parent_id",
-    "vendor",
-    "tool_name",
-    "started_at",
-    "args_sha256",
-    "arguments_json",
-    "ended_at",
-    "latency_ms",
-    "error_kind",
-    "error_msg",
-    "outcome_json",
+const CALL_FIELDS: &[(&str, Type)] = &[
+    ("request_id", Type::Uuid),
+    ("call_id", Type::Text),
+    ("parent_id", Type::Uuid),
+    ("vendor", Type::Text),
+    ("tool_name", Type::Text),
+    ("started_at", Type::Time),
+    ("args_sha256", Type::Text),
+    ("arguments_json", Type::Payload),
+    ("ended_at", Type::Time),
+    ("latency_ms", Type::Integer),
+    ("error_kind", Type::Text),
+    ("error_msg", Type::Text),
+    ("outcome_json", Type::Payload),
 ];
-/// What a line of a file also has; `seq` and `crc` are given anew.
-const ENVELOPE_FIELDS: &[&str] = &["seq", "at", "op", "crc"];
+/// What a line of a file also has. `seq` and `crc` are given anew.
+const ENVELOPE_FIELDS: &[(&str, Type)] = &[
+    ("at", Type::Integer),
+    ("op", Type::Text),
+    ("seq", Type::Unused),
+    ("crc", Type::Unused),
+];
+
+/// What a field holds; checked one by one, so that an error can name the field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Uuid,
+    Text,
+    Integer,
+    Time,
+    /// Any JSON, or a string that holds the text.
+    Payload,
+    Unused,
+}
+
+impl Type {
+    fn check(self, name: &str, json: &str) -> Result<()> {
+        let checked = match self {
+            Type::Uuid => serde_json::from_str::<Uuid>(json).map(drop),
+            Type::Text => serde_json::from_str::<Cow<'_, str>>(json).map(drop),
+            Type::Integer => serde_json::from_str::<i64>(json).map(drop),
+            Type::Time => serde_json::from_str::<Validity>(json).map(drop),
+            Type::Payload if json.starts_with('"') => {
+                serde_json::from_str::<Cow<'_, str>>(json).map(drop)
+            }
+            Type::Payload | Type::Unused => Ok(()),
+        };
+        checked.map_err(|e| {
+            const SHOWN_CHARS: usize = 80;
+            if has_lone_surrogate(json.as_bytes()) {
+                return Error::invalid(format!("{name} holds a lone surrogate, which is no text"));
+            }
+            let shown: String = json.chars().take(SHOWN_CHARS).collect();
+            Error::invalid(format!("{name} is {shown}: {}", readable(&e.to_string())))
+        })
+    }
+}
 
 impl Record {
     /// Reads a record from one JSON object with the field names of the files and its `kind`, the
@@ -70,13 +112,21 @@ impl Record {
         let mut line = String::with_capacity(text.len());
         for (name, value) in &members.0 {
             let name: &str = name;
-            if name == "kind" || name == "turn_kind" || name == "crc" || name == "seq" {
+            // A null says that the field is not there.
+            if name == "kind" || name == "turn_kind" || value.get() == "null" {
                 continue;
             }
-            if !known.contains(&name) && !ENVELOPE_FIELDS.contains(&name) {
+            let Some((_, field)) = known
+                .iter()
+                .chain(ENVELOPE_FIELDS)
+                .find(|(known, _)| *known == name)
+            else {
                 return Err(Error::invalid(format!("{kind} has no field {name:?}")));
+            };
+            field.check(name, value.get())?;
+            if *field != Type::Unused {
+                push_member(&mut line, name, value.get());
             }
-            push_member(&mut line, name, value.get());
         }
         if let Some(turn_kind) = turn_kind {
             push_member(&mut line, "kind", &format!("\"{}\"", turn_kind.as_str()));
@@ -143,5 +193,46 @@ fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind
         )),
         (Some(kind), None) => Ok((kind, None)),
         (Some(kind), Some(_)) => Err(Error::invalid(format!("{kind} has no turn_kind"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_field_and_what_it_holds() {
+        let cases = [
+            (r#"{"kind":"user","id":"zzz"}"#, r#"id is "zzz": UUID"#),
+            (
+                r#"{"kind":"user","content":"\ud800"}"#,
+                "content holds a lone surrogate",
+            ),
+            (
+                r#"{"kind":"user","created_at":"soon"}"#,
+                r#"created_at is "soon""#,
+            ),
+            (
+                r#"{"kind":"tool_calls","op":"failed","latency_ms":1e99}"#,
+                "latency_ms is 1e99",
+            ),
+            (
+                r#"{"kind":"tool_calls","op":"sung","started_at":1,"request_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","call_id":"c"}"#,
+                r#"unknown op "sung""#,
+            ),
+            (r#"{"kind":"user","contents":1}"#, r#"no field "contents""#),
+            (r#"{"kind":"user","id":null}"#, "missing field `id`"),
+            (r#"{"kind":"poems"}"#, r#"unknown kind "poems""#),
+            (r#"{"id":1}"#, "kind is missing"),
+            (
+                r#"{"kind":"tool_calls","kind":"user"}"#,
+                "tool_calls has no turn_kind",
+            ),
+            (r#"{"kind":"user","content":NaN}"#, "not a JSON object"),
+        ];
+        for (input, expected) in cases {
+            let error = Record::from_json(input).unwrap_err().to_string();
+            assert!(error.contains(expected), "{input} gives: {error}");
+        }
     }
 }

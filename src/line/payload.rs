@@ -105,7 +105,7 @@ fn nesting(json: &[u8]) -> Nesting {
 }
 
 /// Whether a `\uD800`–`\uDFFF` escape in the text lacks its other half.
-fn has_lone_surrogate(json: &[u8]) -> bool {
+pub(super) fn has_lone_surrogate(json: &[u8]) -> bool {
     let unit = |at: usize| -> Option<u16> {
         let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
