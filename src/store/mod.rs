@@ -134,12 +134,12 @@ impl Store {
     /// Looks at every file for what changed, also by other programs' hands. Reads and writes do
     /// what is needed to see other processes' records by themselves.
     pub fn refresh(&self) -> Result<()> {
+        let head = self.inner.news()?;
         let mut state = self
             .inner
             .state
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let head = self.inner.news()?;
         state.look_at_all(&*self.inner.storage, head.as_deref(), false)
     }
 
@@ -247,7 +247,7 @@ impl Inner {
         Ok(View { inner: self, state })
     }
 
-    /// `HEAD`, as other processes see it now.
+    /// `HEAD`, as other processes see it now. Not to be called while the state is locked.
     fn news(&self) -> Result<Option<Arc<Head>>> {
         let io = |e| Error::io("open HEAD", &full_path(&*self.storage, "HEAD"), e);
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
