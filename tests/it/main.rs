@@ -7,6 +7,7 @@ mod faults;
 mod files;
 mod import;
 mod layout;
+mod live;
 mod model;
 mod races;
 mod recovery;
