@@ -38,10 +38,15 @@ use exit::{Exit, Failure};
 #[command(name = "decklog", version, after_help = exit::HELP)]
 struct Cli {
     /// The store's directory. Default: $DECKLOG_STORE, else decklog in the user's data directory
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help_heading = "Options of every command"
+    )]
     store: Option<PathBuf>,
     /// Print one JSON object a line, with the field names of the files
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of every command")]
     json: bool,
     #[command(subcommand)]
     command: Command,

@@ -1,5 +1,6 @@
 //! Standard output and standard error. Nothing here panics when no one reads them.
 
+use std::cell::OnceCell;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::Command;
@@ -12,6 +13,8 @@ use super::escape;
 pub struct Output {
     to: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
+    /// Asked for once: a window that changes its size later is not followed.
+    columns: OnceCell<usize>,
 }
 
 impl Output {
@@ -19,6 +22,7 @@ impl Output {
         let stdout = io::stdout();
         Output {
             is_terminal: stdout.is_terminal(),
+            columns: OnceCell::new(),
             to: BufWriter::with_capacity(64 << 10, stdout.lock()),
         }
     }
@@ -30,7 +34,7 @@ impl Output {
     /// How many columns a line may have: no limit where it is not a terminal.
     pub fn columns(&self) -> usize {
         if self.is_terminal {
-            terminal_columns()
+            *self.columns.get_or_init(terminal_columns)
         } else {
             usize::MAX
         }

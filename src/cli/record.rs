@@ -19,9 +19,17 @@ use super::stdin::{Ahead, Input};
 /// others are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
-  echo '{"kind":"conversation_turns","turn_kind":"user","content":"hi","created_at":1766832000123,
-  "id":"67e55044-10b1-426f-9247-bb680e5fe0c8","message_id":"67e55044-10b1-426f-9247-bb680e5fe0c8"}' |
-  tr -d '\n' | decklog record --ack"#)]
+  decklog record --ack < records.jsonl
+
+Its lines, folded here:
+  {"kind":"conversation_turns","turn_kind":"user","id":"67e55044-10b1-426f-9247-bb680e5fe0c8",
+   "message_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","created_at":1766832000123,"content":"hi"}
+  {"kind":"tool_calls","op":"requested","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
+   "call_id":"call_1","parent_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","vendor":"anthropic",
+   "tool_name":"read_file","started_at":1766832000200,"arguments_json":{"path":"a.txt"},
+   "args_sha256":"f0e1…64 hex digits"}
+  {"kind":"tool_calls","op":"completed","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
+   "call_id":"call_1","ended_at":1766832000237,"latency_ms":37,"outcome_json":{"lines":12}}"#)]
 pub struct Args {
     /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
     ///

@@ -9,8 +9,8 @@ use super::output::Output;
 use super::time;
 
 const KIND_COLUMNS: usize = 9;
-const LATENCY_COLUMNS: usize = 11;
-const TOOL_COLUMNS: usize = 16;
+const LATENCY_COLUMNS: usize = 9;
+const TOOL_COLUMNS: usize = 14;
 /// Where the values of a record shown in full begin.
 const LABEL_COLUMNS: usize = 10;
 
@@ -37,7 +37,7 @@ pub fn turn_row(out: &mut Output, turn: &ConversationTurn) -> io::Result<()> {
 pub fn call_heading(out: &mut Output) -> io::Result<()> {
     row(
         out,
-        "STARTED (UTC)            STATUS         LATENCY  TOOL              ARGUMENTS, AND WHY IT FAILED",
+        "STARTED (UTC)            STATUS       LATENCY  TOOL            ARGUMENTS, AND WHY IT FAILED",
     )
 }
 

@@ -14,7 +14,7 @@ fn the_demo_ends_with_commands_that_run() {
     for words in [
         "53 records added",
         "not understood",
-        "failed        4,584 ms",
+        "failed      4,584 ms",
         "clean: 2 segments",
     ] {
         assert!(text.to_lowercase().contains(words), "{words}: {text}");
