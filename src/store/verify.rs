@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::manifest;
 use crate::error::{Error, Result};
 use crate::line::{LINE_BYTES_MAX, decode};
 use crate::segment::{Damage, DamageClass, Fact, Found, Report, list, scan};
@@ -53,8 +54,11 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`Io`](crate::ErrorKind::Io) if a file cannot be read.
+/// [`Io`](crate::ErrorKind::Io) if a file cannot be read;
+/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked;
+/// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
+    manifest::read(storage)?;
     let listing = list(storage)?;
     let mut found = Verification {
         foreign: listing.foreign,

@@ -3,6 +3,7 @@
 // A test says what went wrong by stopping there.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod cli;
 mod faults;
 mod files;
 mod import;
