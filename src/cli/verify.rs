@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use decklog::storage::Disk;
-use decklog::{Damage, SeqRange, Store, Verification};
+use decklog::{Damage, SeqRange, Verification};
 use serde::Serialize;
 
 use super::context::Context;
@@ -45,36 +45,13 @@ struct Summary {
 
 pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
-    let found = verified(&path)?;
+    let found = decklog::verify(&Disk::new(&path))?;
     if context.json {
         json(&mut context.out, &found)?;
     } else {
         text(&mut context.out, &found, &path)?;
     }
     Ok(Exit::with_findings(!found.is_clean()))
-}
-
-fn verified(path: &Path) -> Result<Verification, Failure> {
-    let found = decklog::verify(&Disk::new(path));
-    // Where there is nothing to check, there may be no store; where all is damage, its format may
-    // be a newer one. Opening it tells, and costs too much to be done where all is well.
-    if found
-        .as_ref()
-        .is_ok_and(|found| found.segments > 0 && found.is_clean())
-    {
-        return Ok(found?);
-    }
-    match Store::options().read_only(true).open(path) {
-        Err(error)
-            if matches!(
-                error.kind(),
-                decklog::ErrorKind::NotAStore | decklog::ErrorKind::NewerFormat
-            ) =>
-        {
-            Err(error.into())
-        }
-        _ => Ok(found?),
-    }
 }
 
 fn json(out: &mut Output, found: &Verification) -> io::Result<()> {

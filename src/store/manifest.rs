@@ -7,17 +7,28 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
+use crate::segment::list;
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
 const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest it reads.
-pub(super) const FORMAT: u32 = 1;
+const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub format: u32,
     pub store_id: Uuid,
+}
+
+impl Manifest {
+    /// That of a new store.
+    pub(super) fn new() -> Manifest {
+        Manifest {
+            format: FORMAT,
+            store_id: Uuid::new_v4(),
+        }
+    }
 }
 
 /// What every format's manifest says.
@@ -33,6 +44,10 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let file = match storage.open(NAME, Access::Read) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            let message = "the path is a file: give a directory";
+            return Err(Error::new(ErrorKind::NotAStore, message).with_path(storage.root()));
+        }
         Err(e) => return Err(io(e)),
     };
     let mut text = vec![0; BYTES_MAX];
@@ -53,12 +68,20 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     serde_json::from_slice(&text).map(Some).map_err(bad)
 }
 
+/// Whether there are segments all the same: the manifest of a store was lost.
+pub(super) fn is_missing(storage: &dyn Storage) -> bool {
+    list(storage).is_ok_and(|listing| !listing.segments.is_empty())
+}
+
+/// There is neither a manifest nor a segment.
+pub(super) fn no_store(storage: &dyn Storage) -> Error {
+    let message = "there is no store here: check the path, or import or record something first";
+    Error::new(ErrorKind::NotAStore, message).with_path(storage.root())
+}
+
 /// Makes the manifest of a new store. The caller holds the lock.
 pub(super) fn create(storage: &dyn Storage) -> Result<Manifest> {
-    let manifest = Manifest {
-        format: FORMAT,
-        store_id: Uuid::new_v4(),
-    };
+    let manifest = Manifest::new();
     let path = full_path(storage, NAME);
     let mut text = serde_json::to_vec(&manifest)
         .map_err(|e| Error::io("write the manifest", &path, e.into()))?;

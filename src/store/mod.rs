@@ -15,7 +15,6 @@ mod txn;
 mod verify;
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
@@ -28,6 +27,7 @@ pub use verify::{SeqRange, Verification, verify};
 use self::files::Files;
 use self::head::Head;
 use self::lock::Lock;
+use self::manifest::Manifest;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -171,37 +171,20 @@ impl fmt::Debug for Store {
     }
 }
 
-fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<manifest::Manifest> {
-    let not_a_directory = |e: Error| match std::error::Error::source(&e) {
-        Some(source)
-            if source.downcast_ref::<io::Error>().map(io::Error::kind)
-                == Some(io::ErrorKind::NotADirectory) =>
-        {
-            Error::new(ErrorKind::NotAStore, "the path is a file: give a directory")
-                .with_path(storage.root())
-        }
-        _ => e,
-    };
-    if let Some(manifest) = manifest::read(storage).map_err(not_a_directory)? {
+fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
+    if let Some(manifest) = manifest::read(storage)? {
         return Ok(manifest);
     }
-    let days = crate::segment::list(storage)
-        .map(|listing| listing.segments)
-        .unwrap_or_default();
-    if options.read_only && !days.is_empty() {
-        return Ok(manifest::Manifest {
-            format: manifest::FORMAT,
-            store_id: uuid::Uuid::new_v4(),
-        });
+    if options.read_only && manifest::is_missing(storage) {
+        return Ok(Manifest::new());
     }
     if options.read_only || !options.create {
-        let message = "there is no store here: check the path, or import or record something first";
-        return Err(Error::new(ErrorKind::NotAStore, message).with_path(storage.root()));
+        return Err(manifest::no_store(storage));
     }
     storage
         .create_dir("")
-        .map_err(|e| not_a_directory(Error::io("make the store's directory", storage.root(), e)))?;
-    manifest::check_is_free(storage).map_err(not_a_directory)?;
+        .map_err(|e| Error::io("make the store's directory", storage.root(), e))?;
+    manifest::check_is_free(storage)?;
     let _guard = Lock::default().acquire(storage, options.lock_timeout)?;
     match manifest::read(storage)? {
         Some(manifest) => Ok(manifest),

@@ -54,11 +54,13 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`Io`](crate::ErrorKind::Io) if a file cannot be read;
+/// [`Io`](crate::ErrorKind::Io) if a file cannot be read; [`NotAStore`](crate::ErrorKind::NotAStore);
 /// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked;
 /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
-    manifest::read(storage)?;
+    if manifest::read(storage)?.is_none() && !manifest::is_missing(storage) {
+        return Err(manifest::no_store(storage));
+    }
     let listing = list(storage)?;
     let mut found = Verification {
         foreign: listing.foreign,
