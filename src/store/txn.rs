@@ -256,8 +256,10 @@ impl<'s> Txn<'s> {
             .inner
             .segment_bytes_max
             .saturating_sub(segment.expected_len());
-        if segment.end > 0 && len > room {
-            let number = segment.name.number + 1;
+        if segment.end > 0
+            && len > room
+            && let Some(number) = segment.name.number.checked_add(1)
+        {
             return self.create(SegmentName { day, kind, number });
         }
         Ok(active)
