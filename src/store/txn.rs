@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
-use super::head::{Commit, Head, Header, RING_LEN};
+use super::head::{self, Commit, Head, Header, RING_LEN, SEQ_UNKNOWN};
 use super::lock;
 use super::state::State;
 use super::sync::Ticket;
@@ -76,13 +76,21 @@ impl<'s> Txn<'s> {
         {
             return Err(poisoned(&err));
         }
-        if writer.lock.is_none() {
-            writer.lock = Some(lock::open(storage)?);
-        }
-        let Some(lock) = writer.lock.clone() else {
-            return Err(poisoned(&Error::invalid("no lock")));
+        let guard = loop {
+            let lock = match &writer.lock {
+                Some(lock) => Arc::clone(lock),
+                None => lock::open(storage)?,
+            };
+            let guard = lock::acquire(storage, &lock, inner.lock_timeout)?;
+            // A lock on a file that someone deleted keeps no one out.
+            let stat = lock.stat();
+            let stat = stat
+                .map_err(|e| Error::io("look at the lock file", &full_path(storage, "LOCK"), e))?;
+            writer.lock = stat.is_linked.then_some(lock);
+            if stat.is_linked {
+                break guard;
+            }
         };
-        let guard = lock::acquire(storage, &lock, inner.lock_timeout)?;
 
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
@@ -113,8 +121,12 @@ impl<'s> Txn<'s> {
             },
             None => Header {
                 // Past what anyone saw, so that everyone looks at all segments.
-                commits: found.map_or(0, |header| header.commits).max(state.commits) + RING_LEN + 1,
-                last_seq: found.map_or(0, |header| header.last_seq),
+                commits: found
+                    .map_or_else(head::fresh_count, |header| header.commits)
+                    .max(state.commits)
+                    + RING_LEN
+                    + 1,
+                last_seq: SEQ_UNKNOWN,
                 holder: std::process::id(),
             },
         };
