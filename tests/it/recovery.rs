@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use decklog::storage::{Access, Disk, Memory, Storage};
 use decklog::{
@@ -14,7 +15,9 @@ use decklog::{
 };
 use uuid::Uuid;
 
-use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, count, done, in_memory, request, turn};
+use super::support::{
+    DAY_1, DAY_1_NAME, DAY_MS, Spy, all_lines, count, done, in_memory, request, turn,
+};
 
 const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
 const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
@@ -836,4 +839,115 @@ fn read_only_writes_nothing() {
     writer.record(turn(9, "", DAY_1)).unwrap();
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7, 8]);
     let _ = memory.open(TURNS, Access::Read).unwrap();
+}
+
+/// Bug: a HEAD that was made anew says for a moment that no line was acknowledged yet; who opened
+/// or refreshed the store while others wrote believed it, and read the store as empty.
+#[test]
+fn a_head_that_is_just_being_made_hides_nothing() {
+    let memory = sample();
+    memory.remove_file("HEAD").unwrap();
+    // HEAD as it is while the next writer looks around.
+    let spy = Spy::new(memory.clone());
+    let writer = Store::options()
+        .storage(Arc::new(spy.clone()))
+        .open("")
+        .unwrap();
+    let seen = Arc::new(Mutex::new(None));
+    spy.hook({
+        let (seen, memory) = (Arc::clone(&seen), memory.clone());
+        move |operation, _| {
+            if operation == "read_dir" {
+                *seen.lock().unwrap() = memory.bytes("HEAD");
+            }
+            Ok(())
+        }
+    });
+    writer.record_batch([]).unwrap();
+    let interim = seen.lock().unwrap().take().unwrap();
+    let settled = memory.bytes("HEAD").unwrap();
+    assert_ne!(interim, settled);
+
+    // A reader in whose every look HEAD changes, as when many write.
+    let spy = Spy::new(memory.clone());
+    memory.put_bytes("HEAD", interim.clone());
+    spy.hook({
+        let memory = memory.clone();
+        move |operation, path| {
+            if operation == "read_dir" && path.is_empty() {
+                let is_interim = memory.bytes("HEAD").as_ref() == Some(&interim);
+                let other = if is_interim { &settled } else { &interim };
+                memory.put_bytes("HEAD", other.clone());
+            }
+            Ok(())
+        }
+    });
+    let storage = Arc::new(spy.clone());
+    let reader = Store::options().storage(storage).open("").unwrap();
+    spy.unhook();
+    assert_eq!(reader.list_conversation_since(0, 10).unwrap().len(), 3);
+}
+
+/// Bug: a HEAD made anew went on counting where the handle that made it stood. A handle that had
+/// come further before found its own count in it one day, and took that to mean no news.
+#[test]
+fn a_head_that_was_made_anew_is_never_taken_for_the_one_before() {
+    let memory = Memory::new();
+    let stores = [(), ()].map(|()| in_memory(&memory, Durability::Process));
+    let commits = || -> u64 {
+        let head = String::from_utf8(memory.bytes("HEAD").unwrap()).unwrap();
+        let header: serde_json::Value = serde_json::from_str(head.lines().next().unwrap()).unwrap();
+        header["commits"].as_u64().unwrap()
+    };
+    stores[0].record(turn(1, "", DAY_1)).unwrap();
+    let mut count = 1;
+    for _ in 0..40 {
+        count += 1;
+        stores[1].record(turn(count, "", DAY_1)).unwrap();
+    }
+    let before = commits();
+    memory.remove_file("HEAD").unwrap();
+    for _ in 0..200 {
+        count += 1;
+        stores[0].record(turn(count, "", DAY_1)).unwrap();
+        if commits() == before {
+            break;
+        }
+    }
+    let found = stores[1].list_conversation_since(0, 1_000).unwrap();
+    assert_eq!(found.len() as u128, count);
+}
+
+/// Bug: who had LOCK open when someone deleted it kept locking the deleted file, while others
+/// locked the new one: two wrote at once.
+#[test]
+fn a_lock_file_that_was_deleted_locks_no_one_out_of_sight() {
+    let memory = sample();
+    let spy = Spy::new(memory.clone());
+    let one = Store::options()
+        .storage(Arc::new(spy.clone()))
+        .open("")
+        .unwrap();
+    one.record(turn(8, "", DAY_1)).unwrap();
+    memory.remove_file("LOCK").unwrap();
+    let two = Store::options()
+        .lock_timeout(Duration::from_millis(10))
+        .storage(Arc::new(memory.clone()))
+        .open("")
+        .unwrap();
+    two.record(turn(9, "", DAY_1)).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    spy.hook({
+        let told = Arc::clone(&told);
+        move |operation, _| {
+            if operation == "append" {
+                let answer = two.record(turn(10, "", DAY_1));
+                told.lock().unwrap().push(answer.map_err(|e| e.kind()));
+            }
+            Ok(())
+        }
+    });
+    assert_eq!(one.record(turn(11, "", DAY_1)).unwrap().seq, 10);
+    assert_eq!(*told.lock().unwrap(), [Err(ErrorKind::Locked)]);
+    assert!(verify(&memory).unwrap().is_clean());
 }
