@@ -82,7 +82,7 @@ impl TurnLine<'_> {
             thread_id: self.thread_id,
         };
         Ok(Decoded {
-            seq: self.seq,
+            seq: real(self.seq),
             op,
             record: Record::Turn(turn),
         })
@@ -134,7 +134,7 @@ impl CallLine<'_> {
             Op::Failed
         };
         Ok(Decoded {
-            seq: self.seq,
+            seq: real(self.seq),
             op,
             record: Record::CallDone(done),
         })
@@ -159,11 +159,16 @@ impl CallLine<'_> {
             started_at,
         };
         Ok(Decoded {
-            seq: self.seq,
+            seq: real(self.seq),
             op,
             record: Record::CallRequested(req),
         })
     }
+}
+
+/// Numbers begin at 1: who claims 0 has none.
+fn real(seq: Option<u64>) -> Option<u64> {
+    seq.filter(|seq| *seq > 0)
 }
 
 /// The op and validity of an assertion or its retraction.

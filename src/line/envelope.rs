@@ -38,7 +38,10 @@ impl Kind {
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
 pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let mut rest = line.strip_prefix(LINE_START)?;
-    let seq = take_int(&mut rest)?.try_into().ok()?;
+    let seq = take_int(&mut rest)?
+        .try_into()
+        .ok()
+        .filter(|seq| *seq > 0)?;
     rest = rest.strip_prefix(b",\"at\":")?;
     let at = take_int(&mut rest)?;
     rest = rest.strip_prefix(b",\"op\":")?;

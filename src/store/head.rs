@@ -10,6 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
@@ -23,13 +24,25 @@ const ENTRY_LEN: usize = 160;
 /// How many commits can be followed entry by entry.
 pub(super) const RING_LEN: u64 = 32;
 
+/// Every line may have been acknowledged.
+pub(super) const SEQ_UNKNOWN: u64 = u64::MAX;
+
+/// Where [`Header::commits`] begins in a new file: past where it stood in one that was deleted
+/// under open stores, so that none takes the new count for the one it knows. Microseconds, which
+/// no one can outrun by committing.
+pub(super) fn fresh_count() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
+}
+
 /// The first line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Header {
     /// How often a segment was appended to, by anyone; grows by jumps where a look at every
     /// segment is due.
     pub commits: u64,
-    /// The sequence number of the last acknowledged line.
+    /// The sequence number of the last acknowledged line; [`SEQ_UNKNOWN`] until the first commit
+    /// after `HEAD` was made, or found in doubt.
     pub last_seq: u64,
     /// The process that writes, 0 if none. One that is found here by the next holder of the lock
     /// died, or failed, while it wrote.
@@ -116,7 +129,7 @@ impl Head {
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut text = Vec::new();
         text.extend(stamped(
-            "{\"commits\":0,\"last_seq\":0,\"holder\":0",
+            &format!("{{\"commits\":0,\"last_seq\":{SEQ_UNKNOWN},\"holder\":0"),
             HEADER_LEN,
         ));
         for _ in 0..RING_LEN {

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
-use super::head::{Commit, Head, Header, RING_LEN};
+use super::head::{self, Commit, Head, Header, RING_LEN, SEQ_UNKNOWN};
 use super::lock::{self, Lock};
 use super::state::State;
 use super::sync::Ticket;
@@ -106,8 +106,12 @@ impl<'s> Txn<'s> {
         let header = intact.map_or_else(
             || Header {
                 // Past what anyone saw, so that everyone looks at all segments.
-                commits: found.map_or(0, |found| found.commits).max(state.commits) + RING_LEN + 1,
-                last_seq: found.map_or(0, |found| found.last_seq),
+                commits: found
+                    .map_or_else(head::fresh_count, |found| found.commits)
+                    .max(state.commits)
+                    + RING_LEN
+                    + 1,
+                last_seq: SEQ_UNKNOWN,
                 holder,
             },
             |intact| Header { holder, ..intact },
@@ -257,10 +261,10 @@ impl<'s> Txn<'s> {
                     .inner
                     .segment_bytes_max
                     .saturating_sub(segment.expected_len());
-                if segment.end == 0 || len <= room {
+                let next_number = segment.name.number.checked_add(1);
+                let Some(number) = next_number.filter(|_| segment.end > 0 && len > room) else {
                     return Ok(active);
-                }
-                let number = segment.name.number + 1;
+                };
                 let next = self.create(SegmentName { number, ..first })?;
                 if self.is_as_known(next)? {
                     return Ok(next);
