@@ -3,6 +3,8 @@
 //! what was not acknowledged may be there, but never in part; and a handle whose write or fsync
 //! failed acknowledges nothing more.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

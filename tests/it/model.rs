@@ -5,6 +5,8 @@
 //!
 //! `DECKLOG_MODEL_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

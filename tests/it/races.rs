@@ -4,6 +4,8 @@
 //!
 //! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_KILLS` the rounds of killing.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -2,6 +2,8 @@
 //! reports the rest with its place, goes on, and glues nothing to anything. Only `repair` changes
 //! what is there, and keeps what it takes out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

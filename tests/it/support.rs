@@ -1,6 +1,7 @@
 //! What the tests of the engine share: a generator of random numbers, records to write, and a
 //! storage that notes what is asked of it.
 
+#![allow(clippy::unwrap_used)]
 #![allow(dead_code)]
 
 use std::io;
