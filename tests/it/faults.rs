@@ -3,7 +3,7 @@
 //! what was not acknowledged may be there, but never in part; and a handle whose write or fsync
 //! failed acknowledges nothing more.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
 use std::io;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //!
 //! `DECKLOG_MODEL_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
 use std::collections::BTreeMap;
 use std::io;

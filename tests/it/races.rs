@@ -4,7 +4,7 @@
 //!
 //! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_KILLS` the rounds of killing.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
