@@ -46,27 +46,29 @@ impl Store {
 impl AsOf<'_> {
     /// The turn with this id, if it stood then.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        turns::get(&self.store.inner().fresh()?, id, Some(self.at))
+        self.store
+            .inner()
+            .ask(|view| turns::get(view, id, Some(self.at)))
     }
 
     /// Turns that stood then, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        turns::list(&self.store.inner().fresh()?, query, Some(self.at))
+        self.store
+            .inner()
+            .ask(|view| turns::list(view, query, Some(self.at)))
     }
 
     /// The tool call with this key, if it stood then, with its outcome if it had one.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
-        calls::get(
-            &self.store.inner().fresh()?,
-            request_id,
-            call_id,
-            Some(self.at),
-        )
+        let inner = self.store.inner();
+        inner.ask(|view| calls::get(view, request_id, call_id, Some(self.at)))
     }
 
     /// Tool calls that stood then, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        calls::list(&self.store.inner().fresh()?, query, Some(self.at))
+        self.store
+            .inner()
+            .ask(|view| calls::list(view, query, Some(self.at)))
     }
 }
 

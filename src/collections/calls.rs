@@ -82,7 +82,7 @@ impl CallQuery {
 impl Store {
     /// Tool calls that stand, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        list(&self.inner().fresh()?, query, None)
+        self.inner().ask(|view| list(view, query, None))
     }
 }
 

@@ -75,7 +75,8 @@ impl ObservabilityStore for Store {
     }
 
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>, DbError> {
-        calls::get(&self.inner().fresh()?, request_id, call_id, None)
+        self.inner()
+            .ask(|view| calls::get(view, request_id, call_id, None))
     }
 
     fn list_tool_calls_by_parent(

@@ -74,12 +74,12 @@ impl TurnQuery {
 impl Store {
     /// The turn with this id, if it stands.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        get(&self.inner().fresh()?, id, None)
+        self.inner().ask(|view| get(view, id, None))
     }
 
     /// Turns that stand, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        list(&self.inner().fresh()?, query, None)
+        self.inner().ask(|view| list(view, query, None))
     }
 }
 

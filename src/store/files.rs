@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Storage, StorageFile, full_path};
 
@@ -30,6 +30,14 @@ impl Files {
         let file = storage
             .open(&path, Access::Read)
             .map_err(|e| Error::io("open the segment", &full_path(storage, &path), e))?;
+        let stat = file
+            .stat()
+            .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?;
+        if stat.identity != identity {
+            let message = "the segment was replaced while it was read: read again";
+            let err = Error::new(ErrorKind::Damaged, message);
+            return Err(err.with_path(&full_path(storage, &path)));
+        }
         if open.len() >= OPEN_MAX {
             // Any one will do: who reads at random keeps none, who reads a few keeps them.
             let evicted = open.keys().next().copied();

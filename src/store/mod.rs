@@ -134,13 +134,7 @@ impl Store {
     /// Looks at every file for what changed, also by other programs' hands. Reads and writes do
     /// what is needed to see other processes' records by themselves.
     pub fn refresh(&self) -> Result<()> {
-        let head = self.inner.news()?;
-        let mut state = self
-            .inner
-            .state
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        state.look_at_all(&*self.inner.storage, head.as_deref(), false)
+        self.inner.look_at_all()
     }
 
     /// Returns once everything that was acknowledged through this handle is on disk.
@@ -228,6 +222,29 @@ impl Inner {
         }
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         Ok(View { inner: self, state })
+    }
+
+    fn look_at_all(&self) -> Result<()> {
+        let head = self.news()?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.look_at_all(&*self.storage, head.as_deref(), false)
+    }
+
+    /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
+    /// a moment ago, looks at all segments and asks again.
+    pub(crate) fn ask<T>(&self, ask: impl Fn(&View<'_>) -> Result<T>) -> Result<T> {
+        const TRIES_MAX: u32 = 3;
+        let mut tries = 1;
+        loop {
+            let answer = ask(&self.fresh()?);
+            match answer {
+                Err(e) if e.kind() == ErrorKind::Damaged && tries < TRIES_MAX => {
+                    self.look_at_all()?;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// `HEAD`, as other processes see it now. Not to be called while the state is locked.

@@ -3,6 +3,8 @@
 //! what was not acknowledged may be there, but never in part; and a handle whose write or fsync
 //! failed acknowledges nothing more.
 
+#![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -551,4 +553,33 @@ fn no_space_on_a_real_disk_is_an_io_error_that_names_the_file() {
     assert!(err.path().unwrap().ends_with(expected), "{err}");
     assert!(std::error::Error::source(&err).is_some());
     let _: &dyn Storage = &spy;
+}
+
+#[test]
+fn a_writer_that_died_before_it_told_is_noticed_by_the_next() {
+    let memory = Memory::new();
+    let spy = Spy::new(memory.clone());
+    let dying = still()
+        .storage(Arc::new(spy.clone()))
+        .open("memory")
+        .unwrap();
+    let next = in_memory(&memory, Durability::Process);
+    next.record(turn(1, "one", DAY_1)).unwrap();
+    dying.record(turn(2, "two", DAY_1)).unwrap();
+    next.record(turn(3, "three", DAY_1)).unwrap();
+    // Its line is in a segment that the next writer has no reason to look at.
+    let is_appended = Arc::new(AtomicBool::new(false));
+    spy.hook(move |operation, _| match operation {
+        "append" => {
+            is_appended.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        "write_at" if is_appended.load(Ordering::Relaxed) => Err(io::Error::other("killed")),
+        _ => Ok(()),
+    });
+    let err = dying.record(turn(4, "four", DAY_1 + DAY_MS)).unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Io);
+    assert_eq!(next.record(turn(5, "five", DAY_1)).unwrap().seq, 5);
+    assert!(next.get_turn(Uuid::from_u128(4)).unwrap().is_some());
+    assert!(verify(&memory).unwrap().is_clean());
 }

@@ -1,6 +1,8 @@
 //! The files, as those read them who have never heard of this crate: every line is one JSON
 //! object in one form, in the file where one would look for it, and jq reads them all.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

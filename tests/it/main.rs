@@ -2,6 +2,12 @@
 
 // A test says what went wrong by stopping there.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+// A story is told in one go, by value where that reads better.
+#![allow(
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names
+)]
 
 mod cli;
 mod faults;

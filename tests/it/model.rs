@@ -5,6 +5,8 @@
 //!
 //! `DECKLOG_MODEL_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -609,7 +611,7 @@ impl Run {
             self.memory.operations() + rng.below(40) as u64,
             *rng.pick(&faults),
         );
-        for _ in 0..1 + rng.below(4) {
+        for _ in 0..=rng.below(4) {
             if rng.one_in(2) {
                 self.record(rng, which, true);
             } else if let Err(e) = self.ask(rng, which) {

@@ -4,6 +4,8 @@
 //!
 //! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_KILLS` the rounds of killing.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -24,7 +26,11 @@ use super::support::{DAY_1, DAY_MS, Rng, Spy, all_lines, count, done, request, t
 
 /// The call `number` of a writer; writers share the odd ones.
 fn call(writer: u64, number: u64) -> ToolCallReq {
-    let owner = if number % 2 == 0 { writer + 1 } else { 0 };
+    let owner = if number.is_multiple_of(2) {
+        writer + 1
+    } else {
+        0
+    };
     let at = DAY_1 + (number % 3) as i64 * DAY_MS + number as i64;
     request(u128::from(owner), &format!("call {number}"), at)
 }

@@ -2,6 +2,8 @@
 //! reports the rest with its place, goes on, and glues nothing to anything. Only `repair` changes
 //! what is there, and keeps what it takes out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -950,4 +952,25 @@ fn a_lock_file_that_was_deleted_locks_no_one_out_of_sight() {
     assert_eq!(one.record(turn(11, "", DAY_1)).unwrap().seq, 10);
     assert_eq!(*told.lock().unwrap(), [Err(ErrorKind::Locked)]);
     assert!(verify(&memory).unwrap().is_clean());
+}
+
+/// Bug: who read from a segment that someone had just replaced, as `repair` does, looked for the
+/// lines where they stood in the old file: errors, or in a list other records than it meant.
+#[test]
+fn a_segment_that_was_replaced_is_not_read_by_the_old_places() {
+    let memory = Memory::new();
+    let writer = in_memory(&memory, Durability::Process);
+    for id in 1..=3 {
+        writer.record(turn(id, "same", DAY_1 + id as i64)).unwrap();
+    }
+    let readers = [(), ()].map(|()| in_memory(&memory, Durability::Process));
+    let bytes = memory.bytes(TURNS).unwrap();
+    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.reverse();
+    memory.remove_file(TURNS).unwrap();
+    memory.put_bytes(TURNS, lines.concat());
+    let listed = readers[0].list_conversation_since(0, 10).unwrap();
+    let ids: Vec<u128> = listed.iter().map(|turn| turn.id.as_u128()).collect();
+    assert_eq!(ids, [1, 2, 3]);
+    assert!(readers[1].get_turn(Uuid::from_u128(1)).unwrap().is_some());
 }

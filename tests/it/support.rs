@@ -1,6 +1,7 @@
 //! What the tests of the engine share: a generator of random numbers, records to write, and a
 //! storage that notes what is asked of it.
 
+#![allow(clippy::unwrap_used)]
 #![allow(dead_code)]
 
 use std::io;
@@ -28,7 +29,7 @@ pub fn count(name: &str, default: u64) -> u64 {
     })
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// `SplitMix64`: small, and the same everywhere.
 #[derive(Debug, Clone)]
 pub struct Rng(pub u64);
 
