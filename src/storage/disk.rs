@@ -83,7 +83,7 @@ impl Storage for Disk {
         {
             fs::create_dir_all(parent)?;
         }
-        match fs::create_dir(&path) {
+        match sys::private_dir().create(&path) {
             Ok(()) => {
                 sys::make_private_dir(&path)?;
                 if dir.is_empty() {
@@ -149,13 +149,19 @@ impl StorageFile for DiskFile {
 
 #[cfg(unix)]
 mod sys {
-    use std::fs::{self, File, OpenOptions, Permissions};
+    use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
     use std::io;
-    use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+    use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
     use std::path::Path;
 
     pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(0o600)
+    }
+
+    pub(super) fn private_dir() -> DirBuilder {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        builder
     }
 
     // The umask may have taken the owner's own bits.
@@ -193,7 +199,8 @@ mod sys {
 
         const WANTED: StatxFlags = StatxFlags::SIZE
             .union(StatxFlags::INO)
-            .union(StatxFlags::NLINK);
+            .union(StatxFlags::NLINK)
+            .union(StatxFlags::BTIME);
 
         pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
             Ok(found(&statx(CWD, path, AtFlags::empty(), WANTED)?))
@@ -205,11 +212,18 @@ mod sys {
 
         fn found(stat: &Statx) -> FileStat {
             let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+            // Zero where the file system does not keep it.
+            let born = stat
+                .stx_btime
+                .tv_sec
+                .cast_unsigned()
+                .wrapping_mul(1_000_000_000)
+                ^ u64::from(stat.stx_btime.tv_nsec);
+            // The number alone would be given to another file once this one is gone.
+            let identity = stat.stx_ino ^ device.rotate_left(40) ^ born.rotate_left(20);
             FileStat {
                 len: stat.stx_size,
-                // Two devices under one store are told apart too, but for a chance that no one
-                // meets.
-                identity: (stat.stx_ino ^ device.rotate_left(40)).max(1),
+                identity: identity.max(1),
                 is_linked: stat.stx_nlink > 0,
             }
         }
@@ -246,12 +260,16 @@ mod sys {
 
 #[cfg(windows)]
 mod sys {
-    use std::fs::{self, File, Metadata, OpenOptions};
+    use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::{FileExt, MetadataExt};
     use std::path::Path;
 
     use super::FileStat;
+
+    pub(super) fn private_dir() -> DirBuilder {
+        DirBuilder::new()
+    }
 
     // A user's own directories are private by their inherited access lists.
     pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Loc};
 use crate::record::Kind;
-use crate::segment::{Fact, Found, Report, Scanned, SegmentName, scan};
+use crate::segment::{DamageClass, Fact, Found, Report, Scanned, SegmentName, scan};
 use crate::storage::{Access, Storage, full_path};
 
 /// Fewer bytes than this are not worth a thread.
@@ -88,7 +88,7 @@ fn read(
     let mut sink = |found: Found<'_>| {
         reports.extend(found.report());
         found.facts(kind, &mut |fact: Fact<'_>| {
-            // Past 4 GiB a segment is refused as a whole, below.
+            // Told below.
             let Ok(offset) = u32::try_from(fact.offset) else {
                 return;
             };
@@ -105,10 +105,15 @@ fn read(
         });
     };
     let scanned = scan(&*file, kind, job.from, job.until, line_bytes_max, &mut sink).map_err(io)?;
-    if scanned.end > u64::from(u32::MAX) {
-        let message = "the segment is past 4 GiB and cannot be indexed: split it into smaller ones";
-        let err = Error::new(crate::error::ErrorKind::Damaged, message);
-        return Err(err.with_path(&full_path(storage, &path)));
+    // Only someone else makes such a segment; the index has no place for what lies past that.
+    let indexed = u64::from(u32::MAX);
+    if scanned.end > indexed {
+        reports.push(Report {
+            offset: indexed,
+            length: scanned.end - indexed,
+            class: DamageClass::TooLong,
+            reason: "the segment is past 4 GiB and its rest is not read: split it".to_owned(),
+        });
     }
     Ok(Gathered {
         segment: job.segment,

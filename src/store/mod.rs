@@ -265,15 +265,16 @@ impl Inner {
 
     /// Takes the write lock.
     pub(crate) fn begin(&self) -> Result<Txn<'_>> {
-        let txn = Txn::begin(self)?;
-        let mut background = self
-            .background
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if background.is_none() {
-            *background = Some(self.sync.start_background(self.flush_interval));
+        {
+            let mut background = self
+                .background
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if background.is_none() && !self.is_read_only {
+                *background = Some(self.sync.start_background(self.flush_interval)?);
+            }
         }
-        Ok(txn)
+        Txn::begin(self)
     }
 
     /// Returns once what a transaction wrote is as durable as this handle promises.

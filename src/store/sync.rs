@@ -134,9 +134,12 @@ impl GroupSync {
 
     /// Starts the thread that syncs within `interval` what no one waits for, until
     /// [`close`](GroupSync::close).
-    pub(super) fn start_background(self: &Arc<Self>, interval: Duration) -> JoinHandle<()> {
+    pub(super) fn start_background(self: &Arc<Self>, interval: Duration) -> Result<JoinHandle<()>> {
         let sync = Arc::clone(self);
-        std::thread::spawn(move || sync.run_background(interval))
+        std::thread::Builder::new()
+            .name("decklog-sync".to_owned())
+            .spawn(move || sync.run_background(interval))
+            .map_err(|e| Error::io("start the thread that syncs", self.storage.root(), e))
     }
 
     fn run_background(&self, interval: Duration) {

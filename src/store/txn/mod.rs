@@ -1,5 +1,7 @@
 //! One hold of the write lock: catch up, check, append, publish.
 
+mod target;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
@@ -15,11 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Row, RowId, Table};
 use crate::line::{Decoded, encode, parse_envelope};
 use crate::record::{Day, Kind, Record};
-use crate::segment::SegmentName;
-use crate::storage::{Access, StorageFile, append_all, full_path};
-
-/// Open handles to append with, at the most.
-const HANDLES_MAX: usize = 64;
+use crate::storage::{StorageFile, append_all, full_path};
 
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
@@ -71,7 +69,7 @@ pub(crate) struct Txn<'s> {
 
 impl<'s> Txn<'s> {
     /// Takes the lock and catches up on what other processes wrote.
-    pub(super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
+    pub(in super::super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
         if inner.is_read_only {
             let message = "the store was opened read-only: open it without read_only to write";
             return Err(Error::new(ErrorKind::ReadOnly, message).with_path(inner.storage.root()));
@@ -240,143 +238,6 @@ impl<'s> Txn<'s> {
             run.bytes.append(&mut line);
         }
         Ok(seq)
-    }
-
-    /// The segment that takes a line of `len` bytes, checked and open.
-    fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
-        const LOOKS_MAX: u32 = 3;
-        for _ in 0..LOOKS_MAX {
-            let first = SegmentName {
-                day,
-                kind,
-                number: 1,
-            };
-            let active = match self.state.active(day, kind) {
-                Some(active) => active,
-                None => self.create(first)?,
-            };
-            if self.is_as_known(active)? {
-                let segment = &self.state.segments[active as usize];
-                let room = self
-                    .inner
-                    .segment_bytes_max
-                    .saturating_sub(segment.expected_len());
-                let next_number = segment.name.number.checked_add(1);
-                let Some(number) = next_number.filter(|_| segment.end > 0 && len > room) else {
-                    return Ok(active);
-                };
-                let next = self.create(SegmentName { number, ..first })?;
-                if self.is_as_known(next)? {
-                    return Ok(next);
-                }
-            }
-            // Someone else changed it: what is gathered goes out first.
-            self.flush()?;
-            if let Err(e) = self.look_again().and_then(|()| self.complete_whole_tails()) {
-                return Err(self.give_up(e));
-            }
-        }
-        let message = "segments are changed by another program all the time: end that first";
-        let path = full_path(&*self.inner.storage, &day.to_string());
-        Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
-    }
-
-    /// Whether a segment is still the file, and has the length, that this handle knows.
-    fn is_as_known(&mut self, segment: u32) -> Result<bool> {
-        if self.checked.contains(&segment) {
-            return Ok(true);
-        }
-        // By its name: the directory may have been moved away, with the open file in it.
-        let path = match self.writer.handles.get(&segment) {
-            Some(handle) => Arc::clone(&handle.path),
-            None => self.path(segment).into(),
-        };
-        let found = match self.inner.storage.stat(&path) {
-            Ok(stat) => stat,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(self.io("look at", segment, e)),
-        };
-        let handle = self.handle(segment)?;
-        let known = &self.state.segments[segment as usize];
-        let is_as_known = found.identity == handle.identity
-            && found.identity == known.identity
-            && found.len == known.expected_len();
-        if is_as_known {
-            self.checked.insert(segment);
-        }
-        Ok(is_as_known)
-    }
-
-    /// Reads what changed in any segment by other hands than a writer's, and lets the other
-    /// processes do the same.
-    pub(super) fn look_again(&mut self) -> Result<()> {
-        self.writer.handles.clear();
-        self.checked.clear();
-        self.header.commits += RING_LEN + 1;
-        self.state
-            .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
-    }
-
-    /// Every segment that there is.
-    pub(super) fn segments(&self) -> Vec<SegmentName> {
-        let present = |id: &u32| self.state.segments[*id as usize].identity != 0;
-        self.state
-            .by_name
-            .iter()
-            .filter(|(_, id)| present(id))
-            .map(|(name, _)| *name)
-            .collect()
-    }
-
-    fn create(&mut self, name: SegmentName) -> Result<u32> {
-        let storage = &*self.inner.storage;
-        let dir = name.day.to_string();
-        storage
-            .create_dir(&dir)
-            .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
-        let segment = self.state.place(name);
-        self.state.segments[segment as usize].identity = self.handle(segment)?.identity;
-        Ok(segment)
-    }
-
-    fn handle(&mut self, segment: u32) -> Result<Handle> {
-        if let Some(handle) = self.writer.handles.get(&segment) {
-            return Ok(handle.clone());
-        }
-        let path = self.path(segment);
-        let opened = self.inner.storage.open(&path, Access::Append);
-        let file = opened.map_err(|e| self.io("open", segment, e))?;
-        let identity = file
-            .stat()
-            .map_err(|e| self.io("look at", segment, e))?
-            .identity;
-        // Whoever made the file, here or in another process, may not have come to sync its name.
-        let day = self.state.segments[segment as usize].name.day;
-        self.inner.sync.mark_dir(&day.to_string());
-        self.inner.sync.mark_dir("");
-        if self.writer.handles.len() >= HANDLES_MAX {
-            self.writer.handles.clear();
-        }
-        let handle = Handle {
-            file,
-            identity,
-            path: path.into(),
-        };
-        self.writer.handles.insert(segment, handle.clone());
-        Ok(handle)
-    }
-
-    fn path(&self, segment: u32) -> String {
-        self.state.segments[segment as usize].name.path()
-    }
-
-    fn io(&self, doing: &str, segment: u32, e: io::Error) -> Error {
-        let path = self.path(segment);
-        Error::io(
-            &format!("{doing} the segment"),
-            &full_path(&*self.inner.storage, &path),
-            e,
-        )
     }
 
     /// Writes what is gathered: one write for every run of lines to one segment.
