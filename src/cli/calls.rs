@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::order::{First, Part, each, say_rest};
-use super::{json, show, time};
+use super::{json, output, show, time};
 
 /// List tool calls with their outcomes, the last started first
 #[derive(Debug, clap::Args)]
@@ -80,6 +80,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             Ok(args.show(context, at_top, &call)?)
         },
     )?;
+    if is_first && !context.json {
+        output::say("no calls match; names are compared as they are, capitals too");
+    }
     say_rest(context, args.order, rest)?;
     Ok(Exit::Ok)
 }

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use decklog::{Durability, Store};
 
 use super::exit::Failure;
-use super::output::Output;
+use super::output::{self, Output};
+use super::show::count;
 
 /// The records that a list shows on a terminal unless told otherwise.
 pub const LIMIT_ON_TERMINAL: usize = 50;
@@ -46,6 +47,11 @@ impl Context {
         }
     }
 
+    /// Whether the arguments name a store.
+    pub fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Where the store is, or would be.
     pub fn store_path(&self) -> Result<PathBuf, Failure> {
         let from_environment = || std::env::var_os("DECKLOG_STORE").filter(|dir| !dir.is_empty());
@@ -61,13 +67,13 @@ impl Context {
     /// The store, to read: without a lock.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
         let options = Store::options().read_only(true);
-        Ok(options.open(self.store_path()?)?)
+        told(options.open(self.store_path()?)?)
     }
 
     /// The store, to write; made if it is not there.
     pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
         let options = Store::options().durability(level.into());
-        Ok(options.open(self.store_path()?)?)
+        told(options.open(self.store_path()?)?)
     }
 
     /// How many records to list; `None` for all.
@@ -75,4 +81,16 @@ impl Context {
         let on_terminal = self.out.is_terminal() && !self.json;
         given.or(on_terminal.then_some(LIMIT_ON_TERMINAL))
     }
+}
+
+/// The store, once the person was told of what is wrong with it.
+fn told(store: Store) -> Result<Store, Failure> {
+    let damage = store.damage()?.len();
+    if damage > 0 {
+        let places = count(damage as u64, "place");
+        output::say(&format!(
+            "{places} in the log are damaged or were changed by hand: 'decklog verify' tells where"
+        ));
+    }
+    Ok(store)
 }

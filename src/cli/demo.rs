@@ -43,6 +43,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    if context.json || context.has_store() {
+        let message = "demo takes neither --store nor --json: it has a directory of its own";
+        return Err(Failure::usage(message));
+    }
     let dir = match &args.dir {
         Some(dir) => given(dir)?,
         None => fresh()?,
@@ -52,7 +56,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = Store::open(&log)?;
     let out = &mut context.out;
 
-    heading(out, "Import: three real sessions become one log")?;
+    heading(
+        out,
+        "Import: a session of Claude Code, one of its sub-agents and one of Codex become one log",
+    )?;
     let mut importer = Importer::new(&store);
     importer.path(&sessions)?;
     import::show(out, &importer.finish()?, &log.display().to_string())?;
@@ -69,7 +76,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let calls = store.tool_calls(&calls)?.items;
     heading(
         out,
-        "What was said and done, both agents on one line of time",
+        "What was said and done, on one line of time (thinking and tool output left out)",
     )?;
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
@@ -88,6 +95,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     verify::text(out, &found, &log)?;
 
     heading(out, "Now you")?;
+    let shown = one_line(&dir.display().to_string()).into_owned();
+    out.line(&format!(
+        "All of this is in {shown}, which can be deleted.\n"
+    ))?;
     commands(out, &dir, calls.last())?;
     Ok(Exit::with_findings(!found.is_clean()))
 }
@@ -202,7 +213,7 @@ fn commands(out: &mut Output, dir: &Path, call: Option<&ToolCall>) -> io::Result
     ))?;
     out.line("\nYour own sessions, into your own log:\n")?;
     out.line(&format!("  {program} import ~/.claude/projects"))?;
-    out.line(&format!("  {program} calls --store {log}"))
+    out.line(&format!("  {program} calls"))
 }
 
 /// A word as a shell takes it.

@@ -1,7 +1,6 @@
 //! `decklog get`
 
 use clap::Subcommand;
-use decklog::ObservabilityStore;
 use uuid::Uuid;
 
 use super::context::Context;

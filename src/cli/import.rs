@@ -45,13 +45,11 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     // Before a store is made for the sake of a path mistyped.
-    for path in &args.paths {
-        if let Err(error) = std::fs::metadata(path) {
-            return Err(Failure::usage(format!(
-                "cannot read {}: {error}",
-                path.display()
-            )));
-        }
+    if let [path] = &args.paths[..]
+        && let Err(error) = std::fs::metadata(path)
+    {
+        let message = format!("cannot read {}: {error}", path.display());
+        return Err(Failure::usage(message));
     }
     let store = context.open_to_write(args.durability)?;
     let bar = Bar::new(!context.json && std::io::stderr().is_terminal());

@@ -3,7 +3,6 @@
 use std::cell::OnceCell;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-use clap::Command;
 use serde::Serialize;
 
 use super::escape;
@@ -71,16 +70,9 @@ pub fn say(message: &str) {
     let _ = writeln!(io::stderr(), "decklog: {}", escape::one_line(message));
 }
 
-/// The terminal's width as clap finds it to wrap its help, which is the only way to it that we
-/// have: the length to which it fills a line with words of one letter.
 fn terminal_columns() -> usize {
-    const COLUMNS_MAX: usize = 500;
-    let help = Command::new("width")
-        .about("x ".repeat(COLUMNS_MAX))
-        .max_term_width(COLUMNS_MAX)
-        .help_template("{about}")
-        .render_help()
-        .to_string();
-    // Every second column has a letter, so this is the width or one less.
-    help.lines().map(str::len).max().unwrap_or(80).max(40)
+    const COLUMNS_MIN: usize = 40;
+    let size = terminal_size::terminal_size();
+    size.map_or(80, |(width, _)| usize::from(width.0))
+        .max(COLUMNS_MIN)
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::order::{First, Part, each, say_rest};
-use super::{json, show, time};
+use super::{json, output, show, time};
 
 /// List conversation turns
 ///
@@ -72,7 +72,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         First::Newest
     };
     let first = args.order.unwrap_or(default);
-    let mut page = |limit, after| args.page(&store, first, limit, after);
+    let mut any = false;
+    let mut page = |limit, after| {
+        let page = args.page(&store, first, limit, after)?;
+        any |= !page.items.is_empty();
+        Ok(page)
+    };
     let rest = if context.json {
         each(part, &mut page, |turn| {
             Ok(context.out.json(&json::Turn::new(&turn))?)
@@ -94,6 +99,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             args.show(context, at_top, &turn)
         })?
     };
+    if !any && !context.json {
+        output::say("no turns match");
+    }
     say_rest(context, first, rest)?;
     Ok(Exit::Ok)
 }

@@ -80,6 +80,12 @@ impl CallQuery {
 }
 
 impl Store {
+    /// The call with this key and, once it has one, its outcome; `None` if it does not stand.
+    pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        self.inner()
+            .ask(|view| get(view, request_id, call_id, None))
+    }
+
     /// Tool calls that stand, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.inner().ask(|view| list(view, query, None))
@@ -149,7 +155,7 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
         return Ok(Ack::unchanged(seq));
     }
     let message = format!(
-        "the call has {} and now {}: an outcome is recorded once, the first stands",
+        "the call has {} and now {}: an outcome is recorded once and the first stands; a tool that runs again needs a call_id of its own",
         in_words(&first),
         in_words(done)
     );

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{CallQuery, TurnQuery, calls};
+use super::{CallQuery, TurnQuery};
 use crate::error::DbError;
 use crate::record::{ConversationTurn, ToolCall, ToolCallDone, ToolCallReq};
 use crate::store::Store;
@@ -22,7 +22,7 @@ pub trait ObservabilityStore {
     ) -> Result<Vec<ConversationTurn>, DbError>;
 
     /// Records a request, or a new version of it; the same again changes nothing, and what the
-    /// call came to stays. A `started_at` that is not valid retracts the call.
+    /// call came to stays. A tool that runs again is another call, with a `call_id` of its own. A `started_at` that is not valid retracts the call.
     fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError>;
 
     /// Records the outcome of a call; the same again changes nothing.
@@ -75,8 +75,7 @@ impl ObservabilityStore for Store {
     }
 
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>, DbError> {
-        self.inner()
-            .ask(|view| calls::get(view, request_id, call_id, None))
+        Store::get_tool_call(self, request_id, call_id)
     }
 
     fn list_tool_calls_by_parent(

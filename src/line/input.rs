@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::Op;
 use super::decode::decode;
 use super::encode::Members;
 use super::payload::has_lone_surrogate;
@@ -34,12 +35,14 @@ const CALL_FIELDS: &[(&str, Type)] = &[
     ("error_msg", Type::Text),
     ("outcome_json", Type::Payload),
 ];
-/// What a line of a file also has. `seq` and `crc` are given anew.
+/// What a line of a file also has, or is shown with. `seq` and `crc` are given anew.
 const ENVELOPE_FIELDS: &[(&str, Type)] = &[
     ("at", Type::Integer),
     ("op", Type::Text),
     ("seq", Type::Unused),
     ("crc", Type::Unused),
+    // As `decklog tail --json` adds it.
+    ("file", Type::Unused),
 ];
 
 /// What a field holds; checked one by one, so that an error can name the field.
@@ -83,9 +86,9 @@ impl Record {
     ///
     /// A conversation turn has a field `kind` of its own. Give both, in either order, or the
     /// turn's alone (`"kind":"user"` says that it is a turn), or the turn's as `turn_kind`. A
-    /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`.
-    /// The envelope's `seq` and `crc` may be there and are not used, so a line of a file is good
-    /// input too.
+    /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, and
+    /// may leave out its `kind`. The envelope's `seq` and `crc` may be there and are not used, so
+    /// a line of a file is good input too.
     ///
     /// ```
     /// use decklog::{Kind, Record};
@@ -105,6 +108,7 @@ impl Record {
         let members: Members<'_> = serde_json::from_str(text)
             .map_err(|e| Error::invalid(format!("not a JSON object: {e}")))?;
         let (kind, turn_kind) = kinds(&members.0)?;
+        check_op(kind, &members.0)?;
         let known = match kind {
             Kind::ConversationTurns => TURN_FIELDS,
             Kind::ToolCalls => CALL_FIELDS,
@@ -155,6 +159,8 @@ fn readable(reason: &str) -> &str {
 
 /// The kind of record that the members name and, for a turn, the kind of turn.
 fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind>)> {
+    let stems = || Kind::ALL.map(Kind::stem).join(", ");
+    let turn_kinds = || TurnKind::ALL.map(TurnKind::as_str).join(", ");
     let (mut kind, mut turn_kind) = (None, None);
     for (name, value) in members {
         if name != "kind" && name != "turn_kind" {
@@ -162,37 +168,68 @@ fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind
         }
         let word: Cow<'_, str> = serde_json::from_str(value.get())
             .map_err(|_| Error::invalid(format!("{name} is {}, not a text", value.get())))?;
-        let found = TurnKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-        if let Some(found) = found {
+        if let Some(found) = TurnKind::ALL.into_iter().find(|kind| kind.as_str() == word) {
             if turn_kind.replace(found).is_some() {
                 return Err(Error::invalid("the turn's kind is given twice"));
             }
-        } else if let Some(found) = Kind::from_stem(&word).filter(|_| name == "kind") {
+        } else if name == "turn_kind" {
+            let message = format!("unknown turn_kind {word:?}: give one of {}", turn_kinds());
+            return Err(Error::invalid(message));
+        } else if let Some(found) = Kind::from_stem(&word) {
             if kind.replace(found).is_some() {
                 return Err(Error::invalid("kind is given twice"));
             }
         } else {
-            let stems = Kind::ALL.map(Kind::stem).join(", ");
-            return Err(Error::invalid(format!(
-                "unknown {name} {word:?}: give one of {stems}"
-            )));
+            let message = format!("unknown kind {word:?}: give one of {}", stems());
+            return Err(Error::invalid(message));
         }
     }
+    // The lines of files do not name the kind of their file.
+    let is_call = || members.iter().any(|(name, _)| name == "call_id");
     match (kind, turn_kind) {
-        (None, None) => {
-            let stems = Kind::ALL.map(Kind::stem).join(", ");
-            Err(Error::invalid(format!(
-                "kind is missing: give one of {stems}"
-            )))
-        }
+        (None, None) if is_call() => Ok((Kind::ToolCalls, None)),
+        (None, None) => Err(Error::invalid(format!(
+            "kind is missing: give one of {}",
+            stems()
+        ))),
         (None | Some(Kind::ConversationTurns), Some(turn_kind)) => {
             Ok((Kind::ConversationTurns, Some(turn_kind)))
         }
-        (Some(Kind::ConversationTurns), None) => Err(Error::invalid(
-            "the turn's own kind is missing: give turn_kind, one of user, assistant, system, sysinfo, tool",
-        )),
+        (Some(Kind::ConversationTurns), None) => Err(Error::invalid(format!(
+            "the turn's own kind is missing: give turn_kind, one of {}",
+            turn_kinds()
+        ))),
         (Some(kind), None) => Ok((kind, None)),
         (Some(kind), Some(_)) => Err(Error::invalid(format!("{kind} has no turn_kind"))),
+    }
+}
+
+/// Checks the op before all else: which fields are needed depends on it.
+fn check_op(kind: Kind, members: &[(Cow<'_, str>, &RawValue)]) -> Result<()> {
+    let ops: &[Op] = match kind {
+        Kind::ConversationTurns => &[Op::Asserted, Op::Retracted],
+        Kind::ToolCalls => &[Op::Requested, Op::Completed, Op::Failed, Op::Retracted],
+    };
+    let known = || {
+        ops.iter()
+            .map(|op| op.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match members.iter().find(|(name, _)| name == "op") {
+        None if kind == Kind::ConversationTurns => Ok(()),
+        None => Err(Error::invalid(format!(
+            "op is missing: give one of {}",
+            known()
+        ))),
+        Some((_, value)) => {
+            let word = value.get().trim_matches('"');
+            if ops.iter().any(|op| op.as_str() == word) {
+                return Ok(());
+            }
+            let message = format!("unknown op {}: give one of {}", value.get(), known());
+            Err(Error::invalid(message))
+        }
     }
 }
 
@@ -224,6 +261,12 @@ mod tests {
             (r#"{"kind":"user","id":null}"#, "missing field `id`"),
             (r#"{"kind":"poems"}"#, r#"unknown kind "poems""#),
             (r#"{"id":1}"#, "kind is missing"),
+            (
+                r#"{"kind":"tool_calls","op":"done"}"#,
+                "give one of requested, completed",
+            ),
+            (r#"{"call_id":"c"}"#, "op is missing"),
+            (r#"{"turn_kind":"bot"}"#, "give one of user, assistant"),
             (
                 r#"{"kind":"tool_calls","kind":"user"}"#,
                 "tool_calls has no turn_kind",

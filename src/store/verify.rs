@@ -48,8 +48,8 @@ impl Verification {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let store = decklog::Store::open(dir.path().join("log"))?;
-/// # let storage = decklog::storage::Disk::new(store.path());
-/// assert!(decklog::verify(&storage)?.is_clean());
+/// let disk = decklog::storage::Disk::new(store.path());
+/// assert!(decklog::verify(&disk)?.is_clean());
 /// # Ok::<(), decklog::Error>(())
 /// ```
 ///

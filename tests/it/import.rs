@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use decklog::ObservabilityStore;
 use decklog::import::{Importer, Report, named};
 use decklog::{Store, ToolStatus};
 
