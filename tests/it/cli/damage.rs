@@ -39,6 +39,12 @@ fn damage_is_told_with_its_place_and_repaired() {
         "{text}"
     );
 
+    // Whoever reads the log is told that it was changed.
+    for command in ["turns", "calls", "tail"] {
+        let told = err(&log.run(&[command]));
+        assert!(told.contains("1 place in the log"), "{command}: {told}");
+    }
+
     let output = log.run(&["repair"]);
     assert_eq!(code(&output), FINDINGS);
     assert!(
