@@ -41,7 +41,7 @@
 //!
 //! - [`Store`] opens a log, records and queries; [`ObservabilityStore`] is the trait to code
 //!   against.
-//! - [`verify`] checks every byte; [`Store::repair`] mends what is damaged.
+//! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 

@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// What was found in the files that is not as decklog wrote it, up to 10,000 places.
-    /// [`verify`] looks at everything anew.
+    /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
         Ok(self.inner.fresh()?.state.damage.clone())
     }

@@ -17,7 +17,7 @@ pub struct SeqRange {
     pub last: u64,
 }
 
-/// What [`verify`] found.
+/// What [`verify()`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// How many segments were read.
