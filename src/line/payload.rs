@@ -33,9 +33,17 @@ pub(super) fn form(field: &str, text: &str) -> Result<Form> {
     if !bracketed {
         return Ok(Form::Text);
     }
+    // Too few brackets to nest so deep, which is cheaper to see.
+    let may_be_deep = memchr::memchr2_iter(b'{', b'[', bytes)
+        .nth(JSON_DEPTH_MAX - 1)
+        .is_some();
     // The line's own object is one level more. The parser itself cannot be asked whether deeper
     // text is JSON: it stops at the depth that is in question.
-    let nesting = nesting(bytes);
+    let nesting = if may_be_deep {
+        nesting(bytes)
+    } else {
+        Nesting::default()
+    };
     if nesting.deepest >= JSON_DEPTH_MAX {
         return if nesting.balanced {
             Err(Error::invalid(format!(
@@ -73,6 +81,7 @@ pub fn payload_json(text: &str) -> Cow<'_, str> {
     }
 }
 
+#[derive(Default)]
 struct Nesting {
     deepest: usize,
     /// Every bracket closes, in the right order.

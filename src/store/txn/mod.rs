@@ -183,7 +183,8 @@ impl<'s> Txn<'s> {
         };
         let start = (u64::from(loc.offset) - run.offset) as usize;
         let rest = run.bytes.get(start..).unwrap_or_default();
-        let line = rest.split(|b| *b == b'\n').next().unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).unwrap_or_default();
         self.inner.decode(&self.state, kind, loc, line)
     }
 
