@@ -34,9 +34,8 @@ fn main() {
         rows: Vec::new(),
     };
 
-    let mut figures: Vec<Figures> = (0..rounds).map(|_| work.round()).collect();
-    figures.push(work.round());
-    figures.remove(0);
+    // The first round warms up.
+    let figures: Vec<Figures> = (0..=rounds).map(|_| work.round()).skip(1).collect();
     let median = |pick: &dyn Fn(&Figures) -> f64| {
         let mut values: Vec<f64> = figures.iter().map(pick).collect();
         values.sort_by(f64::total_cmp);
