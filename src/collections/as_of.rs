@@ -11,7 +11,7 @@ use super::{CallQuery, TurnQuery, calls, turns};
 use crate::error::Result;
 use crate::index::{Loc, Row};
 use crate::line::{Decoded, Op};
-use crate::record::{ConversationTurn, Record, ToolCall};
+use crate::record::{ConversationTurn, ToolCall};
 use crate::store::Store;
 
 /// A store as it stood at a time; from [`Store::as_of`].
@@ -75,40 +75,17 @@ impl AsOf<'_> {
 /// The assertion of a row that stood at a time.
 pub(super) fn assertion_at(
     row: &Row,
-    older: &[Loc],
+    history: Option<&[Loc]>,
     at: i64,
     read: impl Fn(Loc) -> Result<Decoded>,
 ) -> Result<Option<Decoded>> {
-    let mut last: Option<Decoded> = None;
-    let locs = older
-        .iter()
-        .copied()
-        .chain(row.asserted.is_some().then_some(row.asserted));
-    for loc in locs {
-        let line = read(loc)?;
-        let is_outcome = matches!(line.op, Op::Completed | Op::Failed);
-        if !is_outcome
-            && line.record.at() <= at
-            && last.as_ref().is_none_or(|last| last.seq < line.seq)
-        {
-            last = Some(line);
-        }
-    }
-    Ok(last.filter(|line| line.op != Op::Retracted))
-}
-
-/// The last retraction among a row's lines, with its sequence number and place.
-pub(super) fn latest_retraction(
-    older: &[Loc],
-    read: impl Fn(Loc) -> Result<Decoded>,
-) -> Result<Option<(u64, Loc, Record)>> {
-    let mut last: Option<(u64, Loc, Record)> = None;
-    for loc in older {
+    let only = [row.asserted];
+    let lines = history.unwrap_or(if row.asserted.is_some() { &only } else { &[] });
+    for loc in lines.iter().rev() {
         let line = read(*loc)?;
-        let seq = line.seq.unwrap_or(0);
-        if line.op == Op::Retracted && last.as_ref().is_none_or(|(last, ..)| *last < seq) {
-            last = Some((seq, *loc, line.record));
+        if line.record.at() <= at {
+            return Ok(Some(line).filter(|line| line.op != Op::Retracted));
         }
     }
-    Ok(last)
+    Ok(None)
 }

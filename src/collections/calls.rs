@@ -118,13 +118,17 @@ pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq)
         return Err(never());
     }
     if row.is_retracted && !req.started_at.is_valid {
-        let older = txn.table(KIND).older_lines(row_id).to_vec();
-        let last = super::as_of::latest_retraction(&older, |loc| txn.read(KIND, loc))?;
-        if let Some((seq, loc, Record::CallRequested(known))) = last
-            && same_request(&known, req)
-        {
-            txn.confirm(loc)?;
-            return Ok(Ack::unchanged(seq));
+        let last = txn
+            .table(KIND)
+            .history(row_id)
+            .and_then(<[Loc]>::last)
+            .copied();
+        if let Some(loc) = last {
+            let (seq, known) = request_at(txn.read(KIND, loc)?)?;
+            if same_request(&known, req) {
+                txn.confirm(loc)?;
+                return Ok(Ack::unchanged(seq));
+            }
         }
     }
     added(txn, record)
@@ -143,23 +147,31 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     };
     let (_, req) = request_at(txn.read(KIND, row.asserted)?)?;
     check_key(&req, done.request_id, &done.call_id)?;
-    if row.is_retracted {
-        return lifecycle("the call was retracted: request it again before its outcome");
+    let first = if row.done.is_some() {
+        Some(done_at(txn.read(KIND, row.done)?)?)
+    } else {
+        None
+    };
+    match first {
+        Some((seq, first)) if same_outcome(&first, done) => {
+            txn.confirm(row.done)?;
+            Ok(Ack::unchanged(seq))
+        }
+        _ if row.is_retracted => {
+            lifecycle("the call was retracted: request it again before its outcome")
+        }
+        Some((_, first)) => Err(second_outcome(&first, done)),
+        None => txn.push(record, Some(req.parent_id)).map(Ack::added),
     }
-    if !row.done.is_some() {
-        return txn.push(record, Some(req.parent_id)).map(Ack::added);
-    }
-    let (seq, first) = done_at(txn.read(KIND, row.done)?)?;
-    if same_outcome(&first, done) {
-        txn.confirm(row.done)?;
-        return Ok(Ack::unchanged(seq));
-    }
+}
+
+fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
     let message = format!(
         "the call has {} and now {}: an outcome is recorded once and the first stands; a tool that runs again needs a call_id of its own",
-        in_words(&first),
-        in_words(done)
+        in_words(first),
+        in_words(second)
     );
-    Err(Error::new(ErrorKind::Conflict, message))
+    Error::new(ErrorKind::Conflict, message)
 }
 
 fn in_words(done: &ToolCallDone) -> String {
@@ -266,12 +278,12 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCal
     let Some(row) = view.table(KIND).row(id) else {
         return Ok(None);
     };
-    let older = view.table(KIND).older_lines(id);
+    let history = view.table(KIND).history(id);
     let read = |loc: Loc| view.read(KIND, loc);
     let request = match as_of {
         None if row.stands() => Some(read(row.asserted)?),
         None => None,
-        Some(at) => super::as_of::assertion_at(row, older, at, read)?,
+        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
     };
     let Some(request) = request else {
         return Ok(None);

@@ -98,12 +98,35 @@ impl Store {
     /// of the records.
     ///
     /// # Errors
-    /// None of the records is acknowledged: [`Locked`](ErrorKind::Locked),
+    /// The outer error means that none of the records is acknowledged:
+    /// [`Locked`](ErrorKind::Locked),
     /// [`Poisoned`](ErrorKind::Poisoned), [`ReadOnly`](ErrorKind::ReadOnly) before anything was
-    /// written, or [`Io`](ErrorKind::Io), after which any number of them may be in the log.
+    /// written, or [`Io`](ErrorKind::Io), after which any number of them may be in the log. An
+    /// `Io` that concerns one record alone, as when a day's directory cannot be made for it, is
+    /// that record's answer.
     pub fn record_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
+    ) -> Result<Vec<Result<Ack>>> {
+        self.put_batch(records, put)
+    }
+
+    /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
+    /// line are left as they are, whatever they say: what a person corrected or retracted stays.
+    pub(crate) fn record_batch_if_new(
+        &self,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Vec<Result<Ack>>> {
+        self.put_batch(records, |txn, record| match known(txn, record) {
+            Some(seq) => Ok(Ack::unchanged(seq)),
+            None => put(txn, record),
+        })
+    }
+
+    fn put_batch(
+        &self,
+        records: impl IntoIterator<Item = Record>,
+        put: impl Fn(&mut Txn<'_>, &Record) -> Result<Ack>,
     ) -> Result<Vec<Result<Ack>>> {
         let inner = self.inner();
         let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
@@ -119,6 +142,17 @@ impl Store {
         inner.acknowledge(ticket)?;
         Ok(answers)
     }
+}
+
+/// The first line of a turn's or request's key, if the log has one.
+fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
+    let (id, call_id) = match record {
+        Record::Turn(turn) => (turn.id, ""),
+        Record::CallRequested(req) => (req.request_id, &*req.call_id),
+        Record::CallDone(_) => return None,
+    };
+    let (_, row) = txn.find(record.kind(), [&id.to_string(), call_id])?;
+    row.asserted.is_some().then_some(row.seq)
 }
 
 fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {

@@ -100,7 +100,7 @@ pub(super) fn page<T>(
     // only where they stand now. There are few.
     let mut revived = Vec::new();
     if walk.as_of.is_some() {
-        for row in table.rows_with_older_lines() {
+        for row in table.rows_with_history() {
             if let Some((at, item)) = read(row)?
                 && (walk.since..walk.until).contains(&at)
             {
@@ -142,7 +142,7 @@ pub(super) fn page<T>(
             let Some(position) = current.next() else {
                 return Ok(page);
             };
-            let has_past = walk.as_of.is_some() && !table.older_lines(position.row).is_empty();
+            let has_past = walk.as_of.is_some() && table.history(position.row).is_some();
             let skip = has_past || !is_after(position);
             (
                 position,

@@ -106,13 +106,17 @@ pub(super) fn put(txn: &mut Txn<'_>, record: &Record, turn: &ConversationTurn) -
     }
     if row.is_retracted && !turn.created_at.is_valid {
         // Taken back already: the same again says nothing new.
-        let older = txn.table(KIND).older_lines(row_id).to_vec();
-        let last = super::as_of::latest_retraction(&older, |loc| txn.read(KIND, loc))?;
-        if let Some((seq, loc, Record::Turn(known))) = last
-            && known == *turn
-        {
-            txn.confirm(loc)?;
-            return Ok(Ack::unchanged(seq));
+        let last = txn
+            .table(KIND)
+            .history(row_id)
+            .and_then(<[Loc]>::last)
+            .copied();
+        if let Some(loc) = last {
+            let (seq, known) = turn_at(txn.read(KIND, loc)?)?;
+            if known == *turn {
+                txn.confirm(loc)?;
+                return Ok(Ack::unchanged(seq));
+            }
         }
     }
     added(txn, record)
@@ -192,12 +196,12 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<Convers
     let Some(row) = view.table(KIND).row(id) else {
         return Ok(None);
     };
-    let older = view.table(KIND).older_lines(id);
+    let history = view.table(KIND).history(id);
     let read = |loc: Loc| view.read(KIND, loc);
     let decoded = match as_of {
         None if row.stands() => Some(read(row.asserted)?),
         None => None,
-        Some(at) => super::as_of::assertion_at(row, older, at, read)?,
+        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
     };
     decoded
         .map(|decoded| turn_at(decoded).map(|(_, turn)| turn))

@@ -20,7 +20,7 @@ pub(super) trait Log {
 
 impl Log for Store {
     fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
-        Store::record_batch(self, records)
+        self.record_batch_if_new(records)
     }
 
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {

@@ -68,9 +68,8 @@ pub(crate) struct Table {
     /// `by_time` with an eye on `Row::lookups`.
     by_lookup: [Option<Postings>; 3],
     by_state: Option<Postings>,
-    /// Every line of a row but those that the row itself names, in no order: older versions,
-    /// retractions, second outcomes. Few rows have any.
-    older: HashMap<RowId, Vec<Loc>>,
+    /// The assertions and retractions of a row that has more than one, in order. Few have.
+    history: HashMap<RowId, Vec<Loc>>,
 }
 
 impl Table {
@@ -84,7 +83,7 @@ impl Table {
             // Calls: parent, vendor, tool. Turns: parent, message, thread.
             by_lookup: [posted(true), posted(!is_calls), posted(true)],
             by_state: posted(is_calls),
-            older: HashMap::new(),
+            history: HashMap::new(),
         }
     }
 
@@ -107,14 +106,14 @@ impl Table {
         RowId(self.rows.partition_point(|row| row.seq < seq) as u32)
     }
 
-    /// The lines of a row that are neither its latest assertion nor its outcome, in no order.
-    pub(crate) fn older_lines(&self, id: RowId) -> &[Loc] {
-        self.older.get(&id).map_or(&[], Vec::as_slice)
+    /// The assertions and retractions of a row, in order, if it has more than one.
+    pub(crate) fn history(&self, id: RowId) -> Option<&[Loc]> {
+        self.history.get(&id).map(Vec::as_slice)
     }
 
-    /// The rows that have such lines.
-    pub(crate) fn rows_with_older_lines(&self) -> impl Iterator<Item = RowId> {
-        self.older.keys().copied()
+    /// The rows that have a history.
+    pub(crate) fn rows_with_history(&self) -> impl Iterator<Item = RowId> {
+        self.history.keys().copied()
     }
 
     /// Rows that stand, in time order, from one position (included) to another (not).
@@ -160,32 +159,35 @@ impl Table {
     pub(super) fn apply_unposted(&mut self, entry: &Entry) -> RowId {
         let id = self.find(entry.key).unwrap_or_else(|| self.push(entry));
         let row = &mut self.rows[id.0 as usize];
-        let replaced = match entry.op {
-            Op::Asserted | Op::Requested => {
-                row.at = entry.at;
-                row.lookups = entry.lookups;
-                row.is_retracted = false;
-                std::mem::replace(&mut row.asserted, entry.loc)
-            }
-            Op::Retracted => {
-                row.is_retracted = true;
-                entry.loc
-            }
-            // The first outcome stands.
-            Op::Completed | Op::Failed if row.done.is_some() => entry.loc,
+        match entry.op {
             Op::Completed | Op::Failed => {
-                let completed = entry.op == Op::Completed;
-                row.state = if completed {
-                    CallState::Completed
-                } else {
-                    CallState::Failed
-                };
-                row.done = entry.loc;
-                Loc::NONE
+                // The first outcome stands.
+                if !row.done.is_some() {
+                    let completed = entry.op == Op::Completed;
+                    row.state = if completed {
+                        CallState::Completed
+                    } else {
+                        CallState::Failed
+                    };
+                    row.done = entry.loc;
+                }
+                return id;
             }
-        };
-        if replaced.is_some() {
-            self.older.entry(id).or_default().push(replaced);
+            Op::Asserted | Op::Requested if !row.asserted.is_some() && !row.is_retracted => {}
+            Op::Asserted | Op::Requested | Op::Retracted => {
+                let first = row.asserted;
+                let history = self
+                    .history
+                    .entry(id)
+                    .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
+                history.push(entry.loc);
+            }
+        }
+        row.is_retracted = entry.op == Op::Retracted;
+        if !row.is_retracted {
+            row.at = entry.at;
+            row.lookups = entry.lookups;
+            row.asserted = entry.loc;
         }
         id
     }

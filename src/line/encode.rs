@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::ops::RangeInclusive;
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::classify::{Line, classify};
 use super::decode::decode;
 use super::payload::{Form, form};
-use super::{Op, TAIL_LEN, TAIL_START};
+use super::{LINE_BYTES_MAX, Op, TAIL_LEN, TAIL_START};
 use crate::error::{Error, Result};
 use crate::record::{Kind, Record, ToolStatus};
 
@@ -97,11 +99,13 @@ pub(super) fn op_of(record: &Record) -> Op {
     }
 }
 
-/// The altered line in canonical form under a new checksum: its envelope first, every other
-/// member after it as it stood. `None` if it holds no record with a sequence number.
-pub(crate) fn restamp(kind: Kind, line: &[u8]) -> Option<Vec<u8>> {
+/// The altered line under a new checksum: its envelope and what it is found by in canonical form,
+/// every other member after it as it stood. `None` if it holds no record that could have been
+/// written, or a sequence number that is not among those `believable`.
+pub(crate) fn restamp(kind: Kind, line: &[u8], believable: RangeInclusive<u64>) -> Option<Vec<u8>> {
     let decoded = decode(kind, line).ok()?;
-    let envelope = decoded.envelope(decoded.seq?);
+    decoded.record.clone().checked().ok()?;
+    let envelope = decoded.envelope(decoded.seq.filter(|seq| believable.contains(seq))?);
     let members: Members<'_> = serde_json::from_slice(line).ok()?;
 
     let mut out = Vec::with_capacity(line.len() + TAIL_LEN + 1);
@@ -119,12 +123,18 @@ pub(crate) fn restamp(kind: Kind, line: &[u8]) -> Option<Vec<u8>> {
         }
     }
     for (name, value) in members.0 {
-        if !written.contains(&&*name) {
-            writer.raw(&name, value.get());
+        let value = value.get();
+        let is_payload = ["arguments_json", "outcome_json"].contains(&&*name);
+        if is_payload && value != "null" && !value.starts_with(['{', '[', '"']) {
+            return None;
+        }
+        if value != "null" && !written.contains(&&*name) {
+            writer.raw(&name, value);
         }
     }
     writer.end(0);
-    Some(out)
+    let is_good = matches!(classify(kind, out.strip_suffix(b"\n")?), Line::Good(_));
+    (is_good && out.len() <= LINE_BYTES_MAX).then_some(out)
 }
 
 /// An object's members in the order in which they stand.

@@ -38,10 +38,7 @@ impl Kind {
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
 pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let mut rest = line.strip_prefix(LINE_START)?;
-    let seq = take_int(&mut rest)?
-        .try_into()
-        .ok()
-        .filter(|seq| *seq > 0)?;
+    let seq = take_int::<u64>(&mut rest).filter(|seq| *seq > 0)?;
     rest = rest.strip_prefix(b",\"at\":")?;
     let at = take_int(&mut rest)?;
     rest = rest.strip_prefix(b",\"op\":")?;
@@ -99,7 +96,7 @@ pub(crate) fn of(record: &Record, op: Op, seq: u64) -> Envelope<'_> {
     }
 }
 
-fn take_int(rest: &mut &[u8]) -> Option<i64> {
+fn take_int<T: std::str::FromStr>(rest: &mut &[u8]) -> Option<T> {
     let digits = rest
         .iter()
         .take_while(|b| b.is_ascii_digit() || **b == b'-')

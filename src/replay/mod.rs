@@ -61,6 +61,7 @@ fn read(dir: &Path) -> Result<Replay> {
     let day = Day::of(0)?;
     let mut names: Vec<SegmentName> = entries
         .iter()
+        .filter(|entry| entry.is_file)
         .filter_map(|entry| SegmentName::parse(day, &entry.name))
         .collect();
     if names.is_empty() {

@@ -75,7 +75,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
             }
         };
         for file in names {
-            match SegmentName::parse(day, &file.name).filter(|_| !file.is_dir) {
+            match SegmentName::parse(day, &file.name).filter(|_| file.is_file) {
                 Some(name) => listing.segments.push(name),
                 None if file.name == "seals.jsonl" => {}
                 None => listing

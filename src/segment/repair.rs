@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::name::SegmentName;
 use super::scan::{Found, scan};
-use crate::line::{Line, restamp};
+use crate::line::{LINE_BYTES_MAX, Line, decode, restamp};
 use crate::storage::{Access, Storage, append_all, replace_file};
 
 /// What [`repair`](crate::Store::repair) did to one segment.
@@ -23,17 +23,18 @@ pub struct Repaired {
     pub quarantined_bytes: u64,
     /// How many rewritten lines were given a new checksum.
     pub restamped_lines: u64,
-    /// How many rewritten lines were left as they are, because no one said that they are right.
+    /// How many rewritten lines were left as they are: because no one said that they are right, or
+    /// because they hold no record that could have been written, or a number that cannot be theirs.
     pub altered_lines_left: u64,
 }
 
-/// Mends one segment; `None` if there is nothing to do. `moment` makes the name in quarantine a
-/// new one.
+/// Mends one segment; `None` if there is nothing to do. `seq_max` is the greatest number that a
+/// rewritten line can have; `moment` makes the name in quarantine a new one.
 pub(crate) fn repair_segment(
     storage: &dyn Storage,
     name: SegmentName,
     accept_edits: bool,
-    line_bytes_max: usize,
+    seq_max: u64,
     moment: &str,
 ) -> io::Result<Option<Repaired>> {
     let path = name.path();
@@ -41,7 +42,7 @@ pub(crate) fn repair_segment(
     let len = file.stat()?.len;
     let mut kept = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
     let mut taken_out: Vec<(u64, u64)> = Vec::new();
-    let (mut restamped, mut left) = (0, 0);
+    let (mut restamped, mut left, mut seq) = (0, 0, 0);
     let mut sort = |found: Found<'_>| match found {
         Found::TooLong { offset, len } => taken_out.push((offset, len + 1)),
         Found::Line {
@@ -49,12 +50,20 @@ pub(crate) fn repair_segment(
             bytes,
             line,
         } => match line {
-            Line::Good(_) => {
+            // What verify finds to hold no record is no more use for its checksum.
+            Line::Good(_) if decode(name.kind, bytes).is_err() => {
+                taken_out.push((offset, bytes.len() as u64 + 1));
+            }
+            Line::Good(envelope) => {
+                seq = envelope.seq;
                 kept.extend_from_slice(bytes);
                 kept.push(b'\n');
             }
             Line::Altered(_) => {
-                let stamped = accept_edits.then(|| restamp(name.kind, bytes)).flatten();
+                let believable = seq.saturating_add(1)..=seq_max;
+                let stamped = accept_edits
+                    .then(|| restamp(name.kind, bytes, believable))
+                    .flatten();
                 if let Some(line) = stamped {
                     restamped += 1;
                     kept.extend_from_slice(&line);
@@ -73,7 +82,7 @@ pub(crate) fn repair_segment(
             }
         },
     };
-    let scanned = scan(&*file, name.kind, 0, u64::MAX, line_bytes_max, &mut sort)?;
+    let scanned = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
     let mut tail_kept = false;
     if let Some(tail) = scanned.tail {
         if tail.is_whole_line {
@@ -115,7 +124,13 @@ pub(crate) fn repair_segment(
         storage.sync_dir("quarantine")?;
         quarantine = Some(target);
     }
-    replace_file(storage, &path, &kept)?;
+    if let Err(e) = replace_file(storage, &path, &kept) {
+        // The bytes are still in the segment; a copy for each try would fill the disk.
+        if let Some(target) = &quarantine {
+            let _ = storage.remove_file(target);
+        }
+        return Err(e);
+    }
     Ok(Some(Repaired {
         file: path,
         quarantine,

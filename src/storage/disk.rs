@@ -37,13 +37,17 @@ impl Storage for Disk {
         let mut entries = Vec::new();
         for entry in fs::read_dir(self.path(dir))? {
             let entry = entry?;
-            let is_dir = match entry.file_type()? {
-                kind if kind.is_symlink() => entry.path().is_dir(),
-                kind => kind.is_dir(),
+            let kind = match entry.file_type()? {
+                kind if kind.is_symlink() => {
+                    fs::metadata(entry.path()).map(|found| found.file_type())
+                }
+                kind => Ok(kind),
             };
             entries.push(Entry {
                 name: entry.file_name().to_string_lossy().into_owned(),
-                is_dir,
+                // A link that leads nowhere is neither.
+                is_dir: kind.as_ref().is_ok_and(fs::FileType::is_dir),
+                is_file: kind.is_ok_and(|kind| kind.is_file()),
             });
         }
         Ok(entries)

@@ -247,6 +247,7 @@ impl Storage for Memory {
         let entry = |(name, node): (&String, &Node)| Entry {
             name: name.clone(),
             is_dir: *node == Node::Dir,
+            is_file: *node != Node::Dir,
         };
         Ok(dir.live.iter().map(entry).collect())
     }

@@ -31,6 +31,8 @@ pub struct Entry {
     pub name: String,
     /// Whether it is a directory, or a link to one.
     pub is_dir: bool,
+    /// Whether it is a regular file, or a link to one.
+    pub is_file: bool,
 }
 
 /// What is known of an open file.
@@ -119,6 +121,19 @@ pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
     }
 }
 
+/// Whether an open file is the one that others would find under its name.
+pub(crate) fn is_current(
+    storage: &dyn Storage,
+    path: &str,
+    file: &dyn StorageFile,
+) -> io::Result<bool> {
+    match storage.stat(path) {
+        Ok(found) => Ok(found.identity == file.stat()?.identity),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 /// Reads from `offset` until `buf` is full or the file ends; returns how much was read.
 pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
@@ -176,9 +191,16 @@ pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> i
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let file = storage.open(&temporary, Access::Append)?;
-    append_all(&*file, bytes)?;
-    file.sync()?;
-    storage.rename(&temporary, path)?;
+    let replaced = (|| {
+        let file = storage.open(&temporary, Access::Append)?;
+        append_all(&*file, bytes)?;
+        file.sync()?;
+        storage.rename(&temporary, path)
+    })();
+    if replaced.is_err() {
+        // It would take up space that may be what is missing.
+        let _ = storage.remove_file(&temporary);
+    }
+    replaced?;
     storage.sync_dir(dir)
 }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
+use super::belief::believe;
 use super::{Store, View};
 use crate::error::{Error, Result};
+use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, scan};
 use crate::storage::{Access, full_path};
@@ -102,10 +104,10 @@ pub struct Follow {
 impl Follow {
     /// The lines that came since the last call, in order; waits up to `timeout` for the first.
     pub fn next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
-        let deadline = Instant::now() + timeout;
+        let started = Instant::now();
         loop {
             let lines = self.poll()?;
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = timeout.saturating_sub(started.elapsed());
             if !lines.is_empty() || left.is_zero() {
                 return Ok(lines);
             }
@@ -150,13 +152,18 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
     let kind = segment.name.kind;
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     let file = storage.open(&path, Access::Read).map_err(io)?;
+    let (mut lines, mut seqs) = (Vec::new(), Vec::new());
     let mut found = |found: Found<'_>| {
         found.facts(kind, &mut |fact: Fact<'_>| {
             let text = String::from_utf8_lossy(fact.bytes).into_owned();
             let Fact {
-                offset, envelope, ..
+                offset,
+                envelope,
+                is_altered,
+                ..
             } = fact;
-            sink(LogLine {
+            seqs.push((envelope.seq, is_altered));
+            lines.push(LogLine {
                 kind,
                 file: path.clone(),
                 offset,
@@ -165,7 +172,10 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
             });
         });
     };
-    let limit = view.inner.line_bytes_max.max(crate::line::LINE_BYTES_MAX);
-    scan(&*file, kind, from, segment.end, limit, &mut found).map_err(io)?;
+    scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found).map_err(io)?;
+    believe(&mut seqs, 0, view.state.max_seq);
+    for (line, (seq, _)) in lines.into_iter().zip(seqs) {
+        sink(LogLine { seq, ..line });
+    }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Loc};
+use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{DamageClass, Fact, Found, Report, Scanned, SegmentName, scan};
 use crate::storage::{Access, Storage, full_path};
@@ -22,25 +23,28 @@ pub(super) struct Job {
     pub until: u64,
 }
 
+/// A line that counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadLine {
+    pub kind: Kind,
+    pub entry: Entry,
+    /// Someone rewrote it: what it says of itself is not proven.
+    pub is_altered: bool,
+}
+
 /// What was read.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub segment: u32,
     pub scanned: Scanned,
-    pub entries: Vec<(Kind, Entry)>,
-    /// Entries of lines that someone rewrote: what they say of themselves is not proven.
-    pub altered: Vec<(Kind, Entry)>,
+    /// In the order in which they stand.
+    pub lines: Vec<ReadLine>,
     pub reports: Vec<Report>,
 }
 
 /// Reads all jobs; the results are in the jobs' order.
-pub(super) fn gather(
-    storage: &dyn Storage,
-    hasher: Hasher,
-    line_bytes_max: usize,
-    jobs: &[Job],
-) -> Result<Vec<Gathered>> {
-    let one = |job: &Job| read(storage, hasher, line_bytes_max, job);
+pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Result<Vec<Gathered>> {
+    let one = |job: &Job| read(storage, hasher, job);
     let bytes: u64 = jobs
         .iter()
         .map(|job| job.until.saturating_sub(job.from))
@@ -74,17 +78,12 @@ pub(super) fn gather(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn read(
-    storage: &dyn Storage,
-    hasher: Hasher,
-    line_bytes_max: usize,
-    job: &Job,
-) -> Result<Gathered> {
+fn read(storage: &dyn Storage, hasher: Hasher, job: &Job) -> Result<Gathered> {
     let path = job.name.path();
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     let file = storage.open(&path, Access::Read).map_err(io)?;
     let kind = job.name.kind;
-    let (mut entries, mut altered, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lines, mut reports) = (Vec::new(), Vec::new());
     let mut sink = |found: Found<'_>| {
         reports.extend(found.report());
         found.facts(kind, &mut |fact: Fact<'_>| {
@@ -96,15 +95,14 @@ fn read(
                 segment: job.segment,
                 offset,
             };
-            let entry = (kind, hasher.entry(fact.envelope, loc));
-            if fact.is_altered {
-                altered.push(entry);
-            } else {
-                entries.push(entry);
-            }
+            lines.push(ReadLine {
+                kind,
+                entry: hasher.entry(fact.envelope, loc),
+                is_altered: fact.is_altered,
+            });
         });
     };
-    let scanned = scan(&*file, kind, job.from, job.until, line_bytes_max, &mut sink).map_err(io)?;
+    let scanned = scan(&*file, kind, job.from, job.until, LINE_BYTES_MAX, &mut sink).map_err(io)?;
     // Only someone else makes such a segment; the index has no place for what lies past that.
     let indexed = u64::from(u32::MAX);
     if scanned.end > indexed {
@@ -118,8 +116,7 @@ fn read(
     Ok(Gathered {
         segment: job.segment,
         scanned,
-        entries,
-        altered,
+        lines,
         reports,
     })
 }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::record::Day;
 use crate::segment::SegmentName;
-use crate::storage::{Access, Storage, StorageFile, read_full, write_all_at};
+use crate::storage::{Access, Storage, StorageFile, is_current, read_full, write_all_at};
 
 const NAME: &str = "HEAD";
 const HEADER_LEN: usize = 128;
@@ -72,8 +72,8 @@ impl Head {
     }
 
     /// Whether other processes would still find this file.
-    pub(super) fn is_linked(&self) -> io::Result<bool> {
-        Ok(self.file.stat()?.is_linked)
+    pub(super) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
+        is_current(storage, NAME, &*self.file)
     }
 
     /// The header; `None` if it does not read as one.

@@ -1,12 +1,13 @@
 //! The write lock of a store: an advisory lock on `LOCK`, released by the operating system when
 //! its holder dies.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Access, Storage, StorageFile, full_path};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_current};
 
 const NAME: &str = "LOCK";
 /// Tries without sleep: most holds are a few microseconds long.
@@ -44,8 +45,8 @@ impl Lock {
             };
             wait_for(storage, &file, timeout)?;
             let guard = Guard(Arc::clone(&file));
-            // Someone may have deleted the file, and others may hold a new one.
-            if file.stat().map_err(io)?.is_linked {
+            // Someone may have deleted or renamed the file, and others may hold a new one.
+            if is_current(storage, NAME, &*file).map_err(io)? {
                 self.file = Some(file);
                 return Ok(guard);
             }
@@ -57,11 +58,11 @@ fn wait_for(storage: &dyn Storage, file: &Arc<dyn StorageFile>, timeout: Duratio
     let (mut tries, mut sleep) = (0u32, Duration::from_micros(20));
     let started = Instant::now();
     loop {
-        if file
-            .try_lock()
-            .map_err(|e| Error::io("lock the store", &full_path(storage, NAME), e))?
-        {
-            return Ok(());
+        match file.try_lock() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::io("lock the store", &full_path(storage, NAME), e)),
         }
         tries = tries.saturating_add(1);
         if tries <= SPINS {

@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::line::LINE_BYTES_MAX;
 use crate::segment::repair::{Repaired, repair_segment};
 use crate::storage::full_path;
 
@@ -23,11 +22,10 @@ impl Store {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let moment = moment.as_nanos().to_string();
-        let limit = inner.line_bytes_max.max(LINE_BYTES_MAX);
         let mut txn = inner.begin()?;
         let mut repaired = Vec::new();
         for name in txn.segments() {
-            let one = repair_segment(&*inner.storage, name, accept_edits, limit, &moment);
+            let one = repair_segment(&*inner.storage, name, accept_edits, txn.max_seq(), &moment);
             repaired.extend(one.map_err(|e| {
                 Error::io(
                     "repair the segment",

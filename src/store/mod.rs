@@ -1,6 +1,7 @@
 //! A store: opened, locked, written, read, followed. Which record may follow which is not known
 //! here; see `collections`.
 
+mod belief;
 mod files;
 mod follow;
 mod gather;
@@ -103,7 +104,6 @@ impl Store {
     fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
         let manifest = open_manifest(&*storage, options)?;
         let hasher = Hasher::new(manifest.store_id);
-        let readable = options.line_bytes_max.max(LINE_BYTES_MAX);
         let inner = Inner {
             hasher,
             is_read_only: options.read_only,
@@ -112,7 +112,7 @@ impl Store {
             flush_interval: options.flush_interval,
             segment_bytes_max: options.segment_bytes_max,
             line_bytes_max: options.line_bytes_max,
-            state: RwLock::new(State::new(hasher, readable)),
+            state: RwLock::new(State::new(hasher)),
             files: Files::default(),
             news: Mutex::default(),
             writer: Mutex::default(),
@@ -149,7 +149,12 @@ impl Store {
     /// What was found in the files that is not as decklog wrote it, up to 10,000 places.
     /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
-        Ok(self.inner.fresh()?.state.damage.clone())
+        let view = self.inner.fresh()?;
+        let torn =
+            view.state.segments.iter().filter_map(|segment| {
+                Some(segment.tail?.report(segment.end).in_file(segment.name))
+            });
+        Ok(view.state.damage.iter().cloned().chain(torn).collect())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -239,6 +244,13 @@ impl Inner {
             let answer = ask(&self.fresh()?);
             match answer {
                 Err(e) if e.kind() == ErrorKind::Damaged && tries < TRIES_MAX => {
+                    // At the second try, whatever is known.
+                    if tries > 1 {
+                        self.state
+                            .write()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .forget();
+                    }
                     self.look_at_all()?;
                     tries += 1;
                 }
@@ -253,7 +265,7 @@ impl Inner {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let is_linked = news
             .as_ref()
-            .map_or(Ok(false), |head| head.is_linked())
+            .map_or(Ok(false), |head| head.is_current(&*self.storage))
             .map_err(io)?;
         if !is_linked {
             *news = Head::open_for_reading(&*self.storage)
@@ -290,8 +302,7 @@ impl Inner {
         let storage = &*self.storage;
         let segment = &state.segments[loc.segment as usize];
         let file = self.files.get(storage, segment.name, segment.identity)?;
-        let limit = self.line_bytes_max.max(LINE_BYTES_MAX);
-        let line = read_line(&*file, u64::from(loc.offset), limit).map_err(|e| {
+        let line = read_line(&*file, u64::from(loc.offset), LINE_BYTES_MAX).map_err(|e| {
             Error::io(
                 "read the segment",
                 &full_path(storage, &segment.name.path()),

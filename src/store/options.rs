@@ -103,15 +103,17 @@ impl Options {
         self
     }
 
-    /// The longest line to write, in bytes, from 1 KiB to 1 GiB. Longer ones are refused. Lines
-    /// of up to 16 MiB, or this if it is more, are read. Default: 16 MiB.
+    /// The longest line to write, in bytes, from 1 KiB to 16 MiB. Longer ones are refused. Lines
+    /// of up to 16 MiB are read whatever this says, as other processes may write them.
+    /// Default: 16 MiB.
     #[must_use]
     pub fn line_bytes_max(mut self, bytes: usize) -> Options {
-        self.line_bytes_max = bytes.clamp(1 << 10, 1 << 30);
+        self.line_bytes_max = bytes.clamp(1 << 10, LINE_BYTES_MAX);
         self
     }
 
-    /// Where the files are, instead of the disk: for tests.
+    /// Where the files are, instead of in the directory that [`open`](Options::open) names: for
+    /// tests.
     #[must_use]
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Options {
         self.storage = Some(storage);

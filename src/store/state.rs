@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::belief::believe;
 use super::gather::{Gathered, Job, gather};
 use super::head::{Commit, Head, Header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Entry, Hasher, Index};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, Tail, list};
-use crate::storage::{Storage, full_path};
+use crate::storage::{Access, Storage, full_path, read_full};
 
 /// More damage than this is counted, but not listed.
 const DAMAGE_LISTED_MAX: usize = 10_000;
@@ -39,7 +40,6 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct State {
     hasher: Hasher,
-    line_bytes_max: usize,
     /// Segments keep their places, so that locations stay good.
     pub segments: Vec<Segment>,
     pub by_name: BTreeMap<SegmentName, u32>,
@@ -54,10 +54,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(hasher: Hasher, line_bytes_max: usize) -> State {
+    pub(super) fn new(hasher: Hasher) -> State {
         State {
             hasher,
-            line_bytes_max,
             segments: Vec::new(),
             by_name: BTreeMap::new(),
             index: Index::new(),
@@ -142,7 +141,7 @@ impl State {
             }
         }
         // The segment may be gone by now; then the look at all of them says what is.
-        let Ok(gathered) = gather(storage, self.hasher, self.line_bytes_max, &jobs) else {
+        let Ok(gathered) = gather(storage, self.hasher, &jobs) else {
             return false;
         };
         let as_noted = jobs
@@ -268,6 +267,10 @@ impl State {
             present += 1;
             known.identity = stat.identity;
             if stat.len != known.expected_len() || known.tail.is_some() {
+                if known.end > 0 && !ends_line(storage, &path, known.end)? {
+                    return Ok(false);
+                }
+                let known = &self.segments[segment as usize];
                 jobs.push(Job {
                     segment,
                     name,
@@ -284,7 +287,7 @@ impl State {
         if present < known {
             return Ok(false);
         }
-        for read in gather(storage, self.hasher, self.line_bytes_max, &jobs)? {
+        for read in gather(storage, self.hasher, &jobs)? {
             let segment = &mut self.segments[read.segment as usize];
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
@@ -297,17 +300,16 @@ impl State {
     fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
         for read in gathered {
             let segment = &mut self.segments[read.segment as usize];
-            let entries = read.entries.iter().chain(&read.altered);
-            let later = entries
-                .filter(|(_, entry)| entry.seq > bound)
-                .map(|(_, entry)| entry.loc.offset);
+            let later = read.lines.iter().map(|line| line.entry);
+            let later = later
+                .filter(|entry| entry.seq > bound)
+                .map(|entry| entry.loc.offset);
             let Some(first) = later.min() else { continue };
             segment.end = segment.end.min(u64::from(first));
             segment.tail = None;
             read.scanned.end = segment.end;
             read.scanned.tail = None;
-            read.entries.retain(|(_, entry)| entry.loc.offset < first);
-            read.altered.retain(|(_, entry)| entry.loc.offset < first);
+            read.lines.retain(|line| line.entry.loc.offset < first);
             read.reports
                 .retain(|report| report.offset < u64::from(first));
         }
@@ -316,13 +318,11 @@ impl State {
     /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
     /// before lines that are in it already.
     fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
-        let good = gathered
-            .iter()
-            .flat_map(|read| &read.entries)
-            .map(|(_, entry)| entry.seq);
+        let lines = gathered.iter().flat_map(|read| &read.lines);
+        let good = lines
+            .filter(|line| !line.is_altered)
+            .map(|line| line.entry.seq);
         let max_good = good.max().unwrap_or(0).max(self.max_seq);
-        // A rewritten line may claim any number. It is believed as far as the lines that are not
-        // good could reach.
         let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
         let ceiling = max_good.saturating_add(bad + self.damage_count);
         let mut entries: Vec<(Kind, Entry)> = Vec::new();
@@ -331,23 +331,16 @@ impl State {
             let segment = &mut self.segments[read.segment as usize];
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
-            let altered = read.altered.into_iter().map(|(kind, entry)| {
-                (
-                    kind,
-                    Entry {
-                        seq: entry.seq.min(ceiling),
-                        ..entry
-                    },
-                )
-            });
-            let first_of_segment = entries.len();
-            entries.extend(read.entries);
-            entries.extend(altered);
-            let last = entries[first_of_segment..]
+            let claims = read
+                .lines
                 .iter()
-                .map(|(_, entry)| entry.seq)
-                .max();
-            segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+                .map(|line| (line.entry.seq, line.is_altered));
+            let mut seqs: Vec<(u64, bool)> = claims.collect();
+            believe(&mut seqs, segment.last_seq, ceiling);
+            for (line, (seq, _)) in read.lines.iter().zip(seqs) {
+                segment.last_seq = segment.last_seq.max(seq);
+                entries.push((line.kind, Entry { seq, ..line.entry }));
+            }
             let name = segment.name;
             reports.extend(read.reports.into_iter().map(|report| report.in_file(name)));
         }
@@ -389,4 +382,14 @@ impl State {
         self.damage.clear();
         self.damage_count = 0;
     }
+}
+
+/// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.
+fn ends_line(storage: &dyn Storage, path: &str, end: u64) -> Result<bool> {
+    let mut last = [0];
+    let read = storage
+        .open(path, Access::Read)
+        .and_then(|file| read_full(&*file, &mut last, end - 1))
+        .map_err(|e| Error::io("read the segment", &full_path(storage, path), e))?;
+    Ok(read == 1 && last == *b"\n")
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::head::{Head, Header};
 use super::manifest;
 use crate::error::{Error, Result};
 use crate::line::{LINE_BYTES_MAX, decode};
@@ -43,7 +44,8 @@ impl Verification {
     }
 }
 
-/// Reads every line of a store and checks it; needs no lock and no write permission.
+/// Reads every line of a store and checks it; needs no lock and no write permission. While others
+/// write, what they add meanwhile is checked line by line, but neither for gaps nor for torn tails.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -61,6 +63,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     if manifest::read(storage)?.is_none() && !manifest::is_missing(storage) {
         return Err(manifest::no_store(storage));
     }
+    // Others may write while this reads: of what they add, some is seen and some is not.
+    let before = header(storage);
     let listing = list(storage)?;
     let mut found = Verification {
         foreign: listing.foreign,
@@ -102,6 +106,14 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
             .map(|tail| tail.report(scanned.end).in_file(name));
         found.damage.extend(tail);
     }
+    let is_live = header(storage) != before;
+    if is_live {
+        let last = before.map_or(0, |header| header.last_seq);
+        seqs.retain(|seq| *seq <= last);
+        found
+            .damage
+            .retain(|damage| damage.class != DamageClass::Torn);
+    }
     seqs.sort_unstable();
     let mut expected = 1;
     for seq in seqs {
@@ -122,4 +134,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
         expected = expected.max(seq.saturating_add(1));
     }
     Ok(found)
+}
+
+fn header(storage: &dyn Storage) -> Option<Header> {
+    Head::open_for_reading(storage).ok()??.header().ok()?
 }

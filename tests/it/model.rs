@@ -135,14 +135,14 @@ impl Model {
                 let key = (done.request_id, done.call_id.clone());
                 let last = self.request_lines(&key).next_back();
                 match (last, self.outcome(&key)) {
+                    (Some(_), Some((seq, first))) if same_outcome(first, done) => {
+                        Expected::Unchanged(seq)
+                    }
                     (Some((_, last)), _) if !last.started_at.is_valid => {
                         Expected::Refused(ErrorKind::Lifecycle)
                     }
                     (None, _) => Expected::Refused(ErrorKind::Lifecycle),
                     (_, None) => Expected::Added,
-                    (_, Some((seq, first))) if same_outcome(first, done) => {
-                        Expected::Unchanged(seq)
-                    }
                     _ => Expected::Refused(ErrorKind::Conflict),
                 }
             }

@@ -202,7 +202,13 @@ fn a_retracted_record_is_gone_from_then_on_and_there_before() {
             .unwrap(),
         []
     );
-    let err = log.store.record_tool_call_done(done(&req)).unwrap_err();
+    // The outcome that it had says nothing new; another one has no call to belong to.
+    log.store.record_tool_call_done(done(&req)).unwrap();
+    let other = ToolCallDone {
+        latency_ms: 99,
+        ..done(&req)
+    };
+    let err = log.store.record_tool_call_done(other).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Lifecycle);
     for (at, stood) in [
         (DAY_1 - 1, false),

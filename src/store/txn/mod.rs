@@ -89,7 +89,7 @@ impl<'s> Txn<'s> {
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
         let (head, is_new) = match writer.head.take() {
-            Some(head) if head.is_linked().map_err(head_io)? => (head, false),
+            Some(head) if head.is_current(storage).map_err(head_io)? => (head, false),
             _ => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
         let found = head.header().map_err(head_io)?;
@@ -107,8 +107,7 @@ impl<'s> Txn<'s> {
                 commits: found
                     .map_or_else(head::fresh_count, |found| found.commits)
                     .max(state.commits)
-                    + RING_LEN
-                    + 1,
+                    .wrapping_add(RING_LEN + 1),
                 last_seq: SEQ_UNKNOWN,
                 holder,
             },
@@ -306,7 +305,7 @@ impl<'s> Txn<'s> {
         let mut published = Ok(());
         if let Some(head) = &self.writer.head {
             for segment in &appended {
-                header.commits += 1;
+                header.commits = header.commits.wrapping_add(1);
                 let known = &self.state.segments[*segment as usize];
                 let commit = Commit {
                     number: header.commits,

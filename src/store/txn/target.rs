@@ -84,9 +84,14 @@ impl Txn<'_> {
     pub(in super::super) fn look_again(&mut self) -> Result<()> {
         self.writer.handles.clear();
         self.checked.clear();
-        self.header.commits += RING_LEN + 1;
+        self.header.commits = self.header.commits.wrapping_add(RING_LEN + 1);
         self.state
             .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
+    }
+
+    /// The greatest sequence number that any line can have.
+    pub(in super::super) fn max_seq(&self) -> u64 {
+        self.state.max_seq
     }
 
     /// Every segment that there is.
