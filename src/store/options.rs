@@ -80,7 +80,8 @@ impl Options {
     }
 
     /// How long to wait for another process's write lock before giving up with
-    /// [`Locked`](crate::ErrorKind::Locked). Default: 10 s.
+    /// [`Locked`](crate::ErrorKind::Locked). Threads of one process stand in line before that,
+    /// without a limit of their own. Default: 10 s.
     #[must_use]
     pub fn lock_timeout(mut self, timeout: Duration) -> Options {
         self.lock_timeout = timeout;

@@ -124,3 +124,29 @@ fn a_later_import_finds_the_call_of_an_earlier_one() {
     assert_eq!(second.broken, []);
     assert_eq!(first.added + second.added, 11 + 5 + 5);
 }
+
+#[test]
+fn what_a_person_took_back_stays_so_when_the_session_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let import = || {
+        let mut importer = Importer::new(&store);
+        importer.path(&samples).unwrap();
+        importer.finish().unwrap()
+    };
+    import();
+    let turns = store.turns(&decklog::TurnQuery::default()).unwrap().items;
+    let mut wrong = turns[3].clone();
+    wrong.created_at = decklog::Validity::retracted(wrong.created_at.at);
+    store.record(wrong).unwrap();
+    assert_eq!(import().added, 0);
+    assert_eq!(
+        store
+            .turns(&decklog::TurnQuery::default())
+            .unwrap()
+            .items
+            .len(),
+        turns.len() - 1
+    );
+}

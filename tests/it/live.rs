@@ -175,3 +175,105 @@ fn a_truncated_segment_is_noticed_and_its_rest_kept() {
     assert_eq!(ids(&store), [1, 4]);
     assert_eq!(fs::read(&segment).unwrap()[..second], whole[..second]);
 }
+
+#[test]
+fn a_renamed_lock_still_excludes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (
+        Store::open(dir.path()).unwrap(),
+        Store::open(dir.path()).unwrap(),
+    );
+    record(&a, 1);
+    record(&b, 2);
+    fs::rename(dir.path().join("LOCK"), dir.path().join("LOCK.bak")).unwrap();
+    fs::rename(dir.path().join("HEAD"), dir.path().join("HEAD.bak")).unwrap();
+    for n in 2..60 {
+        record(&a, 2 * n);
+        record(&b, 2 * n + 1);
+    }
+    assert_eq!(ids(&a), ids(&b));
+    assert_clean(dir.path());
+}
+
+#[test]
+fn a_segment_rewritten_in_place_is_read_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for n in 1..=3 {
+        record(&store, n);
+    }
+    let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
+    // Longer than before, under the same inode.
+    let noted = fs::read_to_string(&segment)
+        .unwrap()
+        .replace(",\"crc\"", ",\"note\":\"by hand\",\"crc\"");
+    fs::write(&segment, noted).unwrap();
+    assert!(store.get_turn(Uuid::from_u128(2)).unwrap().is_some());
+    record(&store, 4);
+    assert_eq!(ids(&store), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_flipped_number_neither_hides_what_came_later_nor_uses_numbers_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    record(&store, 1);
+    record(&store, 2);
+    drop(store);
+    let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    fs::write(&segment, text.replacen("\"seq\":1,", "\"seq\":9,", 1)).unwrap();
+    let corrected = ConversationTurn {
+        content: "corrected".into(),
+        ..turn(1)
+    };
+    for opening in 0..3 {
+        let store = Store::open(dir.path()).unwrap();
+        let ack = store.record(corrected.clone()).unwrap();
+        assert_eq!(ack.seq, 3, "at opening {opening}");
+        assert_eq!(
+            store.get_turn(Uuid::from_u128(1)).unwrap().unwrap().content,
+            "corrected"
+        );
+        let seqs: Vec<u64> = store
+            .last_lines(9)
+            .unwrap()
+            .iter()
+            .map(|line| line.seq)
+            .collect();
+        assert_eq!(seqs, [1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_line_that_holds_no_record_is_taken_out_whatever_its_checksum() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    record(&store, 1);
+    record(&store, 2);
+    let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
+    let mut lines: Vec<String> = fs::read_to_string(&segment)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let (covered, _) = lines[0].rsplit_once(",\"crc\"").unwrap();
+    let covered = covered.replace("\"kind\":\"user\"", "\"kind\":\"poet\"");
+    lines[0] = format!("{covered},\"crc\":\"{:08x}\"}}", crc32(covered.as_bytes()));
+    fs::write(&segment, lines.join("\n") + "\n").unwrap();
+    let found = verify(&Disk::new(dir.path())).unwrap();
+    assert_eq!(found.damage.len(), 1, "{found:?}");
+    let store = Store::open(dir.path()).unwrap();
+    assert_eq!(store.repair(false).unwrap()[0].quarantined_lines, 1);
+    assert_eq!(ids(&store), [2]);
+    assert!(verify(&Disk::new(dir.path())).unwrap().damage.is_empty());
+}
+
+/// CRC-32 of ISO-HDLC, bit by bit: another way to the same number.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
