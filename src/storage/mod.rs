@@ -121,16 +121,27 @@ pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
     }
 }
 
-/// Whether an open file is the one that others would find under its name.
-pub(crate) fn is_current(
-    storage: &dyn Storage,
-    path: &str,
-    file: &dyn StorageFile,
-) -> io::Result<bool> {
-    match storage.stat(path) {
-        Ok(found) => Ok(found.identity == file.stat()?.identity),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(e),
+/// An open file that can be told from a later one of the same name.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub file: Arc<dyn StorageFile>,
+    pub identity: u64,
+}
+
+impl Named {
+    pub(crate) fn open(storage: &dyn Storage, path: &str, access: Access) -> io::Result<Named> {
+        let file = storage.open(path, access)?;
+        let identity = file.stat()?.identity;
+        Ok(Named { file, identity })
+    }
+
+    /// Whether this is the file that others would find under `path`.
+    pub(crate) fn is_current(&self, storage: &dyn Storage, path: &str) -> io::Result<bool> {
+        match storage.stat(path) {
+            Ok(found) => Ok(found.identity == self.identity),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 }
 

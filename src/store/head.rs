@@ -9,14 +9,13 @@
 //! is JSON.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
 use crate::record::Day;
 use crate::segment::SegmentName;
-use crate::storage::{Access, Storage, StorageFile, is_current, read_full, write_all_at};
+use crate::storage::{Access, Named, Storage, read_full, write_all_at};
 
 const NAME: &str = "HEAD";
 const HEADER_LEN: usize = 128;
@@ -51,21 +50,19 @@ pub(super) struct Header {
 
 #[derive(Debug)]
 pub(super) struct Head {
-    file: Arc<dyn StorageFile>,
+    named: Named,
 }
 
 impl Head {
     /// Opens the file to write, and makes it if it is not there.
     pub(super) fn open_for_writing(storage: &dyn Storage) -> io::Result<Head> {
-        Ok(Head {
-            file: storage.open(NAME, Access::Overwrite)?,
-        })
+        Named::open(storage, NAME, Access::Overwrite).map(|named| Head { named })
     }
 
     /// Opens the file to read; `None` if there is none, as in a store that no one writes.
     pub(super) fn open_for_reading(storage: &dyn Storage) -> io::Result<Option<Head>> {
-        match storage.open(NAME, Access::Read) {
-            Ok(file) => Ok(Some(Head { file })),
+        match Named::open(storage, NAME, Access::Read) {
+            Ok(named) => Ok(Some(Head { named })),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
@@ -73,13 +70,13 @@ impl Head {
 
     /// Whether other processes would still find this file.
     pub(super) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
-        is_current(storage, NAME, &*self.file)
+        self.named.is_current(storage, NAME)
     }
 
     /// The header; `None` if it does not read as one.
     pub(super) fn header(&self) -> io::Result<Option<Header>> {
         let mut line = [0; HEADER_LEN];
-        let len = read_full(&*self.file, &mut line, 0)?;
+        let len = read_full(&*self.named.file, &mut line, 0)?;
         Ok(checked(&line[..len]).and_then(|json| serde_json::from_slice(json).ok()))
     }
 
@@ -92,7 +89,7 @@ impl Head {
         let mut commits = Vec::new();
         for number in after + 1..=last {
             let mut line = [0; ENTRY_LEN];
-            let len = read_full(&*self.file, &mut line, entry_offset(number))?;
+            let len = read_full(&*self.named.file, &mut line, entry_offset(number))?;
             match Commit::parse(&line[..len]).filter(|commit| commit.number == number) {
                 Some(commit) => commits.push(commit),
                 None => return Ok(None),
@@ -108,7 +105,7 @@ impl Head {
             holder,
         } = header;
         let json = format!("{{\"commits\":{commits},\"last_seq\":{last_seq},\"holder\":{holder}");
-        write_all_at(&*self.file, &stamped(&json, HEADER_LEN), 0)
+        write_all_at(&*self.named.file, &stamped(&json, HEADER_LEN), 0)
     }
 
     pub(super) fn write_commit(&self, commit: Commit) -> io::Result<()> {
@@ -119,7 +116,7 @@ impl Head {
         } = commit;
         let json = format!("{{\"commit\":{number},\"segment\":\"{segment}\",\"end\":{end}");
         write_all_at(
-            &*self.file,
+            &*self.named.file,
             &stamped(&json, ENTRY_LEN),
             entry_offset(number),
         )
@@ -138,7 +135,7 @@ impl Head {
                 ENTRY_LEN,
             ));
         }
-        write_all_at(&*self.file, &text, 0)
+        write_all_at(&*self.named.file, &text, 0)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Access, Storage, StorageFile, full_path, is_current};
+use crate::storage::{Access, Named, Storage, StorageFile, full_path};
 
 const NAME: &str = "LOCK";
 /// Tries without sleep: most holds are a few microseconds long.
@@ -17,7 +17,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// The lock of one handle, free or held.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    file: Option<Arc<dyn StorageFile>>,
+    file: Option<Named>,
 }
 
 /// The lock, held until dropped.
@@ -41,12 +41,12 @@ impl Lock {
         loop {
             let file = match self.file.take() {
                 Some(file) => file,
-                None => storage.open(NAME, Access::Append).map_err(io)?,
+                None => Named::open(storage, NAME, Access::Append).map_err(io)?,
             };
-            wait_for(storage, &file, timeout)?;
-            let guard = Guard(Arc::clone(&file));
+            wait_for(storage, &*file.file, timeout)?;
+            let guard = Guard(Arc::clone(&file.file));
             // Someone may have deleted or renamed the file, and others may hold a new one.
-            if is_current(storage, NAME, &*file).map_err(io)? {
+            if file.is_current(storage, NAME).map_err(io)? {
                 self.file = Some(file);
                 return Ok(guard);
             }
@@ -54,7 +54,7 @@ impl Lock {
     }
 }
 
-fn wait_for(storage: &dyn Storage, file: &Arc<dyn StorageFile>, timeout: Duration) -> Result<()> {
+fn wait_for(storage: &dyn Storage, file: &dyn StorageFile, timeout: Duration) -> Result<()> {
     let (mut tries, mut sleep) = (0u32, Duration::from_micros(20));
     let started = Instant::now();
     loop {

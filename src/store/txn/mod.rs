@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Row, RowId, Table};
 use crate::line::{Decoded, encode, parse_envelope};
 use crate::record::{Day, Kind, Record};
-use crate::storage::{StorageFile, append_all, full_path};
+use crate::storage::{Named, append_all, full_path};
 
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
@@ -34,8 +34,7 @@ pub(super) struct Writer {
 /// An open segment to append to.
 #[derive(Debug, Clone)]
 struct Handle {
-    file: Arc<dyn StorageFile>,
-    identity: u64,
+    named: Named,
     path: Arc<str>,
 }
 
@@ -149,7 +148,7 @@ impl<'s> Txn<'s> {
             .collect();
         for segment in &torn {
             let handle = self.handle(*segment)?;
-            let written = append_all(&*handle.file, b"\n");
+            let written = append_all(&*handle.named.file, b"\n");
             self.after_append(*segment, &handle, written)?;
         }
         if !torn.is_empty() {
@@ -247,7 +246,7 @@ impl<'s> Txn<'s> {
                 Ok(handle) => handle,
                 Err(e) => return Err(self.poison(e)),
             };
-            let written = append_all(&*handle.file, &run.bytes);
+            let written = append_all(&*handle.named.file, &run.bytes);
             self.after_append(run.segment, &handle, written)?;
         }
         Ok(())
@@ -263,7 +262,7 @@ impl<'s> Txn<'s> {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
-        self.inner.sync.mark_file(&handle.path, &handle.file);
+        self.inner.sync.mark_file(&handle.path, &handle.named.file);
         self.appended.push(segment);
         Ok(())
     }
@@ -334,7 +333,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
-        self.inner.sync.mark_file(&handle.path, &handle.file);
+        self.inner.sync.mark_file(&handle.path, &handle.named.file);
         Ok(())
     }
 }

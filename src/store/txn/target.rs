@@ -7,7 +7,7 @@ use super::{Handle, Txn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Access, full_path};
+use crate::storage::{Access, Named, full_path};
 use crate::store::head::RING_LEN;
 
 /// Open handles to append with, at the most.
@@ -70,7 +70,7 @@ impl Txn<'_> {
         };
         let handle = self.handle(segment)?;
         let known = &self.state.segments[segment as usize];
-        let is_as_known = found.identity == handle.identity
+        let is_as_known = found.identity == handle.named.identity
             && found.identity == known.identity
             && found.len == known.expected_len();
         if is_as_known {
@@ -112,7 +112,7 @@ impl Txn<'_> {
             .create_dir(&dir)
             .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
         let segment = self.state.place(name);
-        self.state.segments[segment as usize].identity = self.handle(segment)?.identity;
+        self.state.segments[segment as usize].identity = self.handle(segment)?.named.identity;
         Ok(segment)
     }
 
@@ -121,12 +121,8 @@ impl Txn<'_> {
             return Ok(handle.clone());
         }
         let path = self.path(segment);
-        let opened = self.inner.storage.open(&path, Access::Append);
-        let file = opened.map_err(|e| self.io("open", segment, e))?;
-        let identity = file
-            .stat()
-            .map_err(|e| self.io("look at", segment, e))?
-            .identity;
+        let opened = Named::open(&*self.inner.storage, &path, Access::Append);
+        let named = opened.map_err(|e| self.io("open", segment, e))?;
         // Whoever made the file, here or in another process, may not have come to sync its name.
         let day = self.state.segments[segment as usize].name.day;
         self.inner.sync.mark_dir(&day.to_string());
@@ -135,8 +131,7 @@ impl Txn<'_> {
             self.writer.handles.clear();
         }
         let handle = Handle {
-            file,
-            identity,
+            named,
             path: path.into(),
         };
         self.writer.handles.insert(segment, handle.clone());
