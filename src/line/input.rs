@@ -113,6 +113,7 @@ impl Record {
             Kind::ConversationTurns => TURN_FIELDS,
             Kind::ToolCalls => CALL_FIELDS,
         };
+        check_times(&members.0)?;
         let mut line = String::with_capacity(text.len());
         for (name, value) in &members.0 {
             let name: &str = name;
@@ -204,6 +205,25 @@ fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind
     }
 }
 
+/// A line says its time twice. Where both are given they must agree: one of them would be lost.
+fn check_times(members: &[(Cow<'_, str>, &RawValue)]) -> Result<()> {
+    let time = |wanted: &[&str]| {
+        let mut found = members.iter().filter(|(name, _)| wanted.contains(&&**name));
+        let (name, value) = found.next()?;
+        let validity: Validity = serde_json::from_str(value.get()).ok()?;
+        Some((name, validity.at))
+    };
+    match (
+        time(&["at"]),
+        time(&["created_at", "started_at", "ended_at"]),
+    ) {
+        (Some((_, at)), Some((name, given))) if at != given => Err(Error::invalid(format!(
+            "at is {at} and {name} is {given}: give one of them, or both the same"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Checks the op before all else: which fields are needed depends on it.
 fn check_op(kind: Kind, members: &[(Cow<'_, str>, &RawValue)]) -> Result<()> {
     let ops: &[Op] = match kind {
@@ -266,6 +286,10 @@ mod tests {
                 "give one of requested, completed",
             ),
             (r#"{"call_id":"c"}"#, "op is missing"),
+            (
+                r#"{"kind":"user","at":5,"created_at":6}"#,
+                "at is 5 and created_at is 6",
+            ),
             (r#"{"turn_kind":"bot"}"#, "give one of user, assistant"),
             (
                 r#"{"kind":"tool_calls","kind":"user"}"#,

@@ -82,10 +82,8 @@ impl Storage for Disk {
         if path.is_dir() {
             return Ok(false);
         }
-        if dir.is_empty()
-            && let Some(parent) = path.parent()
-        {
-            fs::create_dir_all(parent)?;
+        if dir.is_empty() {
+            make_ancestors(&path)?;
         }
         match sys::private_dir().create(&path) {
             Ok(()) => {
@@ -112,6 +110,19 @@ impl Storage for Disk {
     fn remove_file(&self, path: &str) -> io::Result<()> {
         fs::remove_file(self.path(path))
     }
+}
+
+/// Makes the missing directories above a path, and has each survive the machine.
+fn make_ancestors(path: &Path) -> io::Result<()> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = path.ancestors().skip(1).take_while(is_missing).collect();
+    for dir in missing.into_iter().rev() {
+        match fs::create_dir(dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => sys::sync_dir(&dir.join(".."))?,
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug)]
