@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision};
+use super::{Ack, collision, put_version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{CallState, Loc, RowId, Select};
 use crate::line::Decoded;
@@ -93,49 +93,21 @@ impl Store {
 }
 
 pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq) -> Result<Ack> {
-    let never = || {
-        Error::new(
-            ErrorKind::Lifecycle,
-            "there is no such call to retract: check the ids, or record the request first",
-        )
-    };
     let request_id = req.request_id.to_string();
-    let Some((row_id, row)) = txn.find(KIND, [&request_id, &req.call_id]) else {
-        return if req.started_at.is_valid {
-            added(txn, record)
-        } else {
-            Err(never())
-        };
-    };
-    if row.asserted.is_some() {
-        let (seq, known) = request_at(txn.read(KIND, row.asserted)?)?;
-        check_key(&known, req.request_id, &req.call_id)?;
-        if row.stands() && same_request(&known, req) {
-            txn.confirm(row.asserted)?;
-            return Ok(Ack::unchanged(seq));
-        }
-    } else if !req.started_at.is_valid {
-        return Err(never());
-    }
-    if row.is_retracted && !req.started_at.is_valid {
-        let last = txn
-            .table(KIND)
-            .history(row_id)
-            .and_then(<[Loc]>::last)
-            .copied();
-        if let Some(loc) = last {
-            let (seq, known) = request_at(txn.read(KIND, loc)?)?;
-            if same_request(&known, req) {
-                txn.confirm(loc)?;
-                return Ok(Ack::unchanged(seq));
+    let key = [&*request_id, &*req.call_id];
+    put_version(
+        txn,
+        record,
+        key,
+        req.started_at.is_valid,
+        |known| match known {
+            Record::CallRequested(known) => {
+                check_key(known, req.request_id, &req.call_id)?;
+                Ok(same_request(known, req))
             }
-        }
-    }
-    added(txn, record)
-}
-
-fn added(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
-    txn.push(record, None).map(Ack::added)
+            _ => Err(collision()),
+        },
+    )
 }
 
 pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) -> Result<Ack> {
@@ -145,7 +117,7 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         return lifecycle("the call was never requested: record its request first");
     };
-    let (_, req) = request_at(txn.read(KIND, row.asserted)?)?;
+    let req = request_at(txn.read(KIND, row.asserted)?)?;
     check_key(&req, done.request_id, &done.call_id)?;
     let first = if row.done.is_some() {
         Some(done_at(txn.read(KIND, row.done)?)?)
@@ -208,9 +180,9 @@ fn same_outcome(known: &ToolCallDone, done: &ToolCallDone) -> bool {
     same_payload && rest(known) == rest(done)
 }
 
-fn request_at(decoded: Decoded) -> Result<(u64, ToolCallReq)> {
+fn request_at(decoded: Decoded) -> Result<ToolCallReq> {
     match decoded.record {
-        Record::CallRequested(req) => Ok((decoded.seq.unwrap_or(0), req)),
+        Record::CallRequested(req) => Ok(req),
         _ => Err(collision()),
     }
 }
@@ -288,7 +260,7 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCal
     let Some(request) = request else {
         return Ok(None);
     };
-    let (_, req) = request_at(request)?;
+    let req = request_at(request)?;
     let done = if row.done.is_some() {
         Some(done_at(read(row.done)?)?.1)
     } else {

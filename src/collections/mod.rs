@@ -13,6 +13,7 @@ pub use page::{Cursor, Order, Page};
 pub use turns::TurnQuery;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Loc;
 use crate::record::Record;
 use crate::store::{Store, Txn};
 
@@ -162,6 +163,38 @@ fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
         Record::CallDone(done) => calls::put_done(txn, record, done),
     };
     put.map_err(|e| e.with_key(format!("{} {}", record.kind(), record.key())))
+}
+
+/// Adds an assertion or retraction of a key, unless its last one said the `same`.
+fn put_version(
+    txn: &mut Txn<'_>,
+    record: &Record,
+    key: [&str; 2],
+    is_valid: bool,
+    same: impl Fn(&Record) -> Result<bool>,
+) -> Result<Ack> {
+    let kind = record.kind();
+    let found = txn.find(kind, key);
+    let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
+    if !is_valid && !was_asserted {
+        let message = "there is nothing to retract: check the key, or record it first";
+        return Err(Error::new(ErrorKind::Lifecycle, message));
+    }
+    let last = found.map(|(id, row)| {
+        let history = txn.table(kind).history(id);
+        history
+            .and_then(<[Loc]>::last)
+            .copied()
+            .unwrap_or(row.asserted)
+    });
+    if let Some(last) = last.filter(|last| last.is_some()) {
+        let line = txn.read(kind, last)?;
+        if same(&line.record)? {
+            txn.confirm(last)?;
+            return Ok(Ack::unchanged(line.seq.unwrap_or(0)));
+        }
+    }
+    txn.push(record, None).map(Ack::added)
 }
 
 /// The log has lines under this hash, but of another key: a chance that no one meets.

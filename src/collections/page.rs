@@ -1,5 +1,6 @@
 //! Lists: their order, their pages, and the walk that makes one.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -109,7 +110,8 @@ pub(super) fn page<T>(
         }
         revived.sort_unstable_by_key(|(position, _)| *position);
         if walk.order == Order::NewestFirst {
-            reverse_times(&mut revived, |(position, _)| position.at);
+            // Stable, so that one moment's rows stay in order.
+            revived.sort_by_key(|(position, _)| Reverse(position.at));
         }
     }
     let mut revived = revived.into_iter().peekable();
@@ -227,9 +229,4 @@ impl<I: Iterator<Item = Position>> Iterator for Moments<I> {
         }
         self.moment.pop()
     }
-}
-
-/// The same for a list at hand.
-fn reverse_times<T>(items: &mut [T], at: impl Fn(&T) -> i64) {
-    items.sort_by_key(|item| std::cmp::Reverse(at(item)));
 }

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Ack, collision, put_version};
+use crate::error::Result;
 use crate::index::{Loc, RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
@@ -85,57 +85,21 @@ impl Store {
 
 pub(super) fn put(txn: &mut Txn<'_>, record: &Record, turn: &ConversationTurn) -> Result<Ack> {
     let id = turn.id.to_string();
-    let Some((row_id, row)) = txn.find(KIND, [&id, ""]) else {
-        return if turn.created_at.is_valid {
-            added(txn, record)
-        } else {
-            Err(never())
-        };
-    };
-    if row.asserted.is_some() {
-        let (seq, known) = turn_at(txn.read(KIND, row.asserted)?)?;
-        if known.id != turn.id {
-            return Err(collision());
-        }
-        if row.stands() && known == *turn {
-            txn.confirm(row.asserted)?;
-            return Ok(Ack::unchanged(seq));
-        }
-    } else if !turn.created_at.is_valid {
-        return Err(never());
-    }
-    if row.is_retracted && !turn.created_at.is_valid {
-        // Taken back already: the same again says nothing new.
-        let last = txn
-            .table(KIND)
-            .history(row_id)
-            .and_then(<[Loc]>::last)
-            .copied();
-        if let Some(loc) = last {
-            let (seq, known) = turn_at(txn.read(KIND, loc)?)?;
-            if known == *turn {
-                txn.confirm(loc)?;
-                return Ok(Ack::unchanged(seq));
-            }
-        }
-    }
-    added(txn, record)
-}
-
-fn added(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
-    txn.push(record, None).map(Ack::added)
-}
-
-fn never() -> Error {
-    Error::new(
-        ErrorKind::Lifecycle,
-        "there is no such turn to retract: check the id, or record the turn first",
+    put_version(
+        txn,
+        record,
+        [&id, ""],
+        turn.created_at.is_valid,
+        |known| match known {
+            Record::Turn(known) if known.id == turn.id => Ok(known == turn),
+            _ => Err(collision()),
+        },
     )
 }
 
-fn turn_at(decoded: Decoded) -> Result<(u64, ConversationTurn)> {
+fn turn_at(decoded: Decoded) -> Result<ConversationTurn> {
     match decoded.record {
-        Record::Turn(turn) => Ok((decoded.seq.unwrap_or(0), turn)),
+        Record::Turn(turn) => Ok(turn),
         _ => Err(collision()),
     }
 }
@@ -203,7 +167,5 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<Convers
         None => None,
         Some(at) => super::as_of::assertion_at(row, history, at, read)?,
     };
-    decoded
-        .map(|decoded| turn_at(decoded).map(|(_, turn)| turn))
-        .transpose()
+    decoded.map(turn_at).transpose()
 }

@@ -99,10 +99,14 @@ pub(super) fn op_of(record: &Record) -> Op {
     }
 }
 
-/// The altered line under a new checksum: its envelope and what it is found by in canonical form,
+/// The altered line under a new checksum, with its sequence number: its envelope and what it is found by in canonical form,
 /// every other member after it as it stood. `None` if it holds no record that could have been
 /// written, or a sequence number that is not among those `believable`.
-pub(crate) fn restamp(kind: Kind, line: &[u8], believable: RangeInclusive<u64>) -> Option<Vec<u8>> {
+pub(crate) fn restamp(
+    kind: Kind,
+    line: &[u8],
+    believable: RangeInclusive<u64>,
+) -> Option<(u64, Vec<u8>)> {
     let decoded = decode(kind, line).ok()?;
     decoded.record.clone().checked().ok()?;
     let envelope = decoded.envelope(decoded.seq.filter(|seq| believable.contains(seq))?);
@@ -134,7 +138,7 @@ pub(crate) fn restamp(kind: Kind, line: &[u8], believable: RangeInclusive<u64>) 
     }
     writer.end(0);
     let is_good = matches!(classify(kind, out.strip_suffix(b"\n")?), Line::Good(_));
-    (is_good && out.len() <= LINE_BYTES_MAX).then_some(out)
+    (is_good && out.len() <= LINE_BYTES_MAX).then_some((envelope.seq, out))
 }
 
 /// An object's members in the order in which they stand.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::name::SegmentName;
 use super::scan::{Found, scan};
 use crate::line::{LINE_BYTES_MAX, Line, decode, restamp};
-use crate::storage::{Access, Storage, append_all, replace_file};
+use crate::storage::{Access, Named, Storage, StorageFile, append_all, read_full, replace_file};
 
 /// What [`repair`](crate::Store::repair) did to one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,7 +38,8 @@ pub(crate) fn repair_segment(
     moment: &str,
 ) -> io::Result<Option<Repaired>> {
     let path = name.path();
-    let file = storage.open(&path, Access::Read)?;
+    let segment = Named::open(storage, &path, Access::Read)?;
+    let file = &segment.file;
     let len = file.stat()?.len;
     let mut kept = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
     let mut taken_out: Vec<(u64, u64)> = Vec::new();
@@ -64,7 +65,8 @@ pub(crate) fn repair_segment(
                 let stamped = accept_edits
                     .then(|| restamp(name.kind, bytes, believable))
                     .flatten();
-                if let Some(line) = stamped {
+                if let Some((stamped_seq, line)) = stamped {
+                    seq = stamped_seq;
                     restamped += 1;
                     kept.extend_from_slice(&line);
                 } else {
@@ -82,12 +84,12 @@ pub(crate) fn repair_segment(
             }
         },
     };
-    let scanned = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
+    let scanned = scan(&**file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
     let mut tail_kept = false;
     if let Some(tail) = scanned.tail {
         if tail.is_whole_line {
             let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
-            crate::storage::read_full(&*file, &mut line, scanned.end)?;
+            read_full(&**file, &mut line, scanned.end)?;
             kept.append(&mut line);
             kept.push(b'\n');
             tail_kept = true;
@@ -110,23 +112,17 @@ pub(crate) fn repair_segment(
     let mut quarantine = None;
     if !taken_out.is_empty() {
         let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
-        if storage.create_dir("quarantine")? {
-            storage.sync_dir("")?;
-        }
-        let out = storage.open(&target, Access::Append)?;
-        let mut bytes = Vec::new();
-        for (offset, len) in &taken_out {
-            bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
-            let read = crate::storage::read_full(&*file, &mut bytes, *offset)?;
-            append_all(&*out, &bytes[..read])?;
-        }
-        out.sync()?;
-        storage.sync_dir("quarantine")?;
+        copy_out(storage, &**file, &taken_out, &target)?;
         quarantine = Some(target);
     }
     if let Err(e) = replace_file(storage, &path, &kept) {
-        // The bytes are still in the segment; a copy for each try would fill the disk.
-        if let Some(target) = &quarantine {
+        // While the bytes are still in the segment, a copy for each try would fill the disk. Once
+        // it was replaced, as when only its directory's sync failed, there is no other copy.
+        if let Some(target) = &quarantine
+            && segment
+                .is_current(storage, &path)
+                .is_ok_and(|is_current| is_current)
+        {
             let _ = storage.remove_file(target);
         }
         return Err(e);
@@ -139,4 +135,25 @@ pub(crate) fn repair_segment(
         restamped_lines: restamped,
         altered_lines_left: left,
     }))
+}
+
+/// Copies parts of a segment, by offset and length, into a new file that survives the machine.
+fn copy_out(
+    storage: &dyn Storage,
+    from: &dyn StorageFile,
+    parts: &[(u64, u64)],
+    target: &str,
+) -> io::Result<()> {
+    if storage.create_dir("quarantine")? {
+        storage.sync_dir("")?;
+    }
+    let out = storage.open(target, Access::Append)?;
+    let mut bytes = Vec::new();
+    for (offset, len) in parts {
+        bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
+        let read = read_full(from, &mut bytes, *offset)?;
+        append_all(&*out, &bytes[..read])?;
+    }
+    out.sync()?;
+    storage.sync_dir("quarantine")
 }

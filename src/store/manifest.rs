@@ -68,8 +68,8 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     serde_json::from_slice(&text).map(Some).map_err(bad)
 }
 
-/// Whether there are segments all the same: the manifest of a store was lost.
-pub(super) fn is_missing(storage: &dyn Storage) -> bool {
+/// Whether there are segments: without a manifest, it is the store's that was lost.
+pub(super) fn has_segments(storage: &dyn Storage) -> bool {
     list(storage).is_ok_and(|listing| !listing.segments.is_empty())
 }
 

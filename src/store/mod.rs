@@ -174,7 +174,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
     if let Some(manifest) = manifest::read(storage)? {
         return Ok(manifest);
     }
-    if options.read_only && manifest::is_missing(storage) {
+    if options.read_only && manifest::has_segments(storage) {
         return Ok(Manifest::new());
     }
     if options.read_only || !options.create {
@@ -263,11 +263,11 @@ impl Inner {
     fn news(&self) -> Result<Option<Arc<Head>>> {
         let io = |e| Error::io("open HEAD", &full_path(&*self.storage, "HEAD"), e);
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_linked = news
+        let is_current = news
             .as_ref()
             .map_or(Ok(false), |head| head.is_current(&*self.storage))
             .map_err(io)?;
-        if !is_linked {
+        if !is_current {
             *news = Head::open_for_reading(&*self.storage)
                 .map_err(io)?
                 .map(Arc::new);

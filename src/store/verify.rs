@@ -60,7 +60,7 @@ impl Verification {
 /// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked;
 /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
-    if manifest::read(storage)?.is_none() && !manifest::is_missing(storage) {
+    if manifest::read(storage)?.is_none() && !manifest::has_segments(storage) {
         return Err(manifest::no_store(storage));
     }
     // Others may write while this reads: of what they add, some is seen and some is not.

@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use decklog::storage::Disk;
+use decklog::storage::{Disk, Fault, Memory, Storage};
 use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity, verify};
 use uuid::Uuid;
 
@@ -267,6 +268,42 @@ fn a_line_that_holds_no_record_is_taken_out_whatever_its_checksum() {
     assert_eq!(store.repair(false).unwrap()[0].quarantined_lines, 1);
     assert_eq!(ids(&store), [2]);
     assert!(verify(&Disk::new(dir.path())).unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_repair_that_fails_anywhere_leaves_the_damaged_bytes_somewhere() {
+    for failing in 0.. {
+        let memory = Memory::new();
+        let store = Store::options()
+            .storage(Arc::new(memory.clone()))
+            .open("")
+            .unwrap();
+        record(&store, 1);
+        record(&store, 2);
+        let segment = format!("{DAY}/conversation_turns.0001.jsonl");
+        let bytes = memory.bytes(&segment).unwrap();
+        memory.put_bytes(&segment, [b"damaged!\n", &bytes[..]].concat());
+        let store = Store::options()
+            .storage(Arc::new(memory.clone()))
+            .open("")
+            .unwrap();
+        let fault = Fault::Error(std::io::ErrorKind::Other);
+        memory.fail_at(memory.operations() + failing, fault);
+        let repaired = store.repair(false);
+        memory.heal();
+        let quarantined = memory.read_dir("quarantine").unwrap_or_default();
+        let copies = quarantined
+            .iter()
+            .map(|entry| format!("quarantine/{}", entry.name));
+        let holds = |file: String| memory.bytes(&file).unwrap().starts_with(b"damaged!");
+        assert!(
+            copies.chain([segment]).any(holds),
+            "operation {failing}: {repaired:?}"
+        );
+        if failing > 200 {
+            return;
+        }
+    }
 }
 
 /// CRC-32 of ISO-HDLC, bit by bit: another way to the same number.

@@ -60,7 +60,7 @@ pub(crate) struct Txn<'s> {
     /// Segments whose handle and length were checked since the lock was taken.
     checked: BTreeSet<u32>,
     /// Segments appended to since the lock was taken.
-    appended: Vec<u32>,
+    appended: BTreeSet<u32>,
     /// The failure after which the transaction can only fail: what it knew of the store, or what
     /// it had gathered, is gone.
     broken: Option<Error>,
@@ -128,7 +128,7 @@ impl<'s> Txn<'s> {
             header,
             runs: Vec::new(),
             checked: BTreeSet::new(),
-            appended: Vec::new(),
+            appended: BTreeSet::new(),
             broken: None,
             _lock: guard,
         };
@@ -263,7 +263,7 @@ impl<'s> Txn<'s> {
             return Err(self.poison(e));
         }
         self.inner.sync.mark_file(&handle.path, &handle.named.file);
-        self.appended.push(segment);
+        self.appended.insert(segment);
         Ok(())
     }
 
