@@ -57,13 +57,19 @@ pub mod storage;
 mod store;
 
 pub use collections::{
-    Ack, AckStatus, AsOf, CallQuery, Cursor, ObservabilityStore, Order, Page, TurnQuery,
+    Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
+    Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
+    Order, Page, ProposalQuery, SpanStatus, TaskCounts, TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
-pub use line::{JSON_DEPTH_MAX, LINE_BYTES_MAX, payload_json};
+pub use line::LINE_BYTES_MAX;
 pub use record::{
-    CallStatus, ConversationTurn, Day, Kind, NAME_BYTES_MAX, Record, ToolCall, ToolCallDone,
-    ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+    CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
+    ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
+    HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
+    ProposalStatus, ProposalStep, Record, Role, Source, TaskStatus, ThoughtRecord, ThoughtType,
+    Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
+    args_sha256, event_type, payload_json,
 };
 pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass};

@@ -7,11 +7,11 @@
 use uuid::Uuid;
 
 use super::page::Page;
-use super::{CallQuery, TurnQuery, calls, turns};
+use super::{CallQuery, ProposalQuery, TurnQuery, calls, proposals, turns};
 use crate::error::Result;
 use crate::index::{Loc, Row};
 use crate::line::{Decoded, Op};
-use crate::record::{ConversationTurn, ToolCall};
+use crate::record::{CodeEditProposal, ConversationTurn, ToolCall};
 use crate::store::Store;
 
 /// A store as it stood at a time; from [`Store::as_of`].
@@ -22,7 +22,7 @@ pub struct AsOf<'a> {
 }
 
 impl Store {
-    /// The turns and tool calls as they stood at a time, in epoch milliseconds.
+    /// The turns, tool calls and proposals as they stood at a time, in epoch milliseconds.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
@@ -69,6 +69,18 @@ impl AsOf<'_> {
         self.store
             .inner()
             .ask(|view| calls::list(view, query, Some(self.at)))
+    }
+
+    /// The proposal of a request, if it stood then, with what had become of it.
+    pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
+        let inner = self.store.inner();
+        inner.ask(|view| proposals::get(view, request_id, Some(self.at)))
+    }
+
+    /// Proposals that stood then, page by page.
+    pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
+        let inner = self.store.inner();
+        inner.ask(|view| proposals::list(view, query, Some(self.at)))
     }
 }
 

@@ -5,10 +5,10 @@ use uuid::Uuid;
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, put_version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{CallState, Loc, RowId, Select};
-use crate::line::Decoded;
+use crate::index::{Loc, RowId, Select};
+use crate::line::{Decoded, Op};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Store, Txn, View};
+use crate::store::{Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -223,11 +223,11 @@ pub(super) fn list(
     let status = query.status.filter(|_| as_of.is_none());
     let select = match (query.parent_id, status, &query.tool_name, &query.vendor) {
         (Some(id), ..) => Select::Lookup(0, hash(&id.to_string())),
-        (_, Some(CallStatus::Requested), ..) => Select::State(CallState::Open),
-        (_, Some(CallStatus::Failed), ..) => Select::State(CallState::Failed),
+        (_, Some(CallStatus::Requested), ..) => Select::State(Op::Requested),
+        (_, Some(CallStatus::Failed), ..) => Select::State(Op::Failed),
         (_, _, Some(name), _) => Select::Lookup(2, hash(name)),
         (_, _, _, Some(vendor)) => Select::Lookup(1, hash(vendor)),
-        (_, Some(CallStatus::Completed), ..) => Select::State(CallState::Completed),
+        (_, Some(CallStatus::Completed), ..) => Select::State(Op::Completed),
         _ => Select::All,
     };
     let walk = Walk {

@@ -2,20 +2,35 @@
 
 mod as_of;
 mod calls;
+mod conversations;
+mod events;
+mod history;
+mod inbox;
+mod messages;
 mod observability;
 mod page;
+mod proposals;
+mod thoughts;
+mod tree;
 mod turns;
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;
+pub use conversations::{ConversationList, ConversationQuery};
+pub use events::EventQuery;
+pub use inbox::{Inbox, TaskCounts, TaskQuery};
+pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;
 pub use page::{Cursor, Order, Page};
+pub use proposals::ProposalQuery;
+pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
+pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
-use crate::record::Record;
-use crate::store::{Store, Txn};
+use crate::record::{Kind, Record};
+use crate::store::{Reads, Store, Txn};
 
 /// What became of a record that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +39,9 @@ pub struct Ack {
     pub seq: u64,
     /// Whether that line is a new one.
     pub status: AckStatus,
+    /// The id of an event, a task or an entry of a history, or the sequence of a message, which
+    /// the log gives where the record has none.
+    pub assigned: Option<i64>,
 }
 
 /// Whether a record was news.
@@ -50,6 +68,7 @@ impl Ack {
         Ack {
             seq,
             status: AckStatus::Added,
+            assigned: None,
         }
     }
 
@@ -57,7 +76,12 @@ impl Ack {
         Ack {
             seq,
             status: AckStatus::Unchanged,
+            assigned: None,
         }
+    }
+
+    fn assigning(self, assigned: Option<i64>) -> Ack {
+        Ack { assigned, ..self }
     }
 }
 
@@ -145,12 +169,16 @@ impl Store {
     }
 }
 
-/// The first line of a turn's or request's key, if the log has one.
+/// The first line of the record's key, if the log has one. What only follows on another record
+/// has no key of its own.
 fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
         Record::CallRequested(req) => (req.request_id, &*req.call_id),
-        Record::CallDone(_) => return None,
+        Record::Proposal(proposal) => (proposal.request_id, ""),
+        Record::Conversation(conversation) => (conversation.id, ""),
+        Record::Message(message) => (message.id, ""),
+        _ => return None,
     };
     let (_, row) = txn.find(record.kind(), [&id.to_string(), call_id])?;
     row.asserted.is_some().then_some(row.seq)
@@ -161,8 +189,32 @@ fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
         Record::Turn(turn) => turns::put(txn, record, turn),
         Record::CallRequested(req) => calls::put_request(txn, record, req),
         Record::CallDone(done) => calls::put_done(txn, record, done),
+        Record::Proposal(proposal) => proposals::put(txn, record, proposal),
+        Record::ProposalStep(step) => proposals::put_step(txn, step),
+        Record::Conversation(conversation) => conversations::put(txn, conversation, false),
+        Record::ConversationUpdated(conversation) => conversations::put(txn, conversation, true),
+        Record::Message(message) => messages::put(txn, message),
+        Record::Event(event) => events::put(txn, event),
+        Record::InboxTask(task) => inbox::put(txn, task),
+        Record::InboxStep(step) => inbox::put_step(txn, step),
+        Record::History(entry) => history::put(txn, entry),
+        Record::Thought(thought) => thoughts::put(txn, thought),
     };
     put.map_err(|e| e.with_key(format!("{} {}", record.kind(), record.key())))
+}
+
+/// The id that a record has or, if it has 0, is given: the next one of its kind.
+fn next_id(from: &impl Reads, kind: Kind, given: i64) -> Result<i64> {
+    if given != 0 {
+        return Ok(given);
+    }
+    let next = from.table(kind).number_max().checked_add(1);
+    next.filter(|id| *id < i64::MAX)
+        .ok_or_else(|| Error::new(ErrorKind::Conflict, "no id is left: give one"))
+}
+
+fn lifecycle(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Lifecycle, message)
 }
 
 /// Adds an assertion or retraction of a key, unless its last one said the `same`.
@@ -178,7 +230,7 @@ fn put_version(
     let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
     if !is_valid && !was_asserted {
         let message = "there is nothing to retract: check the key, or record it first";
-        return Err(Error::new(ErrorKind::Lifecycle, message));
+        return Err(lifecycle(message));
     }
     let last = found.map(|(id, row)| {
         let history = txn.table(kind).history(id);

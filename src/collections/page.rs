@@ -7,8 +7,8 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::index::{Position, RowId, Select, Table};
 
-/// The order of a list, by the records' own time; records of one moment are in the order in
-/// which they came.
+/// The order of a list, by the records' own time or by the ids that the log gave; records of one
+/// moment are in the order in which they came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Earliest first.
@@ -70,9 +70,9 @@ impl FromStr for Cursor {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
     pub select: Select,
-    /// Times from this on.
+    /// Times from this on, or numbers, as the table is ordered.
     pub since: i64,
-    /// Times before this.
+    /// Times or numbers before this.
     pub until: i64,
     pub order: Order,
     pub limit: usize,
@@ -189,7 +189,8 @@ fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Position> + '_>
         }
         (None, _) => {}
     }
-    let position = |row: RowId| table.row(row).map(|known| Position { at: known.at, row });
+    let select = walk.select;
+    let position = move |row: RowId| table.place(select, row);
     let rows = table.walk(walk.select, from, to);
     match walk.order {
         Order::OldestFirst => Box::new(rows.filter_map(position)),

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::index::{Loc, RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Store, Txn, View};
+use crate::store::{Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ConversationTurns;
 

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use crate::collections::{Ack, AckStatus, ObservabilityStore};
 use crate::error::{Error, ErrorKind, Result};
+use crate::line::text_len;
 use crate::record::{Record, ToolCall};
 use crate::store::Store;
 
@@ -107,11 +108,5 @@ fn is_judgement(kind: ErrorKind) -> bool {
 }
 
 fn size(record: &Record) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    RECORD_BYTES
-        + match record {
-            Record::Turn(turn) => turn.content.len(),
-            Record::CallRequested(req) => text(&req.arguments_json),
-            Record::CallDone(done) => text(&done.outcome_json) + text(&done.error_msg),
-        }
+    RECORD_BYTES + text_len(record)
 }

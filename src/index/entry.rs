@@ -3,7 +3,8 @@
 use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-use crate::line::{Envelope, Op};
+use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op};
+use crate::record::Kind;
 
 /// Where a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +26,7 @@ impl Loc {
 }
 
 /// The hash of a record's key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash {
     pub hash: u64,
     /// More bits of the same key, so that two keys do not meet by chance where reading both
@@ -34,15 +35,56 @@ pub(crate) struct KeyHash {
 }
 
 /// One line, as the index takes it in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub seq: u64,
     pub at: i64,
     pub loc: Loc,
     pub key: KeyHash,
     /// Hashes of what the record is found by; 0 where it has no such field.
-    pub lookups: [u32; 3],
+    pub lookups: [u32; LOOKUPS_MAX],
     pub op: Op,
+    /// As in [`Envelope::number`].
+    pub number: i64,
+    pub sums: Sums,
+}
+
+impl Entry {
+    /// The entry with the sequence number that its line is believed to have.
+    pub(crate) fn with_seq(self, kind: Kind, seq: u64) -> Entry {
+        let number = match kind {
+            // Thoughts are in the order in which they were written.
+            Kind::ThoughtRecords => i64::try_from(seq).unwrap_or(i64::MAX),
+            _ => self.number,
+        };
+        Entry {
+            seq,
+            number,
+            ..self
+        }
+    }
+}
+
+/// What a line adds to what is derived from many.
+#[derive(Debug, Clone)]
+pub(crate) enum Sums {
+    Nothing,
+    Message(Box<Measured>),
+    /// The `update_id` of a task.
+    Update(i64),
+}
+
+/// What a message adds to the sums of its conversation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub conversation: KeyHash,
+    /// Hashes of the names.
+    pub model: Option<u64>,
+    pub config: Option<u64>,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub latency_ms: u64,
+    pub is_error: bool,
 }
 
 /// Hashes keys and lookup values, seeded with the store's id so that no one who does not read
@@ -79,19 +121,43 @@ impl Hasher {
         (xxh3_64_with_seed(value.as_bytes(), self.seed) as u32).max(1)
     }
 
-    pub(crate) fn entry(self, envelope: &Envelope<'_>, loc: Loc) -> Entry {
+    pub(crate) fn entry(self, kind: Kind, envelope: &Envelope<'_>, loc: Loc) -> Entry {
         let [one, two] = &envelope.key;
         let lookup = |value: &Option<std::borrow::Cow<'_, str>>| {
             value.as_ref().map_or(0, |value| self.lookup(value))
         };
-        let [a, b, c] = &envelope.lookups;
+        let first = envelope.lookups[0].as_deref();
+        let sums = match (kind, &envelope.measures, first) {
+            (Kind::Messages, Some(measures), Some(conversation)) => {
+                Sums::Message(Box::new(self.measured(conversation, measures)))
+            }
+            (Kind::Inbox, _, Some(update_id)) => {
+                update_id.parse().map_or(Sums::Nothing, Sums::Update)
+            }
+            _ => Sums::Nothing,
+        };
         Entry {
             seq: envelope.seq,
             at: envelope.at,
             loc,
             key: self.key([one, two]),
-            lookups: [lookup(a), lookup(b), lookup(c)],
+            lookups: envelope.lookups.each_ref().map(lookup),
             op: envelope.op,
+            number: envelope.number,
+            sums,
+        }
+    }
+
+    fn measured(self, conversation: &str, measures: &Measures<'_>) -> Measured {
+        let name = |name: &str| xxh3_64_with_seed(name.as_bytes(), self.seed);
+        Measured {
+            conversation: self.key([conversation, ""]),
+            model: measures.model_used.as_deref().map(name),
+            config: measures.config_used.as_deref().map(name),
+            tokens_in: measures.tokens_in,
+            tokens_out: measures.tokens_out,
+            latency_ms: measures.latency_ms,
+            is_error: measures.is_error,
         }
     }
 }

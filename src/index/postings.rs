@@ -1,10 +1,10 @@
-//! An ordered set of rows by some value's hash and by time.
+//! An ordered set of rows by some value's hash and by time, or by a number that stands for it.
 
 use std::collections::BTreeSet;
 
 use super::table::RowId;
 
-/// Where a row stands in a list: by time, then by the order in which rows came.
+/// Where a row stands in a list: by time or number, then by the order in which rows came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub at: i64,
@@ -22,7 +22,7 @@ impl Position {
         row: RowId(u32::MAX),
     };
 
-    /// Before every row of this time.
+    /// Before every row of this time or number.
     pub(crate) fn before(at: i64) -> Position {
         Position { at, row: RowId(0) }
     }
@@ -67,7 +67,11 @@ impl Postings {
         Postings(BTreeSet::from_iter(postings))
     }
 
-    /// The rows under a hash, in time order, from one position (included) to another (not).
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The rows under a hash, in order, from one position (included) to another (not).
     pub(crate) fn range(
         &self,
         hash: u32,

@@ -6,6 +6,7 @@ use hashbrown::HashTable;
 
 use super::entry::{Entry, KeyHash, Loc};
 use super::postings::{Position, Postings};
+use super::shape::{Place, Shape};
 use crate::line::Op;
 use crate::record::Kind;
 
@@ -13,30 +14,21 @@ use crate::record::Kind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId(pub u32);
 
-/// Where a record stands, as far as lists need to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallState {
-    /// Asserted or requested.
-    Open,
-    Completed,
-    Failed,
-}
-
 /// One record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     /// Of its first line.
     pub seq: u64,
-    /// Of its latest assertion: where it stands in lists.
+    /// Of its latest assertion: where it stands in lists by time.
     pub at: i64,
-    pub key: KeyHash,
-    /// What the record is found by, as in [`Entry::lookups`].
-    pub lookups: [u32; 3],
+    key_hash: u64,
     /// The latest assertion; [`Loc::NONE`] while only other lines of the key are known.
     pub asserted: Loc,
-    /// The outcome that stands.
+    /// The outcome that stands, or the latest step.
     pub done: Loc,
-    pub state: CallState,
+    key_check: u32,
+    /// The op of the outcome or step; before one, of the first line.
+    pub state: Op,
     pub is_retracted: bool,
 }
 
@@ -44,6 +36,13 @@ impl Row {
     /// Whether plain reads show it.
     pub(crate) fn stands(&self) -> bool {
         self.asserted.is_some() && !self.is_retracted
+    }
+
+    fn key(&self) -> KeyHash {
+        KeyHash {
+            hash: self.key_hash,
+            check: self.key_check,
+        }
     }
 }
 
@@ -54,35 +53,42 @@ pub(crate) enum Select {
     All,
     /// Those whose lookup field, by its place in [`Entry::lookups`], has this hash.
     Lookup(usize, u32),
-    /// Calls that are open or failed: few, among many that completed.
-    State(CallState),
+    /// Those that stand at this op.
+    State(Op),
 }
 
 #[derive(Debug)]
 pub(crate) struct Table {
+    shape: Shape,
     rows: Vec<Row>,
+    /// What the rows are found by, as in [`Entry::lookups`]: `shape.width` hashes a row.
+    lookups: Vec<u32>,
+    /// [`Entry::number`] of each row, where anything is in its order.
+    numbers: Vec<i64>,
+    number_max: i64,
     by_key: HashTable<u32>,
     /// Every row that stands, under hash 0.
-    by_time: Postings,
-    /// Rows by the lookup fields that have few rows a value. Others are found by walking
-    /// `by_time` with an eye on `Row::lookups`.
-    by_lookup: [Option<Postings>; 3],
-    by_state: Option<Postings>,
+    all: Postings,
+    /// In the order of `shape.posted`.
+    by_lookup: Vec<Postings>,
+    by_state: Postings,
     /// The assertions and retractions of a row that has more than one, in order. Few have.
     history: HashMap<RowId, Vec<Loc>>,
 }
 
 impl Table {
     pub(crate) fn new(kind: Kind) -> Table {
-        let posted = |posted: bool| posted.then(Postings::default);
-        let is_calls = kind == Kind::ToolCalls;
+        let shape = Shape::of(kind);
         Table {
+            shape,
             rows: Vec::new(),
+            lookups: Vec::new(),
+            numbers: Vec::new(),
+            number_max: 0,
             by_key: HashTable::new(),
-            by_time: Postings::default(),
-            // Calls: parent, vendor, tool. Turns: parent, message, thread.
-            by_lookup: [posted(true), posted(!is_calls), posted(true)],
-            by_state: posted(is_calls),
+            all: Postings::default(),
+            by_lookup: shape.posted.iter().map(|_| Postings::default()).collect(),
+            by_state: Postings::default(),
             history: HashMap::new(),
         }
     }
@@ -96,7 +102,7 @@ impl Table {
         let is_it = |id: &u32| {
             self.rows
                 .get(*id as usize)
-                .is_some_and(|row| row.key == key)
+                .is_some_and(|row| row.key() == key)
         };
         self.by_key.find(key.hash, is_it).map(|id| RowId(*id))
     }
@@ -104,6 +110,16 @@ impl Table {
     /// The row whose first line has this sequence number, or the first one after it.
     pub(crate) fn row_from_seq(&self, seq: u64) -> RowId {
         RowId(self.rows.partition_point(|row| row.seq < seq) as u32)
+    }
+
+    /// How many rows stand.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The greatest number of any row, at least 0.
+    pub(crate) fn number_max(&self) -> i64 {
+        self.number_max
     }
 
     /// The assertions and retractions of a row, in order, if it has more than one.
@@ -116,7 +132,31 @@ impl Table {
         self.history.keys().copied()
     }
 
-    /// Rows that stand, in time order, from one position (included) to another (not).
+    /// Where a row stands in a list.
+    pub(crate) fn place(&self, select: Select, id: RowId) -> Option<Position> {
+        let order = match select {
+            Select::Lookup(..) => self.shape.lookup_order,
+            Select::All | Select::State(_) => self.shape.order,
+        };
+        self.position(order, id)
+    }
+
+    fn position(&self, order: Place, id: RowId) -> Option<Position> {
+        let at = match order {
+            Place::Time => self.row(id)?.at,
+            Place::Number => *self.numbers.get(id.0 as usize)?,
+        };
+        Some(Position { at, row: id })
+    }
+
+    fn lookups_of(&self, id: RowId) -> &[u32] {
+        let start = id.0 as usize * self.shape.width;
+        self.lookups
+            .get(start..start + self.shape.width)
+            .unwrap_or_default()
+    }
+
+    /// Rows that stand, in the list's order, from one position (included) to another (not).
     pub(crate) fn walk(
         &self,
         select: Select,
@@ -124,20 +164,21 @@ impl Table {
         to: Position,
     ) -> Box<dyn DoubleEndedIterator<Item = RowId> + '_> {
         match select {
-            Select::All => Box::new(self.by_time.range(0, from, to)),
-            Select::Lookup(field, hash) => match self.by_lookup.get(field) {
-                Some(Some(postings)) => Box::new(postings.range(hash, from, to)),
-                _ => Box::new(self.by_time.range(0, from, to).filter(move |id| {
-                    self.row(*id)
-                        .is_some_and(|row| row.lookups.get(field) == Some(&hash))
-                })),
+            Select::All => Box::new(self.all.range(0, from, to)),
+            Select::Lookup(field, hash) => match self.posted(field) {
+                Some(postings) => Box::new(postings.range(hash, from, to)),
+                None => Box::new(
+                    self.all
+                        .range(0, from, to)
+                        .filter(move |id| self.lookups_of(*id).get(field) == Some(&hash)),
+                ),
             },
-            Select::State(state) => match &self.by_state {
-                Some(postings) if state != CallState::Completed => {
-                    Box::new(postings.range(state as u32, from, to))
+            Select::State(state) => match self.shape.usual_state {
+                Some(usual) if usual != state => {
+                    Box::new(self.by_state.range(state as u32, from, to))
                 }
                 _ => Box::new(
-                    self.by_time
+                    self.all
                         .range(0, from, to)
                         .filter(move |id| self.row(*id).is_some_and(|row| row.state == state)),
                 ),
@@ -145,51 +186,65 @@ impl Table {
         }
     }
 
-    pub(super) fn apply(&mut self, entry: &Entry) {
+    fn posted(&self, field: usize) -> Option<&Postings> {
+        let place = self.shape.posted.iter().position(|posted| *posted == field);
+        self.by_lookup.get(place?)
+    }
+
+    /// Takes a line in; whether it is the first of its key.
+    pub(super) fn apply(&mut self, entry: &Entry) -> bool {
+        let known = self.find(entry.key);
         // An outcome moves the row in no list but that of its state.
-        let moves = !matches!(entry.op, Op::Completed | Op::Failed);
-        if let Some(id) = self.find(entry.key) {
+        let moves = match known.and_then(|id| self.row(id)) {
+            Some(row) => effect(entry, row.asserted.is_some()) != Effect::Step,
+            None => true,
+        };
+        if let Some(id) = known {
             self.post(id, moves, false);
         }
-        let id = self.apply_unposted(entry);
+        let (id, is_new) = self.apply_unposted(entry);
         self.post(id, moves, true);
+        is_new
     }
 
     /// Takes a line in, but for the postings.
-    pub(super) fn apply_unposted(&mut self, entry: &Entry) -> RowId {
-        let id = self.find(entry.key).unwrap_or_else(|| self.push(entry));
+    pub(super) fn apply_unposted(&mut self, entry: &Entry) -> (RowId, bool) {
+        self.number_max = self.number_max.max(entry.number);
+        let known = self.find(entry.key);
+        let id = known.unwrap_or_else(|| self.push(entry));
         let row = &mut self.rows[id.0 as usize];
-        match entry.op {
-            Op::Completed | Op::Failed => {
-                // The first outcome stands.
-                if !row.done.is_some() {
-                    let completed = entry.op == Op::Completed;
-                    row.state = if completed {
-                        CallState::Completed
-                    } else {
-                        CallState::Failed
-                    };
-                    row.done = entry.loc;
-                }
-                return id;
+        let effect = effect(entry, row.asserted.is_some());
+        if effect == Effect::Step {
+            if !row.done.is_some() || !self.shape.first_outcome_stands {
+                row.state = entry.op;
+                row.done = entry.loc;
             }
-            Op::Asserted | Op::Requested if !row.asserted.is_some() && !row.is_retracted => {}
-            Op::Asserted | Op::Requested | Op::Retracted => {
-                let first = row.asserted;
-                let history = self
-                    .history
-                    .entry(id)
-                    .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
-                history.push(entry.loc);
-            }
+            return (id, known.is_none());
         }
-        row.is_retracted = entry.op == Op::Retracted;
+        let is_first = !row.asserted.is_some() && !row.is_retracted;
+        if self.shape.has_history && !(is_first && effect == Effect::Assert) {
+            let first = row.asserted;
+            let history = self
+                .history
+                .entry(id)
+                .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
+            history.push(entry.loc);
+        }
+        row.is_retracted = effect == Effect::Retract;
         if !row.is_retracted {
-            row.at = entry.at;
-            row.lookups = entry.lookups;
+            // A conversation stands where it began.
+            if entry.op != Op::Updated || is_first {
+                row.at = entry.at;
+            }
             row.asserted = entry.loc;
+            if !row.done.is_some() {
+                row.state = entry.op;
+            }
+            let start = id.0 as usize * self.shape.width;
+            self.lookups[start..start + self.shape.width]
+                .copy_from_slice(&entry.lookups[..self.shape.width]);
         }
-        id
+        (id, known.is_none())
     }
 
     fn push(&mut self, entry: &Entry) -> RowId {
@@ -197,16 +252,21 @@ impl Table {
         self.rows.push(Row {
             seq: entry.seq,
             at: entry.at,
-            key: entry.key,
-            lookups: entry.lookups,
+            key_hash: entry.key.hash,
+            key_check: entry.key.check,
             asserted: Loc::NONE,
             done: Loc::NONE,
-            state: CallState::Open,
+            state: entry.op,
             is_retracted: false,
         });
+        self.lookups
+            .extend_from_slice(&entry.lookups[..self.shape.width]);
+        if [self.shape.order, self.shape.lookup_order].contains(&Place::Number) {
+            self.numbers.push(entry.number);
+        }
         let rows = &self.rows;
         self.by_key.insert_unique(entry.key.hash, id, |id| {
-            rows.get(*id as usize).map_or(0, |row| row.key.hash)
+            rows.get(*id as usize).map_or(0, |row| row.key_hash)
         });
         RowId(id)
     }
@@ -217,31 +277,35 @@ impl Table {
         let Some(row) = self.row(id).copied().filter(Row::stands) else {
             return;
         };
-        let position = Position {
-            at: row.at,
-            row: id,
+        let Shape {
+            order,
+            lookup_order,
+            usual_state,
+            posted,
+            ..
+        } = self.shape;
+        let places = (self.position(order, id), self.position(lookup_order, id));
+        let (Some(position), Some(lookup_position)) = places else {
+            return;
         };
-        let change = |postings: &mut Postings, hash| {
+        let change = |postings: &mut Postings, hash, position| {
             if add {
                 postings.insert(hash, position);
             } else {
                 postings.remove(hash, position);
             }
         };
-        if let Some(postings) = &mut self.by_state
-            && row.state != CallState::Completed
-        {
-            change(postings, row.state as u32);
+        if usual_state.is_some_and(|usual| usual != row.state) {
+            change(&mut self.by_state, row.state as u32, position);
         }
         if !moves {
             return;
         }
-        change(&mut self.by_time, 0);
-        for (postings, hash) in self.by_lookup.iter_mut().zip(row.lookups) {
-            if let Some(postings) = postings
-                && hash != 0
-            {
-                change(postings, hash);
+        change(&mut self.all, 0, position);
+        for (place, field) in posted.iter().enumerate() {
+            let hash = self.lookups_of(id)[*field];
+            if self.shape.posts(*field, hash) {
+                change(&mut self.by_lookup[place], hash, lookup_position);
             }
         }
     }
@@ -249,33 +313,71 @@ impl Table {
     /// Makes all postings anew, and gives spare room back.
     pub(super) fn post_all(&mut self) {
         self.rows.shrink_to_fit();
-        let standing = || {
-            let rows = self.rows.iter().enumerate().filter(|(_, row)| row.stands());
-            rows.map(|(id, row)| {
-                (
-                    row,
-                    Position {
-                        at: row.at,
-                        row: RowId(id as u32),
-                    },
-                )
-            })
+        self.lookups.shrink_to_fit();
+        self.numbers.shrink_to_fit();
+        let Shape {
+            order,
+            lookup_order,
+            usual_state,
+            posted,
+            ..
+        } = self.shape;
+        let table = &*self;
+        let standing = |order| {
+            let ids = (0..table.rows.len() as u32).map(RowId);
+            ids.filter(|id| table.row(*id).is_some_and(Row::stands))
+                .filter_map(move |id| table.position(order, id))
         };
-        let by_time = Postings::from_unsorted(standing().map(|(_, position)| (0, position)));
-        let posted = |field: usize| {
-            let hashes = standing().map(|(row, position)| (row.lookups[field], position));
-            Postings::from_unsorted(hashes.filter(|(hash, _)| *hash != 0))
+        let all = Postings::from_unsorted(standing(order).map(|position| (0, position)));
+        let under = |field: &usize| {
+            let hashes = standing(lookup_order)
+                .map(|position| (table.lookups_of(position.row)[*field], position));
+            Postings::from_unsorted(hashes.filter(|(hash, _)| table.shape.posts(*field, *hash)))
         };
-        let by_lookup =
-            [0, 1, 2].map(|field| self.by_lookup[field].is_some().then(|| posted(field)));
-        let not_completed = standing().filter(|(row, _)| row.state != CallState::Completed);
-        let by_state = self.by_state.is_some().then(|| {
-            Postings::from_unsorted(
-                not_completed.map(|(row, position)| (row.state as u32, position)),
-            )
+        let by_lookup = posted.iter().map(under).collect();
+        let unusual = standing(order).filter_map(|position| {
+            let state = table.row(position.row)?.state;
+            usual_state
+                .is_some_and(|usual| usual != state)
+                .then_some((state as u32, position))
         });
-        self.by_time = by_time;
+        let by_state = Postings::from_unsorted(unusual);
+        self.all = all;
         self.by_lookup = by_lookup;
         self.by_state = by_state;
+    }
+}
+
+/// What a line does to its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Assert,
+    Retract,
+    /// An outcome, or a step of a lifecycle.
+    Step,
+}
+
+fn effect(entry: &Entry, is_asserted: bool) -> Effect {
+    match entry.op {
+        Op::Retracted => Effect::Retract,
+        Op::Completed
+        | Op::Failed
+        | Op::Approved
+        | Op::Denied
+        | Op::Applied
+        | Op::Reverted
+        | Op::InProgress
+        | Op::Done => Effect::Step,
+        // Given back to the queue: such a line does not say what the task is.
+        Op::Queued if is_asserted || entry.lookups[0] == 0 => Effect::Step,
+        Op::Asserted
+        | Op::Requested
+        | Op::Pending
+        | Op::Created
+        | Op::Updated
+        | Op::Added
+        | Op::Logged
+        | Op::Queued
+        | Op::Recorded => Effect::Assert,
     }
 }

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::Op;
-use super::envelope::{self, Envelope};
+use super::envelope::{self, Envelope, take_head};
 use crate::record::{
-    ConversationTurn, Kind, Record, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
+    CodeEditProposal, ConversationTurn, InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep,
+    Record, TaskStatus, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, from_json,
 };
 
 /// A line's record, with what the record itself does not say.
@@ -39,18 +40,68 @@ pub(crate) struct Reason {
 /// Reads the record that a line of `kind` holds.
 pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     let decoded = match kind {
-        Kind::ConversationTurns => serde_json::from_slice(line)
-            .map_err(|e| e.to_string())
-            .and_then(TurnLine::into_decoded),
-        Kind::ToolCalls => serde_json::from_slice(line)
-            .map_err(|e| e.to_string())
-            .and_then(CallLine::into_decoded),
+        Kind::ConversationTurns => read(line).and_then(TurnLine::into_decoded),
+        Kind::ToolCalls => read(line).and_then(CallLine::into_decoded),
+        Kind::CodeEditProposals => read(line).and_then(ProposalLine::into_decoded),
+        Kind::Inbox => read(line).and_then(InboxLine::into_decoded),
+        Kind::Conversations => whole(kind, line, |op, conversation| match op {
+            Op::Updated => Record::ConversationUpdated(conversation),
+            _ => Record::Conversation(conversation),
+        }),
+        Kind::Messages => whole(kind, line, |_, message| Record::Message(message)),
+        Kind::Events => whole(kind, line, |_, event| Record::Event(event)),
+        Kind::History => whole(kind, line, |_, entry| Record::History(entry)),
+        Kind::ThoughtRecords => whole(kind, line, |_, thought| Record::Thought(thought)),
     };
     decoded.map_err(|text| Reason {
         is_object: line.trim_ascii_start().starts_with(b"{")
             && serde_json::from_slice::<IgnoredAny>(line).is_ok(),
         text,
     })
+}
+
+fn read<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|e| e.to_string())
+}
+
+/// A line whose fields are those of the record's own type.
+fn whole<T: DeserializeOwned>(
+    kind: Kind,
+    line: &[u8],
+    record: impl FnOnce(Op, T) -> Record,
+) -> Result<Decoded, String> {
+    let (seq, op) = match take_head(kind, &mut &*line) {
+        Some((seq, _, op)) => (Some(seq), op),
+        None => {
+            let head: Head<'_> = read(line)?;
+            (real(head.seq), op_named(kind, head.op.as_deref())?)
+        }
+    };
+    Ok(Decoded {
+        seq,
+        op,
+        record: record(op, read(line)?),
+    })
+}
+
+/// The envelope of a line in any order.
+#[derive(Deserialize)]
+struct Head<'a> {
+    seq: Option<u64>,
+    op: Option<Cow<'a, str>>,
+}
+
+fn op_named(kind: Kind, word: Option<&str>) -> Result<Op, String> {
+    match word {
+        None => kind.ops().first().copied(),
+        Some(word) => kind.op(word),
+    }
+    .ok_or_else(|| format!("unknown op {:?}", word.unwrap_or_default()))
+}
+
+/// Whether lines of this kind have a field of this name, beside those of the envelope.
+pub(super) fn of_type(kind: Kind, name: &str) -> bool {
+    kind.fields().iter().any(|(known, _)| *known == name)
 }
 
 #[derive(Deserialize)]
@@ -113,7 +164,7 @@ struct CallLine<'a> {
 
 impl CallLine<'_> {
     fn into_decoded(self) -> Result<Decoded, String> {
-        let status = match Op::from_word(&self.op) {
+        let status = match Kind::ToolCalls.op(&self.op) {
             Some(Op::Completed) => ToolStatus::Completed,
             Some(Op::Failed) => ToolStatus::Failed,
             _ => return self.into_request(),
@@ -166,6 +217,141 @@ impl CallLine<'_> {
     }
 }
 
+#[derive(Deserialize)]
+struct ProposalLine<'a> {
+    seq: Option<u64>,
+    at: Option<i64>,
+    op: Option<Cow<'a, str>>,
+    request_id: Uuid,
+    created_at: Option<Validity>,
+    confidence: Option<f64>,
+    decided_at: Option<i64>,
+    applied_at: Option<i64>,
+    commit_hash: Option<String>,
+    #[serde(borrow)]
+    diffs_json: Option<&'a RawValue>,
+}
+
+impl ProposalLine<'_> {
+    fn into_decoded(self) -> Result<Decoded, String> {
+        let named = op_named(Kind::CodeEditProposals, self.op.as_deref())?;
+        let status = match named {
+            Op::Approved => ProposalStatus::Approved,
+            Op::Denied => ProposalStatus::Denied,
+            Op::Applied => ProposalStatus::Applied,
+            Op::Reverted => ProposalStatus::Reverted,
+            _ => return self.into_proposal(named),
+        };
+        // A step's own time is its line's time, and stands in its own field too.
+        let (own_name, own) = match status {
+            ProposalStatus::Applied => ("applied_at", self.applied_at),
+            ProposalStatus::Reverted => ("at", None),
+            _ => ("decided_at", self.decided_at),
+        };
+        let is = |name| own_name == name;
+        let step = ProposalStep {
+            request_id: self.request_id,
+            status,
+            at: need(own_name, own.or(self.at))?,
+            decided_at: self.decided_at.filter(|_| !is("decided_at")),
+            applied_at: self.applied_at.filter(|_| !is("applied_at")),
+            commit_hash: self.commit_hash,
+        };
+        Ok(Decoded {
+            seq: real(self.seq),
+            op: named,
+            record: Record::ProposalStep(step),
+        })
+    }
+
+    fn into_proposal(self, named: Op) -> Result<Decoded, String> {
+        let (op, created_at) = asserted(
+            named.as_str(),
+            Op::Pending,
+            "created_at",
+            self.created_at,
+            self.at,
+        )?;
+        let proposal = CodeEditProposal {
+            request_id: self.request_id,
+            created_at,
+            confidence: self.confidence,
+            status: ProposalStatus::Pending,
+            decided_at: self.decided_at,
+            applied_at: self.applied_at,
+            commit_hash: self.commit_hash,
+            diffs_json: payload(need("diffs_json", self.diffs_json)?)?,
+        };
+        Ok(Decoded {
+            seq: real(self.seq),
+            op,
+            record: Record::Proposal(proposal),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct InboxLine<'a> {
+    seq: Option<u64>,
+    at: Option<i64>,
+    op: Option<Cow<'a, str>>,
+    #[serde(default)]
+    id: i64,
+    update_id: Option<i64>,
+    created_at: Option<i64>,
+    attempts: Option<i64>,
+    locked_at: Option<i64>,
+    error: Option<String>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+impl InboxLine<'_> {
+    fn into_decoded(self) -> Result<Decoded, String> {
+        let op = op_named(Kind::Inbox, self.op.as_deref())?;
+        let (at, status) = match op {
+            Op::InProgress => (self.locked_at.or(self.at), TaskStatus::InProgress),
+            Op::Done => (self.at, TaskStatus::Done),
+            Op::Failed => (self.at, TaskStatus::Failed),
+            _ => (self.created_at.or(self.at), TaskStatus::Queued),
+        };
+        let at = need("at", at)?;
+        let record = match self.update_id {
+            Some(update_id) if op == Op::Queued => Record::InboxTask(InboxTask {
+                id: self.id,
+                update_id,
+                created_at: at,
+                status,
+                attempts: self.attempts.unwrap_or(0),
+                locked_at: self.locked_at,
+                error: self.error,
+                payload: self.payload.map(payload).transpose()?,
+            }),
+            Some(_) => {
+                return Err(format!(
+                    "update_id belongs to op queued, not {}",
+                    op.as_str()
+                ));
+            }
+            None if op == Op::Queued && self.id == 0 => {
+                return Err("missing field `update_id`".to_owned());
+            }
+            None => Record::InboxStep(InboxStep {
+                id: self.id,
+                status,
+                at,
+                attempt: self.attempts.unwrap_or(0),
+                error: self.error,
+            }),
+        };
+        Ok(Decoded {
+            seq: real(self.seq),
+            op,
+            record,
+        })
+    }
+}
+
 /// Numbers begin at 1: who claims 0 has none.
 fn real(seq: Option<u64>) -> Option<u64> {
     seq.filter(|seq| *seq > 0)
@@ -197,11 +383,6 @@ fn need<T>(field: &str, value: Option<T>) -> Result<T, String> {
     value.ok_or_else(|| format!("missing field `{field}`"))
 }
 
-/// A nested value as its bytes, a string as what it says.
 fn payload(raw: &RawValue) -> Result<String, String> {
-    if raw.get().starts_with('"') {
-        serde_json::from_str(raw.get()).map_err(|e| e.to_string())
-    } else {
-        Ok(raw.get().to_owned())
-    }
+    from_json(raw).map_err(|e| e.to_string())
 }

@@ -2,72 +2,39 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::Op;
 use super::decode::decode;
 use super::encode::Members;
-use super::payload::has_lone_surrogate;
+use super::fields::Type;
 use crate::error::{Error, Result};
-use crate::record::{Kind, Record, TurnKind, Validity};
+use crate::record::{
+    Client, ContentType, ConversationStatus, Kind, Record, Role, Source, ThoughtType, Timestamp,
+    TurnKind, Validity, has_lone_surrogate, now,
+};
 
-const TURN_FIELDS: &[(&str, Type)] = &[
-    ("id", Type::Uuid),
-    ("parent_id", Type::Uuid),
-    ("message_id", Type::Uuid),
-    ("thread_id", Type::Uuid),
-    ("created_at", Type::Time),
-    ("content", Type::Text),
-];
-const CALL_FIELDS: &[(&str, Type)] = &[
-    ("request_id", Type::Uuid),
-    ("call_id", Type::Text),
-    ("parent_id", Type::Uuid),
-    ("vendor", Type::Text),
-    ("tool_name", Type::Text),
-    ("started_at", Type::Time),
-    ("args_sha256", Type::Text),
-    ("arguments_json", Type::Payload),
-    ("ended_at", Type::Time),
-    ("latency_ms", Type::Integer),
-    ("error_kind", Type::Text),
-    ("error_msg", Type::Text),
-    ("outcome_json", Type::Payload),
-];
-/// What a line of a file also has, or is shown with. `seq` and `crc` are given anew.
-const ENVELOPE_FIELDS: &[(&str, Type)] = &[
-    ("at", Type::Integer),
-    ("op", Type::Text),
-    ("seq", Type::Unused),
-    ("crc", Type::Unused),
-    // As `decklog tail --json` adds it.
-    ("file", Type::Unused),
-];
+/// What a line of a file also has, or is shown with, and what is given anew.
+const UNUSED: [&str; 3] = ["seq", "crc", "file"];
 
-/// What a field holds; checked one by one, so that an error can name the field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Uuid,
-    Text,
-    Integer,
-    Time,
-    /// Any JSON, or a string that holds the text.
-    Payload,
-    Unused,
-}
+type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
 impl Type {
     fn check(self, name: &str, json: &str) -> Result<()> {
         let checked = match self {
-            Type::Uuid => serde_json::from_str::<Uuid>(json).map(drop),
-            Type::Text => serde_json::from_str::<Cow<'_, str>>(json).map(drop),
-            Type::Integer => serde_json::from_str::<i64>(json).map(drop),
-            Type::Time => serde_json::from_str::<Validity>(json).map(drop),
-            Type::Payload if json.starts_with('"') => {
-                serde_json::from_str::<Cow<'_, str>>(json).map(drop)
-            }
-            Type::Payload | Type::Unused => Ok(()),
+            Type::Uuid => is::<Uuid>(json),
+            Type::Text => is::<Cow<'_, str>>(json),
+            Type::Texts => is::<Vec<Cow<'_, str>>>(json),
+            Type::Integer => is::<i64>(json),
+            Type::Fraction => is::<f64>(json),
+            Type::Flag => is::<bool>(json),
+            Type::Validity => is::<Validity>(json),
+            Type::Timestamp => is::<Timestamp>(json),
+            Type::Word => check_word(name, json),
+            Type::Payload if json.starts_with('"') => is::<Cow<'_, str>>(json),
+            Type::Payload => is::<IgnoredAny>(json),
         };
         checked.map_err(|e| {
             const SHOWN_CHARS: usize = 80;
@@ -80,6 +47,22 @@ impl Type {
     }
 }
 
+fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
+    serde_json::from_str::<T>(json).map(drop)
+}
+
+fn check_word(name: &str, json: &str) -> serde_json::Result<()> {
+    match name {
+        "client" => is::<Client>(json),
+        "status" => is::<ConversationStatus>(json),
+        "role" => is::<Role>(json),
+        "source" => is::<Source>(json),
+        "content_type" => is::<ContentType>(json),
+        "type" => is::<ThoughtType>(json),
+        _ => is::<Cow<'_, str>>(json),
+    }
+}
+
 impl Record {
     /// Reads a record from one JSON object with the field names of the files and its `kind`, the
     /// stem of the files that hold it.
@@ -87,8 +70,12 @@ impl Record {
     /// A conversation turn has a field `kind` of its own. Give both, in either order, or the
     /// turn's alone (`"kind":"user"` says that it is a turn), or the turn's as `turn_kind`. A
     /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, and
-    /// may leave out its `kind`. The envelope's `seq` and `crc` may be there and are not used, so
-    /// a line of a file is good input too.
+    /// may leave out its `kind`; the steps of a proposal and of a task of the inbox say in `op`
+    /// what became of it. The envelope's `seq` and `crc` may be there and are not used, so a line
+    /// of a file is good input too.
+    ///
+    /// Messages, thoughts, events, tasks and entries of a history may leave out their id and
+    /// their time, which is then now, and conversations their times.
     ///
     /// ```
     /// use decklog::{Kind, Record};
@@ -98,6 +85,8 @@ impl Record {
     ///         "message_id":"67e55044-10b1-426f-9247-bb680e5fe0c8"}"#,
     /// )?;
     /// assert_eq!(turn.kind(), Kind::ConversationTurns);
+    /// let event = Record::from_json(r#"{"kind":"events","event_type":"worker.spawned","parent_id":1}"#)?;
+    /// assert_eq!(event.kind(), Kind::Events);
     /// # Ok::<(), decklog::Error>(())
     /// ```
     ///
@@ -107,34 +96,34 @@ impl Record {
     pub fn from_json(text: &str) -> Result<Record> {
         let members: Members<'_> = serde_json::from_str(text)
             .map_err(|e| Error::invalid(format!("not a JSON object: {e}")))?;
-        let (kind, turn_kind) = kinds(&members.0)?;
-        check_op(kind, &members.0)?;
-        let known = match kind {
-            Kind::ConversationTurns => TURN_FIELDS,
-            Kind::ToolCalls => CALL_FIELDS,
-        };
-        check_times(&members.0)?;
-        let mut line = String::with_capacity(text.len());
-        for (name, value) in &members.0 {
+        // A null says that the field is not there.
+        let members: Vec<Member<'_>> = members
+            .0
+            .into_iter()
+            .filter(|(_, value)| value.get() != "null")
+            .collect();
+        let (kind, turn_kind) = kinds(&members)?;
+        let op = op(kind, &members)?;
+        let mut line = String::with_capacity(text.len() + 64);
+        for (name, value) in &members {
             let name: &str = name;
-            // A null says that the field is not there.
-            if name == "kind" || name == "turn_kind" || value.get() == "null" {
+            if name == "kind" || name == "turn_kind" || UNUSED.contains(&name) {
                 continue;
             }
-            let Some((_, field)) = known
-                .iter()
-                .chain(ENVELOPE_FIELDS)
-                .find(|(known, _)| *known == name)
-            else {
+            let envelope = [("at", Type::Integer), ("op", Type::Text)];
+            let mut known = kind.fields().iter().chain(&envelope);
+            let Some((_, field)) = known.find(|(known, _)| *known == name) else {
                 return Err(Error::invalid(format!("{kind} has no field {name:?}")));
             };
             field.check(name, value.get())?;
-            if *field != Type::Unused {
-                push_member(&mut line, name, value.get());
-            }
+            push_member(&mut line, name, value.get());
         }
+        check_times(kind, op, &members)?;
         if let Some(turn_kind) = turn_kind {
             push_member(&mut line, "kind", &format!("\"{}\"", turn_kind.as_str()));
+        }
+        for (name, json) in defaults(kind, op, &members)? {
+            push_member(&mut line, name, &json);
         }
         line.push_str(if line.is_empty() { "{}" } else { "}" });
         let decoded = decode(kind, line.as_bytes())
@@ -151,6 +140,11 @@ fn push_member(line: &mut String, name: &str, json: &str) {
     line.push_str(json);
 }
 
+fn member<'a>(members: &[Member<'a>], wanted: &str) -> Option<&'a str> {
+    let mut found = members.iter().filter(|(name, _)| name == wanted);
+    found.next().map(|(_, value)| value.get())
+}
+
 /// The parser's position is one in the text made here, not in the caller's.
 fn readable(reason: &str) -> &str {
     reason
@@ -159,7 +153,7 @@ fn readable(reason: &str) -> &str {
 }
 
 /// The kind of record that the members name and, for a turn, the kind of turn.
-fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind>)> {
+fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
     let stems = || Kind::ALL.map(Kind::stem).join(", ");
     let turn_kinds = || TurnKind::ALL.map(TurnKind::as_str).join(", ");
     let (mut kind, mut turn_kind) = (None, None);
@@ -205,52 +199,100 @@ fn kinds(members: &[(Cow<'_, str>, &RawValue)]) -> Result<(Kind, Option<TurnKind
     }
 }
 
+/// The field that says a line's time once more.
+fn time_field(kind: Kind, op: Op) -> Option<&'static str> {
+    match (kind, op) {
+        (Kind::ToolCalls, Op::Completed | Op::Failed) => Some("ended_at"),
+        (Kind::ToolCalls, _) => Some("started_at"),
+        (Kind::CodeEditProposals, Op::Approved | Op::Denied) => Some("decided_at"),
+        (Kind::CodeEditProposals, Op::Applied) => Some("applied_at"),
+        (Kind::Conversations, Op::Updated) => Some("updated_at"),
+        (Kind::Messages | Kind::ThoughtRecords, _) => Some("timestamp"),
+        (Kind::Inbox, Op::InProgress) => Some("locked_at"),
+        (Kind::CodeEditProposals, Op::Reverted) | (Kind::Inbox, Op::Done | Op::Failed) => None,
+        _ => Some("created_at"),
+    }
+}
+
 /// A line says its time twice. Where both are given they must agree: one of them would be lost.
-fn check_times(members: &[(Cow<'_, str>, &RawValue)]) -> Result<()> {
-    let time = |wanted: &[&str]| {
-        let mut found = members.iter().filter(|(name, _)| wanted.contains(&&**name));
-        let (name, value) = found.next()?;
-        let validity: Validity = serde_json::from_str(value.get()).ok()?;
-        Some((name, validity.at))
+fn check_times(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<()> {
+    let time = |json: &str| {
+        let validity = serde_json::from_str(json).map(|validity: Validity| validity.at);
+        validity.or_else(|_| serde_json::from_str(json).map(|time: Timestamp| time.at()))
     };
-    match (
-        time(&["at"]),
-        time(&["created_at", "started_at", "ended_at"]),
-    ) {
-        (Some((_, at)), Some((name, given))) if at != given => Err(Error::invalid(format!(
+    let Some(name) = time_field(kind, op) else {
+        return Ok(());
+    };
+    let (at, given) = (member(members, "at"), member(members, name));
+    match (at.map(time), given.map(time)) {
+        (Some(Ok(at)), Some(Ok(given))) if at != given => Err(Error::invalid(format!(
             "at is {at} and {name} is {given}: give one of them, or both the same"
         ))),
         _ => Ok(()),
     }
 }
 
-/// Checks the op before all else: which fields are needed depends on it.
-fn check_op(kind: Kind, members: &[(Cow<'_, str>, &RawValue)]) -> Result<()> {
-    let ops: &[Op] = match kind {
-        Kind::ConversationTurns => &[Op::Asserted, Op::Retracted],
-        Kind::ToolCalls => &[Op::Requested, Op::Completed, Op::Failed, Op::Retracted],
-    };
-    let known = || {
-        ops.iter()
-            .map(|op| op.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    match members.iter().find(|(name, _)| name == "op") {
-        None if kind == Kind::ConversationTurns => Ok(()),
-        None => Err(Error::invalid(format!(
-            "op is missing: give one of {}",
-            known()
-        ))),
-        Some((_, value)) => {
-            let word = value.get().trim_matches('"');
-            if ops.iter().any(|op| op.as_str() == word) {
-                return Ok(());
+/// What input may leave out, as JSON.
+fn defaults(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<Vec<(&'static str, String)>> {
+    let quoted = |text: &str| format!("\"{text}\"");
+    let is_given = |name| member(members, name).is_some();
+    let at = member(members, "at").and_then(|json| serde_json::from_str(json).ok());
+    let mut given = Vec::new();
+    match kind {
+        Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals => {}
+        Kind::Conversations => {
+            let time = Timestamp::from_ms(at.unwrap_or_else(now))?;
+            if !is_given("updated_at") {
+                let time = match member(members, "created_at") {
+                    Some(created_at) if op == Op::Created => created_at.to_owned(),
+                    _ => quoted(time.as_str()),
+                };
+                given.push(("updated_at", time));
             }
-            let message = format!("unknown op {}: give one of {}", value.get(), known());
-            Err(Error::invalid(message))
+            if !is_given("created_at") && op == Op::Created {
+                given.push(("created_at", quoted(time.as_str())));
+            }
+        }
+        Kind::Messages | Kind::ThoughtRecords => {
+            if !is_given("id") {
+                given.push(("id", quoted(&Uuid::new_v4().to_string())));
+            }
+            if !is_given("timestamp") {
+                let time = Timestamp::from_ms(at.unwrap_or_else(now))?;
+                given.push(("timestamp", quoted(time.as_str())));
+            }
+            let role = member(members, "role").and_then(|json| serde_json::from_str(json).ok());
+            if let Some(role) = role.filter(|_| kind == Kind::Messages && !is_given("source")) {
+                given.push(("source", quoted(Source::of(role).as_str())));
+            }
+        }
+        Kind::Events | Kind::Inbox | Kind::History => {
+            let is_timed = is_given("at") || time_field(kind, op).is_some_and(is_given);
+            let json = at.unwrap_or_else(now).to_string();
+            if kind != Kind::Inbox && !is_given("created_at") {
+                given.push(("created_at", json));
+            } else if !is_timed {
+                given.push(("at", json));
+            }
         }
     }
+    Ok(given)
+}
+
+/// The op, before all else: which fields are needed depends on it.
+fn op(kind: Kind, members: &[Member<'_>]) -> Result<Op> {
+    let known = || {
+        let words: Vec<&str> = kind.ops().iter().map(|op| op.as_str()).collect();
+        words.join(", ")
+    };
+    let Some(json) = member(members, "op") else {
+        // A call without it may as well be an outcome.
+        let default = kind.ops().first().filter(|_| kind != Kind::ToolCalls);
+        let missing = || Error::invalid(format!("op is missing: give one of {}", known()));
+        return default.copied().ok_or_else(missing);
+    };
+    kind.op(json.trim_matches('"'))
+        .ok_or_else(|| Error::invalid(format!("unknown op {json}: give one of {}", known())))
 }
 
 #[cfg(test)]

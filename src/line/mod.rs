@@ -14,58 +14,22 @@ mod classify;
 mod decode;
 mod encode;
 mod envelope;
+mod fields;
 mod input;
-mod payload;
 
 pub(crate) use classify::{Line, classify, piece_at};
 pub(crate) use decode::{Decoded, decode};
-pub(crate) use encode::{encode, restamp};
-pub(crate) use envelope::{Envelope, parse as parse_envelope};
-pub use payload::payload_json;
+pub(crate) use encode::{encode, restamp, text_len};
+pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, parse as parse_envelope};
+pub(crate) use fields::Op;
 
 /// The longest line, in bytes with its LF, unless set.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
-/// The deepest nesting of a line's JSON, its own object counted.
-pub const JSON_DEPTH_MAX: usize = 64;
 
 /// `,"crc":"` + 8 hex digits + `"}`.
 const TAIL_LEN: usize = 18;
 const TAIL_START: &[u8] = b",\"crc\":\"";
 const LINE_START: &[u8] = b"{\"seq\":";
-
-/// What a line asserts of its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
-    Asserted,
-    Retracted,
-    Requested,
-    Completed,
-    Failed,
-}
-
-impl Op {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Op::Asserted => "asserted",
-            Op::Retracted => "retracted",
-            Op::Requested => "requested",
-            Op::Completed => "completed",
-            Op::Failed => "failed",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Op> {
-        [
-            Op::Asserted,
-            Op::Retracted,
-            Op::Requested,
-            Op::Completed,
-            Op::Failed,
-        ]
-        .into_iter()
-        .find(|op| op.as_str() == word)
-    }
-}
 
 /// Splits a line (without LF) into what the checksum covers and the checksum it states.
 fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {

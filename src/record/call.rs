@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::check_name;
 use super::time::Validity;
+use super::{check_name, check_sha256};
 use crate::error::{Error, Result};
 
 /// How a tool call ended.
@@ -88,12 +88,7 @@ impl ToolCallReq {
         check_name("tool_name", &self.tool_name, true)?;
         let given = &self.args_sha256;
         let hex = given.strip_prefix("sha256:").unwrap_or(given);
-        if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-            let shown: String = given.chars().take(80).collect();
-            return Err(Error::invalid(format!(
-                "args_sha256 {shown:?} is no SHA-256: give 64 hex digits, as args_sha256() returns them"
-            )));
-        }
+        check_sha256("args_sha256", hex)?;
         self.args_sha256 = hex.to_ascii_lowercase();
         Ok(())
     }

@@ -22,10 +22,15 @@ pub fn args_sha256(arguments_json: &str) -> String {
         Some(canonical) => Sha256::digest(&canonical.bytes),
         None => Sha256::digest(arguments_json),
     };
-    digest
+    hex(&digest)
+}
+
+/// Bytes as lower-case hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes
         .iter()
         .fold(String::with_capacity(64), |mut hex, byte| {
-            use fmt::Write;
             let _ = write!(hex, "{byte:02x}");
             hex
         })

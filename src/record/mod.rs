@@ -2,19 +2,39 @@
 //! need to know what the log already holds.
 
 mod call;
+mod conversation;
+mod event;
+mod history;
+mod inbox;
 mod json;
+mod message;
+mod payload;
+mod proposal;
+mod thought;
 mod time;
+mod timestamp;
 mod turn;
+mod words;
 
 pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolStatus};
+pub use conversation::{Client, Conversation, ConversationStats, ConversationStatus};
+pub use event::{Event, event_type};
+pub use history::HistoryEntry;
+pub use inbox::{InboxStep, InboxTask, TaskStatus};
 pub use json::args_sha256;
 pub(crate) use json::same_json;
+pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
+pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
+pub use payload::{JSON_DEPTH_MAX, payload_json};
+pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
+pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity};
+pub use timestamp::Timestamp;
 pub use turn::{ConversationTurn, TurnKind};
 
 use crate::error::{Error, Result};
 
-/// The most bytes a name or id may have: `call_id`, `vendor`, `tool_name`.
+/// The most bytes a name or id may have, such as `call_id`, `tool_name`, `model_used`.
 pub const NAME_BYTES_MAX: usize = 1024;
 
 /// A kind of record: one stem of segment files.
@@ -25,17 +45,48 @@ pub enum Kind {
     ConversationTurns,
     /// `tool_calls`: what was done.
     ToolCalls,
+    /// `code_edit_proposals`: edits that were proposed, and what became of them.
+    CodeEditProposals,
+    /// `conversations`: as a gateway or an editor holds them.
+    Conversations,
+    /// `messages`: those of conversations.
+    Messages,
+    /// `events`: what a supervisor and its agents did.
+    Events,
+    /// `inbox`: tasks that wait for a worker.
+    Inbox,
+    /// `history`: what was said in chats.
+    History,
+    /// `thought_records`: chained thoughts.
+    ThoughtRecords,
 }
 
 impl Kind {
     /// Every kind, in the order in which reports list them.
-    pub const ALL: [Kind; 2] = [Kind::ConversationTurns, Kind::ToolCalls];
+    pub const ALL: [Kind; 9] = [
+        Kind::ConversationTurns,
+        Kind::ToolCalls,
+        Kind::CodeEditProposals,
+        Kind::Conversations,
+        Kind::Messages,
+        Kind::Events,
+        Kind::Inbox,
+        Kind::History,
+        Kind::ThoughtRecords,
+    ];
 
     /// The name that files and the command line use.
     pub fn stem(self) -> &'static str {
         match self {
             Kind::ConversationTurns => "conversation_turns",
             Kind::ToolCalls => "tool_calls",
+            Kind::CodeEditProposals => "code_edit_proposals",
+            Kind::Conversations => "conversations",
+            Kind::Messages => "messages",
+            Kind::Events => "events",
+            Kind::Inbox => "inbox",
+            Kind::History => "history",
+            Kind::ThoughtRecords => "thought_records",
         }
     }
 
@@ -61,6 +112,26 @@ pub enum Record {
     CallRequested(ToolCallReq),
     /// A tool call's outcome.
     CallDone(ToolCallDone),
+    /// An edit proposed or, if its `created_at` is not valid, retracted.
+    Proposal(CodeEditProposal),
+    /// What became of a proposal.
+    ProposalStep(ProposalStep),
+    /// A conversation; if the log has it, a change of it.
+    Conversation(Conversation),
+    /// A conversation as it was changed.
+    ConversationUpdated(Conversation),
+    /// A message of a conversation.
+    Message(Box<ConversationMessage>),
+    /// An event.
+    Event(Event),
+    /// A task of the inbox, queued.
+    InboxTask(InboxTask),
+    /// What became of a task.
+    InboxStep(InboxStep),
+    /// An entry of a chat's history.
+    History(HistoryEntry),
+    /// A thought.
+    Thought(ThoughtRecord),
 }
 
 impl Record {
@@ -69,6 +140,13 @@ impl Record {
         match self {
             Record::Turn(_) => Kind::ConversationTurns,
             Record::CallRequested(_) | Record::CallDone(_) => Kind::ToolCalls,
+            Record::Proposal(_) | Record::ProposalStep(_) => Kind::CodeEditProposals,
+            Record::Conversation(_) | Record::ConversationUpdated(_) => Kind::Conversations,
+            Record::Message(_) => Kind::Messages,
+            Record::Event(_) => Kind::Events,
+            Record::InboxTask(_) | Record::InboxStep(_) => Kind::Inbox,
+            Record::History(_) => Kind::History,
+            Record::Thought(_) => Kind::ThoughtRecords,
         }
     }
 
@@ -78,6 +156,16 @@ impl Record {
             Record::Turn(turn) => turn.created_at.at,
             Record::CallRequested(req) => req.started_at.at,
             Record::CallDone(done) => done.ended_at.at,
+            Record::Proposal(proposal) => proposal.created_at.at,
+            Record::ProposalStep(step) => step.at,
+            Record::Conversation(conversation) => conversation.created_at.at(),
+            Record::ConversationUpdated(conversation) => conversation.updated_at.at(),
+            Record::Message(message) => message.timestamp.at(),
+            Record::Event(event) => event.created_at,
+            Record::InboxTask(task) => task.created_at,
+            Record::InboxStep(step) => step.at,
+            Record::History(entry) => entry.created_at,
+            Record::Thought(thought) => thought.timestamp.at(),
         }
     }
 
@@ -87,6 +175,17 @@ impl Record {
             Record::Turn(turn) => turn.id.to_string(),
             Record::CallRequested(req) => format!("{} {}", req.request_id, req.call_id),
             Record::CallDone(done) => format!("{} {}", done.request_id, done.call_id),
+            Record::Proposal(proposal) => proposal.request_id.to_string(),
+            Record::ProposalStep(step) => step.request_id.to_string(),
+            Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
+                conversation.id.to_string()
+            }
+            Record::Message(message) => message.id.to_string(),
+            Record::Event(event) => event.id.to_string(),
+            Record::InboxTask(task) => task.id.to_string(),
+            Record::InboxStep(step) => step.id.to_string(),
+            Record::History(entry) => entry.id.to_string(),
+            Record::Thought(thought) => thought.id.clone(),
         }
     }
 
@@ -96,6 +195,17 @@ impl Record {
             Record::Turn(turn) => turn.check(),
             Record::CallRequested(req) => req.check(),
             Record::CallDone(done) => done.check(),
+            Record::Proposal(proposal) => proposal.check(),
+            Record::ProposalStep(step) => step.check(),
+            Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
+                conversation.check()
+            }
+            Record::Message(message) => message.check(),
+            Record::Event(event) => event.check(),
+            Record::InboxTask(task) => task.check(),
+            Record::InboxStep(step) => step.check(),
+            Record::History(entry) => entry.check(),
+            Record::Thought(thought) => thought.check(),
         };
         checked
             .and_then(|()| Day::of(self.at()))
@@ -104,22 +214,35 @@ impl Record {
     }
 }
 
-impl From<ConversationTurn> for Record {
-    fn from(turn: ConversationTurn) -> Record {
-        Record::Turn(turn)
-    }
+/// Conversions of what is handed over to [`Record`].
+macro_rules! records {
+    ($($type:ty => $variant:ident,)+) => {
+        $(impl From<$type> for Record {
+            fn from(record: $type) -> Record {
+                Record::$variant(record.into())
+            }
+        })+
+    };
 }
 
-impl From<ToolCallReq> for Record {
-    fn from(req: ToolCallReq) -> Record {
-        Record::CallRequested(req)
-    }
+records! {
+    ConversationTurn => Turn,
+    ToolCallReq => CallRequested,
+    ToolCallDone => CallDone,
+    CodeEditProposal => Proposal,
+    ProposalStep => ProposalStep,
+    Conversation => Conversation,
+    ConversationMessage => Message,
+    Event => Event,
+    InboxTask => InboxTask,
+    InboxStep => InboxStep,
+    HistoryEntry => History,
+    ThoughtRecord => Thought,
 }
 
-impl From<ToolCallDone> for Record {
-    fn from(done: ToolCallDone) -> Record {
-        Record::CallDone(done)
-    }
+/// Now, by the system's clock, in epoch milliseconds.
+pub(crate) fn now() -> i64 {
+    chrono::Utc::now().timestamp_millis()
 }
 
 fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {
@@ -135,4 +258,44 @@ fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// A number of things, or of milliseconds.
+fn check_count(field: &str, value: Option<i64>) -> Result<()> {
+    match value {
+        Some(value) if value < 0 => Err(Error::invalid(format!(
+            "{field} is {value}: give a number from 0 up"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_fraction(field: &str, value: Option<f64>) -> Result<()> {
+    match value {
+        Some(value) if !(0.0..=1.0).contains(&value) => Err(Error::invalid(format!(
+            "{field} is {value}: give a number from 0 to 1"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// An id that the log gives, or 0 for the next one.
+fn check_id(id: i64) -> Result<()> {
+    if (0..i64::MAX).contains(&id) {
+        return Ok(());
+    }
+    let most = i64::MAX - 1;
+    Err(Error::invalid(format!(
+        "id is {id}: give one from 1 to {most}, or none, to get the next one"
+    )))
+}
+
+fn check_sha256(field: &str, hex: &str) -> Result<()> {
+    if hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    let shown: String = hex.chars().take(80).collect();
+    Err(Error::invalid(format!(
+        "{field} {shown:?} is no SHA-256: give 64 hex digits"
+    )))
 }

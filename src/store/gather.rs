@@ -24,7 +24,7 @@ pub(super) struct Job {
 }
 
 /// A line that counts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct ReadLine {
     pub kind: Kind,
     pub entry: Entry,
@@ -97,7 +97,7 @@ fn read(storage: &dyn Storage, hasher: Hasher, job: &Job) -> Result<Gathered> {
             };
             lines.push(ReadLine {
                 kind,
-                entry: hasher.entry(fact.envelope, loc),
+                entry: hasher.entry(kind, fact.envelope, loc),
                 is_altered: fact.is_altered,
             });
         });

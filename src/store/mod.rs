@@ -34,8 +34,8 @@ use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Hasher, Loc, Table};
-use crate::line::{Decoded, LINE_BYTES_MAX, decode, piece_at};
+use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
+use crate::line::{Decoded, LINE_BYTES_MAX, Line, classify, decode, piece_at};
 use crate::record::Kind;
 use crate::segment::{Damage, read_line};
 use crate::storage::{Storage, full_path};
@@ -229,7 +229,7 @@ impl Inner {
         Ok(View { inner: self, state })
     }
 
-    fn look_at_all(&self) -> Result<()> {
+    pub(crate) fn look_at_all(&self) -> Result<()> {
         let head = self.news()?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.look_at_all(&*self.storage, head.as_deref(), false)
@@ -299,17 +299,21 @@ impl Inner {
 
     /// Reads the record whose line starts at a place.
     fn read(&self, state: &State, kind: Kind, loc: Loc) -> Result<Decoded> {
+        let line = self.read_line(state, loc)?;
+        self.decode(state, kind, loc, &line)
+    }
+
+    fn read_line(&self, state: &State, loc: Loc) -> Result<Vec<u8>> {
         let storage = &*self.storage;
         let segment = &state.segments[loc.segment as usize];
         let file = self.files.get(storage, segment.name, segment.identity)?;
-        let line = read_line(&*file, u64::from(loc.offset), LINE_BYTES_MAX).map_err(|e| {
+        read_line(&*file, u64::from(loc.offset), LINE_BYTES_MAX).map_err(|e| {
             Error::io(
                 "read the segment",
                 &full_path(storage, &segment.name.path()),
                 e,
             )
-        })?;
-        self.decode(state, kind, loc, &line)
+        })
     }
 
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
@@ -343,22 +347,73 @@ impl Drop for Inner {
     }
 }
 
+/// What the rules look things up in: the store at one moment, or in a transaction.
+pub(crate) trait Reads {
+    fn index(&self) -> &Index;
+    fn hasher(&self) -> Hasher;
+    /// The record at a place.
+    fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded>;
+
+    fn table(&self, kind: Kind) -> &Table {
+        self.index().table(kind)
+    }
+
+    /// The row of a key, if the log has lines of it.
+    fn find(&self, kind: Kind, key: [&str; 2]) -> Option<(RowId, Row)> {
+        let table = self.table(kind);
+        let id = table.find(self.hasher().key(key))?;
+        table.row(id).map(|row| (id, *row))
+    }
+}
+
 /// The state of a store at one moment, to read from.
 pub(crate) struct View<'a> {
     inner: &'a Inner,
     state: RwLockReadGuard<'a, State>,
 }
 
-impl View<'_> {
-    pub(crate) fn table(&self, kind: Kind) -> &Table {
-        self.state.index.table(kind)
+impl Reads for View<'_> {
+    fn index(&self) -> &Index {
+        &self.state.index
     }
 
-    pub(crate) fn hasher(&self) -> Hasher {
+    fn hasher(&self) -> Hasher {
         self.inner.hasher
     }
 
-    pub(crate) fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
+    fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
         self.inner.read(&self.state, kind, loc)
+    }
+}
+
+impl View<'_> {
+    /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
+    pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
+        let line = self.inner.read_line(&self.state, loc)?;
+        let decoded = self.inner.decode(&self.state, kind, loc, &line)?;
+        let piece = piece_at(&line).and_then(|len| line.get(..len));
+        let is_good = matches!(classify(kind, piece.unwrap_or(&line)), Line::Good(_));
+        Ok((decoded, is_good))
+    }
+
+    /// Where a line stands: its file, relative to the store, and its offset.
+    pub(crate) fn place(&self, loc: Loc) -> (String, u64) {
+        let name = self.state.segments[loc.segment as usize].name;
+        (name.path(), u64::from(loc.offset))
+    }
+
+    /// What is damaged in the files of a kind.
+    pub(crate) fn damage(&self, kind: Kind) -> Vec<Damage> {
+        let state = &self.state;
+        let is_of_kind = |file: &str| {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            name.split('.').next() == Some(kind.stem())
+        };
+        let torn = state
+            .segments
+            .iter()
+            .filter_map(|segment| Some(segment.tail?.report(segment.end).in_file(segment.name)));
+        let all = state.damage.iter().cloned().chain(torn);
+        all.filter(|damage| is_of_kind(&damage.file)).collect()
     }
 }

@@ -300,7 +300,7 @@ impl State {
     fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
         for read in gathered {
             let segment = &mut self.segments[read.segment as usize];
-            let later = read.lines.iter().map(|line| line.entry);
+            let later = read.lines.iter().map(|line| &line.entry);
             let later = later
                 .filter(|entry| entry.seq > bound)
                 .map(|entry| entry.loc.offset);
@@ -337,9 +337,9 @@ impl State {
                 .map(|line| (line.entry.seq, line.is_altered));
             let mut seqs: Vec<(u64, bool)> = claims.collect();
             believe(&mut seqs, segment.last_seq, ceiling);
-            for (line, (seq, _)) in read.lines.iter().zip(seqs) {
+            for (line, (seq, _)) in read.lines.into_iter().zip(seqs) {
                 segment.last_seq = segment.last_seq.max(seq);
-                entries.push((line.kind, Entry { seq, ..line.entry }));
+                entries.push((line.kind, line.entry.with_seq(line.kind, seq)));
             }
             let name = segment.name;
             reports.extend(read.reports.into_iter().map(|report| report.in_file(name)));

@@ -80,6 +80,7 @@ impl Held {
                     Some((_, free)) => *free = Some(done),
                 }
             }
+            other => panic!("{other:?}"),
         }
         Ok(true)
     }
@@ -101,6 +102,7 @@ impl Log for MemoryLog {
                 } else {
                     AckStatus::Unchanged
                 },
+                assigned: None,
             })
         };
         Ok(records.into_iter().map(record).collect())

@@ -12,9 +12,9 @@ use super::head::{self, Commit, Head, Header, RING_LEN, SEQ_UNKNOWN};
 use super::lock::{self, Lock};
 use super::state::State;
 use super::sync::Ticket;
-use super::{Durability, Inner};
+use super::{Durability, Inner, Reads};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, Row, RowId, Table};
+use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, encode, parse_envelope};
 use crate::record::{Day, Kind, Record};
 use crate::storage::{Named, append_all, full_path};
@@ -159,33 +159,6 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    pub(crate) fn table(&self, kind: Kind) -> &Table {
-        self.state.index.table(kind)
-    }
-
-    /// The row of a key, if the log has lines of it.
-    pub(crate) fn find(&self, kind: Kind, key: [&str; 2]) -> Option<(RowId, Row)> {
-        let table = self.table(kind);
-        let id = table.find(self.inner.hasher.key(key))?;
-        table.row(id).map(|row| (id, *row))
-    }
-
-    /// The record at a place, also one that this transaction has only gathered yet.
-    pub(crate) fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let pending = self.runs.iter().find(|run| {
-            let end = run.offset + run.bytes.len() as u64;
-            run.segment == loc.segment && (run.offset..end).contains(&u64::from(loc.offset))
-        });
-        let Some(run) = pending else {
-            return self.inner.read(&self.state, kind, loc);
-        };
-        let start = (u64::from(loc.offset) - run.offset) as usize;
-        let rest = run.bytes.get(start..).unwrap_or_default();
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = rest.get(..end).unwrap_or_default();
-        self.inner.decode(&self.state, kind, loc, line)
-    }
-
     /// Adds a line; returns its sequence number. It is in the files once
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
@@ -229,7 +202,7 @@ impl<'s> Txn<'s> {
             offset: offset as u32,
         };
         if let Some(envelope) = parse_envelope(kind, &line) {
-            let entry = self.inner.hasher.entry(&envelope, loc);
+            let entry = self.inner.hasher.entry(kind, &envelope, loc);
             self.state.index.apply(kind, &entry);
         }
         self.state.max_seq = seq;
@@ -335,6 +308,32 @@ impl<'s> Txn<'s> {
         let handle = self.handle(loc.segment)?;
         self.inner.sync.mark_file(&handle.path, &handle.named.file);
         Ok(())
+    }
+}
+
+impl Reads for Txn<'_> {
+    fn index(&self) -> &Index {
+        &self.state.index
+    }
+
+    fn hasher(&self) -> Hasher {
+        self.inner.hasher
+    }
+
+    /// Also one that this transaction has only gathered yet.
+    fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
+        let pending = self.runs.iter().find(|run| {
+            let end = run.offset + run.bytes.len() as u64;
+            run.segment == loc.segment && (run.offset..end).contains(&u64::from(loc.offset))
+        });
+        let Some(run) = pending else {
+            return self.inner.read(&self.state, kind, loc);
+        };
+        let start = (u64::from(loc.offset) - run.offset) as usize;
+        let rest = run.bytes.get(start..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).unwrap_or_default();
+        self.inner.decode(&self.state, kind, loc, line)
     }
 }
 

@@ -5,13 +5,16 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::JSON_DEPTH_MAX;
 use crate::error::{Error, Result};
+
+/// The deepest nesting of a line's JSON, its own object counted.
+pub const JSON_DEPTH_MAX: usize = 64;
 
 /// How a payload goes into a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// The bytes as they are: a JSON object or array.
     Nested,
     /// A JSON string that holds the text.
@@ -24,7 +27,7 @@ pub(super) enum Form {
 /// # Errors
 /// JSON that no reader could be expected to read: nested past [`JSON_DEPTH_MAX`] or with a lone
 /// surrogate.
-pub(super) fn form(field: &str, text: &str) -> Result<Form> {
+pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
     let bytes = text.as_bytes();
     let bracketed = matches!(
         (bytes.first(), bytes.last()),
@@ -81,6 +84,69 @@ pub fn payload_json(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text as the JSON that goes into a line.
+///
+/// # Errors
+/// As [`form`].
+fn to_json(field: &str, text: &str) -> Result<Box<RawValue>> {
+    let json = match form(field, text)? {
+        Form::Nested => text.to_owned(),
+        Form::Text => Value::from(text).to_string(),
+    };
+    RawValue::from_string(json).map_err(|e| Error::invalid(format!("{field}: {e}")))
+}
+
+/// The text that a JSON value of a line stands for: nested, its bytes; a string, what it says.
+pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
+    if raw.get().starts_with('"') {
+        serde_json::from_str(raw.get())
+    } else {
+        Ok(raw.get().to_owned())
+    }
+}
+
+/// For serde: a payload that is always there.
+pub(super) mod required {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(crate) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = super::to_json("the payload", text).map_err(serde::ser::Error::custom)?;
+        json.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+        let raw = Box::<RawValue>::deserialize(from)?;
+        super::from_json(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// For serde: a payload that may be missing.
+pub(super) mod optional {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::value::RawValue;
+
+    // The signature is serde's.
+    #[allow(clippy::ref_option)]
+    pub(crate) fn serialize<S: Serializer>(
+        text: &Option<String>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match text {
+            Some(text) => super::required::serialize(text, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<String>, D::Error> {
+        let raw = Option::<Box<RawValue>>::deserialize(from)?;
+        let text = raw.map(|raw| super::from_json(&raw)).transpose();
+        text.map_err(serde::de::Error::custom)
+    }
+}
+
 #[derive(Default)]
 struct Nesting {
     deepest: usize,
@@ -114,7 +180,7 @@ fn nesting(json: &[u8]) -> Nesting {
 }
 
 /// Whether a `\uD800`–`\uDFFF` escape in the text lacks its other half.
-pub(super) fn has_lone_surrogate(json: &[u8]) -> bool {
+pub(crate) fn has_lone_surrogate(json: &[u8]) -> bool {
     let unit = |at: usize| -> Option<u16> {
         let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()

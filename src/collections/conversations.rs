@@ -1,0 +1,360 @@
+//! Conversations: an upsert by id. What their messages add up to is kept in the index.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::page::{Order, Walk, page};
+use super::{Ack, collision, lifecycle};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Loc, RowId, Select};
+use crate::record::{
+    Client, Conversation, ConversationStats, ConversationStatus, Kind, Record, Timestamp,
+};
+use crate::store::{Reads, Store, Txn};
+
+const KIND: Kind = Kind::Conversations;
+
+/// Which conversations to list.
+///
+/// ```
+/// # use decklog::{Client, ConversationQuery, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let query = ConversationQuery { client: Some(Client::Vscode), limit: 20, ..ConversationQuery::default() };
+/// let list = store.conversations(&query)?;
+/// assert_eq!((list.items.len(), list.total), (0, 0));
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ConversationQuery {
+    /// Only conversations of this workspace.
+    pub workspace: Option<String>,
+    /// Only conversations of this project.
+    pub project: Option<String>,
+    /// Only conversations held there.
+    pub client: Option<Client>,
+    /// Only conversations of this user.
+    pub user_id: Option<String>,
+    /// Only conversations of this session.
+    pub session_id: Option<String>,
+    /// Only conversations that stand there.
+    pub status: Option<ConversationStatus>,
+    /// Only conversations created at this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only conversations created before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// By `created_at`. Default: newest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// So many are passed over first. Default: 0.
+    pub offset: usize,
+}
+
+impl Default for ConversationQuery {
+    fn default() -> ConversationQuery {
+        ConversationQuery {
+            workspace: None,
+            project: None,
+            client: None,
+            user_id: None,
+            session_id: None,
+            status: None,
+            since: None,
+            until: None,
+            order: Order::NewestFirst,
+            limit: 100,
+            offset: 0,
+        }
+    }
+}
+
+/// A part of the conversations that match a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationList {
+    /// Those asked for, each with what its messages add up to.
+    pub items: Vec<(Conversation, ConversationStats)>,
+    /// How many match, whatever limit and offset are.
+    pub total: usize,
+}
+
+impl ConversationQuery {
+    fn matches(&self, conversation: &Conversation) -> bool {
+        let is =
+            |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
+        is(&self.workspace, &conversation.workspace)
+            && is(&self.project, &conversation.project)
+            && is(&self.user_id, &conversation.user_id)
+            && is(&self.session_id, &conversation.session_id)
+            && self
+                .client
+                .is_none_or(|client| conversation.client == client)
+            && self
+                .status
+                .is_none_or(|status| conversation.status == status)
+    }
+
+    /// Whether it asks for no more than a time.
+    fn is_by_time_alone(&self) -> bool {
+        let texts = [
+            &self.workspace,
+            &self.project,
+            &self.user_id,
+            &self.session_id,
+        ];
+        texts.iter().all(|text| text.is_none()) && self.client.is_none() && self.status.is_none()
+    }
+}
+
+impl Store {
+    /// The conversation with this id, and what its messages add up to.
+    pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
+        self.inner().ask(|view| {
+            let Some((row, _)) = view.find(KIND, [&id.to_string(), ""]) else {
+                return Ok(None);
+            };
+            let mut names = Names::default();
+            let found = read(view, row)?.filter(|conversation| conversation.id == id);
+            let with_stats = |found| stats(view, &found, &mut names).map(|stats| (found, stats));
+            found.map(with_stats).transpose()
+        })
+    }
+
+    /// Conversations, a part of the list at a time.
+    pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
+        self.inner().ask(|view| {
+            let hash = |value: &str| view.hasher().lookup(value);
+            // The one that has the fewest conversations a value first.
+            let select = match query {
+                ConversationQuery {
+                    session_id: Some(id),
+                    ..
+                } => Select::Lookup(4, hash(id)),
+                ConversationQuery {
+                    user_id: Some(id), ..
+                } => Select::Lookup(3, hash(id)),
+                ConversationQuery {
+                    project: Some(project),
+                    ..
+                } => Select::Lookup(1, hash(project)),
+                ConversationQuery {
+                    workspace: Some(workspace),
+                    ..
+                } => Select::Lookup(0, hash(workspace)),
+                ConversationQuery {
+                    client: Some(client),
+                    ..
+                } => Select::Lookup(2, hash(client.as_str())),
+                _ => Select::All,
+            };
+            let walk = Walk {
+                select,
+                since: query.since.unwrap_or(i64::MIN),
+                until: query.until.unwrap_or(i64::MAX),
+                order: query.order,
+                limit: usize::MAX,
+                after: None,
+                as_of: None,
+            };
+            let mut total = 0;
+            let mut part = Vec::new();
+            let wanted = query.offset..query.offset.saturating_add(query.limit);
+            page(view.table(KIND), walk, |row| {
+                // Without a need to look, a conversation elsewhere in the list only counts.
+                if query.is_by_time_alone() && !wanted.contains(&total) {
+                    total += 1;
+                    return Ok(None::<(i64, ())>);
+                }
+                let found = read(view, row)?.filter(|found| query.matches(found));
+                if let Some(conversation) = found {
+                    if wanted.contains(&total) {
+                        part.push(conversation);
+                    }
+                    total += 1;
+                }
+                Ok(None)
+            })?;
+            let mut names = Names::default();
+            let items = part.into_iter().map(|found| {
+                let stats = stats(view, &found, &mut names)?;
+                Ok((found, stats))
+            });
+            Ok(ConversationList {
+                items: items.collect::<Result<_>>()?,
+                total,
+            })
+        })
+    }
+
+    /// Changes a conversation: what `change` makes of it as it stands is recorded. Its
+    /// `updated_at` becomes now unless `change` sets it. Returns what was recorded.
+    ///
+    /// ```
+    /// # use decklog::{Client, Conversation, ConversationStatus, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let id = uuid::Uuid::new_v4();
+    /// store.record(Conversation::new(id, Client::Web))?;
+    /// store.update_conversation(id, |it| it.status = ConversationStatus::Completed)?;
+    /// assert_eq!(store.get_conversation(id)?.unwrap().0.status, ConversationStatus::Completed);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Lifecycle`](ErrorKind::Lifecycle) if there is no such conversation;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) for what
+    /// cannot be recorded, as another `created_at`.
+    pub fn update_conversation(
+        &self,
+        id: Uuid,
+        change: impl FnOnce(&mut Conversation),
+    ) -> Result<Conversation> {
+        let inner = self.inner();
+        let mut txn = inner.begin()?;
+        let known = find(&txn, id)?.ok_or_else(|| unknown(id))?;
+        let mut conversation = known.clone();
+        change(&mut conversation);
+        conversation.id = id;
+        if conversation.updated_at == known.updated_at && conversation != known {
+            conversation.updated_at = Timestamp::now();
+        }
+        let record = Record::ConversationUpdated(conversation).checked()?;
+        let Record::ConversationUpdated(conversation) = &record else {
+            return Err(collision());
+        };
+        put(&mut txn, conversation, true)?;
+        let conversation = conversation.clone();
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(conversation)
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, conversation: &Conversation, is_update: bool) -> Result<Ack> {
+    let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
+    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+        if is_update {
+            return Err(unknown(conversation.id));
+        }
+        let record = Record::Conversation(conversation.clone());
+        return txn.push(&record, None).map(Ack::added);
+    };
+    let decoded = txn.read(KIND, row.asserted)?;
+    let known = conversation_in(&decoded.record)?;
+    if known.id != conversation.id {
+        return Err(collision());
+    }
+    if known == conversation {
+        txn.confirm(row.asserted)?;
+        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)));
+    }
+    if known.created_at != conversation.created_at {
+        let message = format!(
+            "the conversation began at {}, and now at {}: the first stands",
+            known.created_at, conversation.created_at
+        );
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    let record = Record::ConversationUpdated(conversation.clone());
+    txn.push(&record, None).map(Ack::added)
+}
+
+fn unknown(id: Uuid) -> Error {
+    lifecycle(format!(
+        "there is no conversation {id} in the log: record it first"
+    ))
+}
+
+/// The conversation as it stands.
+pub(super) fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
+    let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
+        return Ok(None);
+    };
+    Ok(read(from, row)?.filter(|conversation| conversation.id == id))
+}
+
+/// Whether a conversation is in the log.
+pub(super) fn check_known(from: &impl Reads, id: Uuid) -> Result<()> {
+    let found = from.find(KIND, [&id.to_string(), ""]);
+    if found.is_some_and(|(_, row)| row.asserted.is_some()) {
+        return Ok(());
+    }
+    Err(unknown(id))
+}
+
+fn conversation_in(record: &Record) -> Result<&Conversation> {
+    match record {
+        Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
+            Ok(conversation)
+        }
+        _ => Err(collision()),
+    }
+}
+
+/// The conversation of a row, with what its messages say of its state.
+fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
+    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
+        return Ok(None);
+    };
+    let decoded = from.read(KIND, row.asserted)?;
+    let mut conversation = conversation_in(&decoded.record)?.clone();
+    let key = from.hasher().key([&conversation.id.to_string(), ""]);
+    let Some(talk) = from.index().talks().get(key) else {
+        return Ok(Some(conversation));
+    };
+    if let Some((seq, loc)) = talk.error
+        && decoded.seq.is_none_or(|said| said < seq)
+        && let Record::Message(message) = from.read(Kind::Messages, loc)?.record
+    {
+        conversation.status = ConversationStatus::Error;
+        conversation.last_error = message.error;
+    }
+    if talk.latest > conversation.updated_at.at() {
+        conversation.updated_at = Timestamp::from_ms(talk.latest)?;
+    }
+    Ok(Some(conversation))
+}
+
+/// Names of models and configurations, by their hashes.
+type Names = HashMap<u64, String>;
+
+fn stats(
+    from: &impl Reads,
+    conversation: &Conversation,
+    names: &mut Names,
+) -> Result<ConversationStats> {
+    let key = from.hasher().key([&conversation.id.to_string(), ""]);
+    let Some(talk) = from.index().talks().get(key) else {
+        return Ok(ConversationStats::default());
+    };
+    let mut named = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
+        let mut found = Vec::with_capacity(users.len());
+        for (hash, loc) in users {
+            if let Some(name) = names.get(hash) {
+                found.push(name.clone());
+                continue;
+            }
+            let Record::Message(message) = from.read(Kind::Messages, *loc)?.record else {
+                return Err(collision());
+            };
+            let name = if is_model {
+                message.model_used
+            } else {
+                message.config_used
+            };
+            let name = name.unwrap_or_default();
+            names.insert(*hash, name.clone());
+            found.push(name);
+        }
+        Ok(found)
+    };
+    Ok(ConversationStats {
+        message_count: talk.message_count,
+        total_tokens_in: talk.tokens_in,
+        total_tokens_out: talk.tokens_out,
+        total_latency_ms: talk.latency_ms,
+        models_used: named(&talk.models, true)?,
+        configs_used: named(&talk.configs, false)?,
+    })
+}

@@ -1,0 +1,241 @@
+//! Events: appended, each under its parent.
+
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::{Ack, collision, lifecycle, next_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, RowId, Select};
+use crate::record::{Event, Kind, Record, event_type, same_json};
+use crate::store::{Reads, Store, Txn};
+
+const KIND: Kind = Kind::Events;
+
+/// Which events to list.
+///
+/// ```
+/// # use decklog::{EventQuery, Store, event_type};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let runs = EventQuery { event_type: Some(event_type::AGENT_STARTED.into()), ..EventQuery::default() };
+/// assert!(store.events(&runs)?.items.is_empty());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct EventQuery {
+    /// Only the children of this event.
+    pub parent_id: Option<i64>,
+    /// Only events without a parent.
+    pub roots: bool,
+    /// Only events of this type.
+    pub event_type: Option<String>,
+    /// Only events of this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only events before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// By id. Default: oldest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for EventQuery {
+    fn default() -> EventQuery {
+        EventQuery {
+            parent_id: None,
+            roots: false,
+            event_type: None,
+            since: None,
+            until: None,
+            order: Order::OldestFirst,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+impl EventQuery {
+    fn matches(&self, event: &Event) -> bool {
+        let at = event.created_at;
+        self.parent_id.is_none_or(|id| event.parent_id == Some(id))
+            && !(self.roots && event.parent_id.is_some())
+            && self
+                .event_type
+                .as_ref()
+                .is_none_or(|wanted| event.event_type == *wanted)
+            && self.since.is_none_or(|since| at >= since)
+            && self.until.is_none_or(|until| at < until)
+    }
+}
+
+impl Store {
+    /// Logs an event of now; returns its id. [`record`](Store::record) takes an [`Event`] of
+    /// another time.
+    ///
+    /// ```
+    /// # use decklog::{Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let run = store.log_event(None, event_type::AGENT_STARTED, Some(r#"{"agent":"coder"}"#))?;
+    /// let turn = store.log_event(Some(run), event_type::TURN_STARTED, None)?;
+    /// store.log_event(Some(turn), event_type::TURN_COMPLETED, None)?;
+    /// assert_eq!(store.event_tree(run)?.unwrap().nodes.len(), 3);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Lifecycle`](ErrorKind::Lifecycle) if there is no event `parent_id`;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if the type is no dotted name.
+    pub fn log_event(
+        &self,
+        parent_id: Option<i64>,
+        event_type: &str,
+        payload: Option<&str>,
+    ) -> Result<i64> {
+        let event = Event {
+            payload: payload.map(str::to_owned),
+            ..Event::new(parent_id, event_type)
+        };
+        self.record(event).map(|ack| ack.assigned.unwrap_or(0))
+    }
+
+    /// The event with this id.
+    pub fn get_event(&self, id: i64) -> Result<Option<Event>> {
+        self.inner().ask(|view| find(view, id))
+    }
+
+    /// Events, page by page.
+    pub fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
+        self.inner().ask(|view| {
+            let hash = |value: &str| view.hasher().lookup(value);
+            let select = match query {
+                EventQuery {
+                    parent_id: Some(id),
+                    ..
+                } => Select::Lookup(0, hash(&id.to_string())),
+                EventQuery { roots: true, .. } => Select::Lookup(0, 0),
+                EventQuery {
+                    event_type: Some(wanted),
+                    ..
+                } => Select::Lookup(1, hash(wanted)),
+                _ => Select::All,
+            };
+            let table = view.table(KIND);
+            let times = query.since.unwrap_or(i64::MIN)..query.until.unwrap_or(i64::MAX);
+            let is_in_time = |row: RowId| table.row(row).is_some_and(|row| times.contains(&row.at));
+            let walk = Walk {
+                select,
+                since: i64::MIN,
+                until: i64::MAX,
+                order: query.order,
+                limit: query.limit,
+                after: query.after,
+                as_of: None,
+            };
+            page(table, walk, |row| {
+                if !is_in_time(row) {
+                    return Ok(None);
+                }
+                let event = read(view, row)?.filter(|event| query.matches(event));
+                Ok(event.map(|event| (event.created_at, event)))
+            })
+        })
+    }
+
+    /// The latest `revision.promoted`: the good revision that there is to go back to.
+    pub fn current_revision(&self) -> Result<Option<Event>> {
+        let promoted = EventQuery {
+            event_type: Some(event_type::REVISION_PROMOTED.to_owned()),
+            order: Order::NewestFirst,
+            limit: 1,
+            ..EventQuery::default()
+        };
+        self.events(&promoted)
+            .map(|page| page.items.into_iter().next())
+    }
+
+    /// How many workers a supervisor has spawned: the `worker.spawned` right under its event.
+    pub fn worker_sequence(&self, supervisor_id: i64) -> Result<u64> {
+        self.inner().ask(|view| {
+            let mut count = 0;
+            for event in children(view, supervisor_id)? {
+                count += u64::from(event.event_type == event_type::WORKER_SPAWNED);
+            }
+            Ok(count)
+        })
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, event: &Event) -> Result<Ack> {
+    if event.id != 0
+        && let Some((_, row)) = txn.find(KIND, [&event.id.to_string(), ""])
+    {
+        let decoded = txn.read(KIND, row.asserted)?;
+        let Record::Event(known) = decoded.record else {
+            return Err(collision());
+        };
+        if !same(&known, event) {
+            let message = format!(
+                "event {} is a {} and says something else: leave the id out for the next one",
+                known.id, known.event_type
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        txn.confirm(row.asserted)?;
+        let seq = decoded.seq.unwrap_or(0);
+        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+    }
+    if let Some(parent) = event.parent_id
+        && txn.find(KIND, [&parent.to_string(), ""]).is_none()
+    {
+        return Err(lifecycle(format!(
+            "there is no event {parent} in the log for it to be under: log the parent first"
+        )));
+    }
+    let id = next_id(txn, KIND, event.id)?;
+    let event = Event {
+        id,
+        ..event.clone()
+    };
+    let seq = txn.push(&Record::Event(event), None)?;
+    Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+fn same(known: &Event, event: &Event) -> bool {
+    let rest = |event: &Event| Event {
+        payload: None,
+        ..event.clone()
+    };
+    same_json(known.payload.as_deref(), event.payload.as_deref()) && rest(known) == rest(event)
+}
+
+pub(super) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
+    let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
+        return Ok(None);
+    };
+    Ok(read(from, row)?.filter(|event| event.id == id))
+}
+
+/// The events right under one, by id.
+pub(super) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
+    let select = Select::Lookup(0, from.hasher().lookup(&id.to_string()));
+    let rows = from
+        .table(KIND)
+        .walk(select, Position::FIRST, Position::END);
+    let mut found = Vec::new();
+    for row in rows {
+        let event = read(from, row)?;
+        found.extend(event.filter(|event| event.parent_id == Some(id)));
+    }
+    Ok(found)
+}
+
+fn read(from: &impl Reads, id: RowId) -> Result<Option<Event>> {
+    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
+        return Ok(None);
+    };
+    match from.read(KIND, row.asserted)?.record {
+        Record::Event(event) => Ok(Some(event)),
+        _ => Err(collision()),
+    }
+}

@@ -1,0 +1,76 @@
+//! The history of chats: appended, and read from its end.
+
+use super::{Ack, collision, next_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, Select};
+use crate::record::{HistoryEntry, Kind, Record};
+use crate::store::{Reads, Store, Txn};
+
+const KIND: Kind = Kind::History;
+
+impl Store {
+    /// The last entries of a chat, the earliest of them first. What it takes depends on `limit`
+    /// alone, however long the chat is.
+    ///
+    /// ```
+    /// # use decklog::{HistoryEntry, Role, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// for text in ["one", "two", "three"] {
+    ///     store.record(HistoryEntry::new(42, Role::User, text))?;
+    /// }
+    /// let last: Vec<String> = store.history(42, 2)?.into_iter().map(|entry| entry.content).collect();
+    /// assert_eq!(last, ["two", "three"]);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn history(&self, chat_id: i64, limit: usize) -> Result<Vec<HistoryEntry>> {
+        self.inner().ask(|view| {
+            let select = Select::Lookup(0, view.hasher().lookup(&chat_id.to_string()));
+            let table = view.table(KIND);
+            let rows = table.walk(select, Position::FIRST, Position::END).rev();
+            let mut last = Vec::new();
+            for row in rows.filter_map(|row| table.row(row)) {
+                if last.len() == limit {
+                    break;
+                }
+                let entry = entry_in(view.read(KIND, row.asserted)?.record)?;
+                last.extend(Some(entry).filter(|entry| entry.chat_id == chat_id));
+            }
+            last.reverse();
+            Ok(last)
+        })
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, entry: &HistoryEntry) -> Result<Ack> {
+    if entry.id != 0
+        && let Some((_, row)) = txn.find(KIND, [&entry.id.to_string(), ""])
+    {
+        let decoded = txn.read(KIND, row.asserted)?;
+        let known = entry_in(decoded.record)?;
+        if known != *entry {
+            let message = format!(
+                "entry {} is of chat {} and says something else: leave the id out for the next one",
+                known.id, known.chat_id
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        txn.confirm(row.asserted)?;
+        let seq = decoded.seq.unwrap_or(0);
+        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+    }
+    let id = next_id(txn, KIND, entry.id)?;
+    let entry = HistoryEntry {
+        id,
+        ..entry.clone()
+    };
+    let seq = txn.push(&Record::History(entry), None)?;
+    Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+fn entry_in(record: Record) -> Result<HistoryEntry> {
+    match record {
+        Record::History(entry) => Ok(entry),
+        _ => Err(collision()),
+    }
+}

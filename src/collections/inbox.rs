@@ -1,0 +1,437 @@
+//! The inbox: tasks that wait, each held by one worker at a time.
+
+use std::time::Duration;
+
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::{Ack, collision, lifecycle, next_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, Row, Select};
+use crate::line::Op;
+use crate::record::{InboxStep, InboxTask, Kind, Record, TaskStatus, now};
+use crate::store::{Reads, Store, Txn};
+
+const KIND: Kind = Kind::Inbox;
+
+/// Which tasks to list.
+#[derive(Debug, Clone)]
+pub struct TaskQuery {
+    /// Only tasks that stand there.
+    pub status: Option<TaskStatus>,
+    /// By id. Default: oldest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for TaskQuery {
+    fn default() -> TaskQuery {
+        TaskQuery {
+            status: None,
+            order: Order::OldestFirst,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+/// How many tasks stand where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TaskCounts {
+    /// Those that wait.
+    pub queued: usize,
+    /// Those that someone works on.
+    pub in_progress: usize,
+    /// Those that are done.
+    pub done: usize,
+    /// Those that were given up.
+    pub failed: usize,
+}
+
+/// The tasks of a store; from [`Store::inbox`].
+///
+/// ```
+/// use decklog::{Store, TaskStatus};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let inbox = store.inbox().attempts_max(3);
+/// inbox.enqueue(7001, Some(r#"{"text":"deploy"}"#))?;
+/// let task = inbox.claim()?.expect("queued above");
+/// inbox.done(&task)?;
+/// assert_eq!(inbox.counts()?.done, 1);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Inbox<'a> {
+    store: &'a Store,
+    attempts_max: i64,
+}
+
+impl Store {
+    /// The inbox.
+    pub fn inbox(&self) -> Inbox<'_> {
+        Inbox {
+            store: self,
+            attempts_max: i64::MAX,
+        }
+    }
+
+    /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
+    pub fn telegram_offset(&self) -> Result<i64> {
+        self.inner().ask(|view| {
+            let latest = view.index().update_id_max();
+            Ok(latest.map_or(0, |id| id.saturating_add(1)))
+        })
+    }
+}
+
+impl Inbox<'_> {
+    /// How often a task is tried: one that is given back, or whose claim is released, fails
+    /// instead once it was claimed so often. Default: no limit. At least 1.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = i64::from(attempts.max(1));
+        self
+    }
+
+    /// Queues a task, and returns it; the task that is there if the `update_id` is known.
+    pub fn enqueue(&self, update_id: i64, payload: Option<&str>) -> Result<InboxTask> {
+        let task = InboxTask::new(update_id, payload.map(str::to_owned));
+        let ack = self.store.record(task)?;
+        let id = ack.assigned.unwrap_or(0);
+        self.get(id)?.ok_or_else(collision)
+    }
+
+    /// The task with this id.
+    pub fn get(&self, id: i64) -> Result<Option<InboxTask>> {
+        self.store.inner().ask(|view| {
+            let found = view.find(KIND, [&id.to_string(), ""]);
+            let Some((_, row)) = found else {
+                return Ok(None);
+            };
+            Ok(read(view, &row)?.filter(|task| task.id == id))
+        })
+    }
+
+    /// Tasks, page by page.
+    pub fn list(&self, query: &TaskQuery) -> Result<Page<InboxTask>> {
+        self.store.inner().ask(|view| {
+            let table = view.table(KIND);
+            let walk = Walk {
+                select: query.status.map_or(Select::All, at_state),
+                since: i64::MIN,
+                until: i64::MAX,
+                order: query.order,
+                limit: query.limit,
+                after: query.after,
+                as_of: None,
+            };
+            page(table, walk, |row| {
+                let Some(row) = table.row(row) else {
+                    return Ok(None);
+                };
+                Ok(read(view, row)?.map(|task| (task.created_at, task)))
+            })
+        })
+    }
+
+    /// How many tasks stand where.
+    pub fn counts(&self) -> Result<TaskCounts> {
+        self.store.inner().ask(|view| {
+            let table = view.table(KIND);
+            let count = |status| {
+                let rows = table.walk(at_state(status), Position::FIRST, Position::END);
+                rows.count()
+            };
+            let queued = count(TaskStatus::Queued);
+            let in_progress = count(TaskStatus::InProgress);
+            let failed = count(TaskStatus::Failed);
+            Ok(TaskCounts {
+                queued,
+                in_progress,
+                // Most are; the index keeps no list of them.
+                done: table.len().saturating_sub(queued + in_progress + failed),
+                failed,
+            })
+        })
+    }
+
+    /// Claims the oldest task that waits; `None` if none does. No one else gets it until it is
+    /// given back or its claim is released.
+    pub fn claim(&self) -> Result<Option<InboxTask>> {
+        let inner = self.store.inner();
+        let mut txn = inner.begin()?;
+        let mut claimed = None;
+        while let Some(row) = first(&txn, TaskStatus::Queued) {
+            let task = read(&txn, &row)?.ok_or_else(collision)?;
+            // It was queued when more attempts were allowed.
+            if task.attempts >= self.attempts_max {
+                self.give_back(&mut txn, &task, None)?;
+                continue;
+            }
+            let step = step(&task, TaskStatus::InProgress, None);
+            put_step(&mut txn, &step)?;
+            claimed = Some(InboxTask {
+                status: TaskStatus::InProgress,
+                attempts: task.attempts + 1,
+                locked_at: Some(step.at),
+                ..task
+            });
+            break;
+        }
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(claimed)
+    }
+
+    /// Says that a task which was claimed is done.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if the claim was released meanwhile and someone else
+    /// holds the task, [`Lifecycle`](ErrorKind::Lifecycle) if no one does.
+    pub fn done(&self, task: &InboxTask) -> Result<()> {
+        self.end(task, TaskStatus::Done, None)
+    }
+
+    /// Gives up a task which was claimed.
+    ///
+    /// # Errors
+    /// As [`done`](Inbox::done).
+    pub fn fail(&self, task: &InboxTask, error: &str) -> Result<()> {
+        self.end(task, TaskStatus::Failed, Some(error))
+    }
+
+    fn end(&self, task: &InboxTask, status: TaskStatus, error: Option<&str>) -> Result<()> {
+        let step = InboxStep {
+            attempt: task.attempts,
+            ..step(task, status, error)
+        };
+        self.store.record(step).map(drop)
+    }
+
+    /// Gives a task which was claimed back to the queue, for another attempt; returns where it
+    /// stands: failed, if that was the last.
+    ///
+    /// # Errors
+    /// As [`done`](Inbox::done).
+    pub fn retry(&self, task: &InboxTask, error: &str) -> Result<TaskStatus> {
+        let inner = self.store.inner();
+        let mut txn = inner.begin()?;
+        let status = self.give_back(&mut txn, task, Some(error))?;
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(status)
+    }
+
+    /// Releases claims that are older than a timeout, as those of workers that died; returns the
+    /// tasks as they stand then: queued, or failed if that was the last attempt.
+    pub fn release_stale(&self, timeout: Duration) -> Result<Vec<InboxTask>> {
+        let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let stale_since = now().saturating_sub(timeout);
+        let inner = self.store.inner();
+        let mut txn = inner.begin()?;
+        let select = at_state(TaskStatus::InProgress);
+        let table = txn.table(KIND);
+        let rows: Vec<Row> = table
+            .walk(select, Position::FIRST, Position::END)
+            .filter_map(|row| table.row(row).copied())
+            .collect();
+        let mut released = Vec::new();
+        for row in rows {
+            let Some(task) = read(&txn, &row)? else {
+                continue;
+            };
+            if task
+                .locked_at
+                .is_none_or(|locked_at| locked_at <= stale_since)
+            {
+                let reason = format!("the claim of attempt {} timed out", task.attempts);
+                let status = self.give_back(&mut txn, &task, Some(&reason))?;
+                released.push(InboxTask {
+                    status,
+                    locked_at: None,
+                    error: Some(reason),
+                    ..task
+                });
+            }
+        }
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(released)
+    }
+
+    fn give_back(
+        &self,
+        txn: &mut Txn<'_>,
+        task: &InboxTask,
+        error: Option<&str>,
+    ) -> Result<TaskStatus> {
+        let is_last = task.attempts >= self.attempts_max;
+        let status = if is_last {
+            TaskStatus::Failed
+        } else {
+            TaskStatus::Queued
+        };
+        let last_words = format!("the task was tried {} times", task.attempts);
+        let step = InboxStep {
+            attempt: task.attempts,
+            ..step(task, status, error.or(is_last.then_some(&last_words)))
+        };
+        put_step(txn, &step).map_err(|e| e.with_key(format!("{KIND} {}", task.id)))?;
+        Ok(status)
+    }
+}
+
+fn step(task: &InboxTask, status: TaskStatus, error: Option<&str>) -> InboxStep {
+    InboxStep {
+        id: task.id,
+        status,
+        at: now(),
+        attempt: 0,
+        error: error.map(str::to_owned),
+    }
+}
+
+fn at_state(status: TaskStatus) -> Select {
+    Select::State(match status {
+        TaskStatus::Queued => Op::Queued,
+        TaskStatus::InProgress => Op::InProgress,
+        TaskStatus::Done => Op::Done,
+        TaskStatus::Failed => Op::Failed,
+    })
+}
+
+fn first(from: &impl Reads, status: TaskStatus) -> Option<Row> {
+    let table = from.table(KIND);
+    let mut rows = table.walk(at_state(status), Position::FIRST, Position::END);
+    rows.next().and_then(|row| table.row(row).copied())
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result<Ack> {
+    let known = if task.id == 0 {
+        None
+    } else {
+        txn.find(KIND, [&task.id.to_string(), ""])
+    };
+    if let Some((seq, known)) = with_update_id(txn, task.update_id)? {
+        // By an id of its own it would be another task.
+        if task.id != 0 && task.id != known.id {
+            let message = format!(
+                "update_id {} is that of task {}, not {}",
+                task.update_id, known.id, task.id
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let (_, row) = txn
+            .find(KIND, [&known.id.to_string(), ""])
+            .ok_or_else(collision)?;
+        txn.confirm(row.asserted)?;
+        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+    }
+    if let Some((_, row)) = known {
+        let known = read(txn, &row)?.ok_or_else(collision)?;
+        let message = format!(
+            "task {} has update_id {}, not {}: leave the id out for the next one",
+            known.id, known.update_id, task.update_id
+        );
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    let id = next_id(txn, KIND, task.id)?;
+    let task = InboxTask { id, ..task.clone() };
+    let seq = txn.push(&Record::InboxTask(task), None)?;
+    Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+/// The task of an update, with the sequence number of its first line.
+fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(u64, InboxTask)>> {
+    let select = Select::Lookup(0, from.hasher().lookup(&update_id.to_string()));
+    let table = from.table(KIND);
+    for id in table.walk(select, Position::FIRST, Position::END) {
+        if let Some(row) = table.row(id)
+            && let Some(task) = read(from, row)?.filter(|task| task.update_id == update_id)
+        {
+            return Ok(Some((row.seq, task)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
+    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let Some((_, row)) = found.filter(|(_, row)| row.stands()) else {
+        return Err(lifecycle("there is no such task: queue it first"));
+    };
+    let task = read(txn, &row)?.ok_or_else(collision)?;
+    if row.done.is_some()
+        && let decoded = txn.read(KIND, row.done)?
+        && let Record::InboxStep(last) = &decoded.record
+        && is_again(last, step)
+    {
+        txn.confirm(row.done)?;
+        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)).assigning(Some(task.id)));
+    }
+    let is_claim = step.status == TaskStatus::InProgress;
+    let from = if is_claim || (task.status == TaskStatus::Queued && step.attempt == task.attempts) {
+        TaskStatus::Queued
+    } else {
+        TaskStatus::InProgress
+    };
+    // One that waits may only be claimed or, having been tried too often, given up.
+    let is_given_up = step.status == TaskStatus::Failed && step.attempt > 0;
+    if task.status != from || (from == TaskStatus::Queued && !is_claim && !is_given_up) {
+        return Err(lifecycle(format!(
+            "the task is {} after {} attempts and cannot become {}: claim what is queued; what is in_progress may become done, failed or queued",
+            task.status, task.attempts, step.status
+        )));
+    }
+    let attempt = task.attempts + i64::from(is_claim);
+    if step.attempt != 0 && step.attempt != attempt {
+        let message = if is_claim {
+            format!("the next attempt is {attempt}, not {}", step.attempt)
+        } else {
+            format!(
+                "attempt {attempt} holds the task, not {}: that claim was released",
+                step.attempt
+            )
+        };
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    let step = InboxStep {
+        attempt,
+        ..step.clone()
+    };
+    let seq = txn.push(&Record::InboxStep(step), None)?;
+    Ok(Ack::added(seq).assigning(Some(task.id)))
+}
+
+/// Whether a step is the last one once more. A claim is only if it says its very time: else two
+/// workers would hold one task.
+fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
+    last.status == step.status
+        && last.error == step.error
+        && if step.status == TaskStatus::InProgress {
+            step.attempt == last.attempt && step.at == last.at
+        } else {
+            step.attempt == 0 || step.attempt == last.attempt
+        }
+}
+
+/// The task of a row, as it stands.
+fn read(from: &impl Reads, row: &Row) -> Result<Option<InboxTask>> {
+    if !row.stands() {
+        return Ok(None);
+    }
+    let Record::InboxTask(mut task) = from.read(KIND, row.asserted)?.record else {
+        return Err(collision());
+    };
+    if row.done.is_some()
+        && let Record::InboxStep(step) = from.read(KIND, row.done)?.record
+    {
+        task.status = step.status;
+        task.attempts = step.attempt;
+        task.locked_at = (step.status == TaskStatus::InProgress).then_some(step.at);
+        task.error = step.error;
+    }
+    Ok(Some(task))
+}

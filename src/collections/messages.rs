@@ -1,0 +1,183 @@
+//! Messages: added once, each at its own place in its conversation.
+
+use uuid::Uuid;
+
+use super::conversations::check_known;
+use super::page::{Order, Walk, page};
+use super::{Ack, collision};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, RowId, Select};
+use crate::record::{ConversationMessage, Kind, Record, same_json};
+use crate::store::{Reads, Store, Txn};
+
+const KIND: Kind = Kind::Messages;
+
+/// Which messages of a conversation to list.
+#[derive(Debug, Clone)]
+pub struct MessageQuery {
+    /// Only messages with this sequence or a later one.
+    pub from: Option<i64>,
+    /// Only messages with an earlier sequence.
+    pub until: Option<i64>,
+    /// By sequence. Default: oldest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+}
+
+impl Default for MessageQuery {
+    fn default() -> MessageQuery {
+        MessageQuery {
+            from: None,
+            until: None,
+            order: Order::OldestFirst,
+            limit: 100,
+        }
+    }
+}
+
+impl Store {
+    /// The message with this id.
+    pub fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        self.inner().ask(|view| {
+            let Some((row, _)) = view.find(KIND, [&id.to_string(), ""]) else {
+                return Ok(None);
+            };
+            Ok(read(view, row)?.filter(|message| message.id == id))
+        })
+    }
+
+    /// The messages of a conversation, in the order of their sequence. The next page begins
+    /// after the last sequence of the one before it.
+    ///
+    /// ```
+    /// # use decklog::{Client, Conversation, ConversationMessage, MessageQuery, Order, Role, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// # let id = uuid::Uuid::new_v4();
+    /// # store.record(Conversation::new(id, Client::Api))?;
+    /// # store.record(ConversationMessage::new(id, Role::User, "hi"))?;
+    /// let newest = MessageQuery { order: Order::NewestFirst, limit: 1, ..MessageQuery::default() };
+    /// assert_eq!(store.messages(id, &newest)?[0].sequence, Some(1));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn messages(
+        &self,
+        conversation_id: Uuid,
+        query: &MessageQuery,
+    ) -> Result<Vec<ConversationMessage>> {
+        self.inner().ask(|view| {
+            let hash = view.hasher().lookup(&conversation_id.to_string());
+            let walk = Walk {
+                select: Select::Lookup(0, hash),
+                since: query.from.unwrap_or(i64::MIN),
+                until: query.until.unwrap_or(i64::MAX),
+                order: query.order,
+                limit: query.limit,
+                after: None,
+                as_of: None,
+            };
+            let found = page(view.table(KIND), walk, |row| {
+                let message = read(view, row)?;
+                let message = message.filter(|found| found.conversation_id == conversation_id);
+                Ok(message.map(|message| (message.timestamp.at(), message)))
+            })?;
+            Ok(found.items)
+        })
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ack> {
+    let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
+    let conversation = message.conversation_id;
+    check_known(txn, conversation)?;
+    if let Some((_, row)) = txn.find(KIND, [&message.id.to_string(), ""]) {
+        let decoded = txn.read(KIND, row.asserted)?;
+        let Record::Message(known) = decoded.record else {
+            return Err(collision());
+        };
+        if !same(&known, message) {
+            return conflict(format!(
+                "the id is that of message {} of conversation {}, which says something else: the first stands",
+                known.sequence.unwrap_or_default(),
+                known.conversation_id
+            ));
+        }
+        txn.confirm(row.asserted)?;
+        let seq = decoded.seq.unwrap_or(0);
+        return Ok(Ack::unchanged(seq).assigning(known.sequence));
+    }
+    let sequence = match message.sequence {
+        Some(sequence) => {
+            if let Some(holder) = at_sequence(txn, conversation, sequence)? {
+                return conflict(format!(
+                    "sequence {sequence} of conversation {conversation} is taken by message {}: give another, or none for the next one",
+                    holder.id
+                ));
+            }
+            sequence
+        }
+        None => next_sequence(txn, conversation)?,
+    };
+    let mut placed = message.clone();
+    placed.sequence = Some(sequence);
+    let seq = txn.push(&Record::Message(Box::new(placed)), None)?;
+    Ok(Ack::added(seq).assigning(Some(sequence)))
+}
+
+fn next_sequence(from: &impl Reads, conversation: Uuid) -> Result<i64> {
+    let key = from.hasher().key([&conversation.to_string(), ""]);
+    let last = from.index().talks().get(key);
+    let last = last.map_or(0, |talk| talk.last_sequence.max(0));
+    let next = last.checked_add(1).filter(|next| *next < i64::MAX);
+    next.ok_or_else(|| {
+        let message = format!(
+            "conversation {conversation} has a message with sequence {last}, after which no place is left: give a sequence"
+        );
+        Error::new(ErrorKind::Conflict, message)
+    })
+}
+
+fn at_sequence(
+    from: &impl Reads,
+    conversation: Uuid,
+    sequence: i64,
+) -> Result<Option<ConversationMessage>> {
+    let hash = from.hasher().lookup(&conversation.to_string());
+    let (start, end) = (
+        Position::before(sequence),
+        Position::before(sequence.saturating_add(1)),
+    );
+    let rows = from.table(KIND).walk(Select::Lookup(0, hash), start, end);
+    for row in rows {
+        let message = read(from, row)?;
+        if let Some(message) = message.filter(|found| found.conversation_id == conversation) {
+            return Ok(Some(message));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a message that is handed over says what the log has; without a sequence it takes any.
+fn same(known: &ConversationMessage, message: &ConversationMessage) -> bool {
+    let rest = |message: &ConversationMessage| ConversationMessage {
+        sequence: message.sequence.or(known.sequence),
+        tool_args: None,
+        inference_metadata: None,
+        ..message.clone()
+    };
+    let json = |of: fn(&ConversationMessage) -> Option<&str>| same_json(of(known), of(message));
+    json(|message| message.tool_args.as_deref())
+        && json(|message| message.inference_metadata.as_deref())
+        && rest(known) == rest(message)
+}
+
+fn read(from: &impl Reads, id: RowId) -> Result<Option<ConversationMessage>> {
+    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
+        return Ok(None);
+    };
+    match from.read(KIND, row.asserted)?.record {
+        Record::Message(message) => Ok(Some(*message)),
+        _ => Err(collision()),
+    }
+}

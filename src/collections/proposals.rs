@@ -1,0 +1,300 @@
+//! Code edit proposals: pending, then approved or denied, applied, reverted; each step once.
+
+use uuid::Uuid;
+
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::{Ack, collision, lifecycle, put_version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Loc, RowId, Select};
+use crate::line::{Decoded, Op};
+use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
+use crate::store::{Reads, Store, Txn, View};
+
+const KIND: Kind = Kind::CodeEditProposals;
+
+/// Which proposals to list.
+///
+/// ```
+/// # use decklog::{ProposalQuery, ProposalStatus, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let query = ProposalQuery { status: Some(ProposalStatus::Pending), ..ProposalQuery::default() };
+/// assert!(store.proposals(&query)?.items.is_empty());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ProposalQuery {
+    /// Only proposals that stand there.
+    pub status: Option<ProposalStatus>,
+    /// Only proposals created at this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only proposals created before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// Default: newest first.
+    pub order: Order,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for ProposalQuery {
+    fn default() -> ProposalQuery {
+        ProposalQuery {
+            status: None,
+            since: None,
+            until: None,
+            order: Order::NewestFirst,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+impl Store {
+    /// The proposal of a request, if it stands.
+    pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
+        self.inner().ask(|view| get(view, request_id, None))
+    }
+
+    /// Proposals that stand, page by page.
+    pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
+        self.inner().ask(|view| list(view, query, None))
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposal) -> Result<Ack> {
+    let id = proposal.request_id.to_string();
+    let key = [&*id, ""];
+    let found = txn.find(KIND, key);
+    if let Some((_, row)) = found.filter(|(_, row)| row.done.is_some() && row.stands()) {
+        let known = proposal_at(txn.read(KIND, row.asserted)?)?;
+        if proposal.created_at.is_valid && !same(&known, proposal) {
+            return Err(lifecycle(format!(
+                "the proposal is {}: its edits stand; propose others under a request_id of their own",
+                row.state.as_str()
+            )));
+        }
+    }
+    let is_valid = proposal.created_at.is_valid;
+    put_version(txn, record, key, is_valid, |known| match known {
+        Record::Proposal(known) if known.request_id == proposal.request_id => {
+            Ok(same(known, proposal))
+        }
+        _ => Err(collision()),
+    })
+}
+
+pub(super) fn put_step(txn: &mut Txn<'_>, step: &ProposalStep) -> Result<Ack> {
+    let id = step.request_id.to_string();
+    let found = txn.find(KIND, [&id, ""]);
+    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+        let message = "the edit was never proposed: record the proposal first";
+        return Err(lifecycle(message));
+    };
+    let last = if row.done.is_some() {
+        Some(step_at(txn.read(KIND, row.done)?)?)
+    } else {
+        None
+    };
+    let current = last
+        .as_ref()
+        .map_or(ProposalStatus::Pending, |(_, last)| last.status);
+    if let Some((seq, last)) = &last
+        && took(last, step)
+    {
+        check_commit(last, step)?;
+        txn.confirm(row.done)?;
+        return Ok(Ack::unchanged(*seq));
+    }
+    if row.is_retracted {
+        let message = "the proposal was retracted: propose it again before its next step";
+        return Err(lifecycle(message));
+    }
+    if !current.may_become(step.status) {
+        return Err(lifecycle(format!(
+            "the proposal is {current} and cannot become {}: pending may become approved or denied, approved applied, applied reverted",
+            step.status
+        )));
+    }
+    let mut step = step.clone();
+    if let Some((_, last)) = &last {
+        let decided_at = decided_at(last);
+        let applied_at = applied_at(last).filter(|_| step.status != ProposalStatus::Applied);
+        fill("decided_at", &mut step.decided_at, decided_at)?;
+        fill("applied_at", &mut step.applied_at, applied_at)?;
+        if step.status == ProposalStatus::Reverted {
+            check_commit(last, &step)?;
+            step.commit_hash.clone_from(&last.commit_hash);
+        }
+    }
+    txn.push(&Record::ProposalStep(step), None).map(Ack::added)
+}
+
+/// Whether the step is the last one once more, whenever, or an earlier one at its very time.
+fn took(last: &ProposalStep, step: &ProposalStep) -> bool {
+    use ProposalStatus::{Applied, Approved};
+    last.status == step.status
+        || match step.status {
+            Approved => {
+                matches!(last.status, Applied | ProposalStatus::Reverted)
+                    && decided_at(last) == Some(step.at)
+            }
+            Applied => applied_at(last) == Some(step.at),
+            _ => false,
+        }
+}
+
+fn check_commit(last: &ProposalStep, step: &ProposalStep) -> Result<()> {
+    match (&last.commit_hash, &step.commit_hash) {
+        (known, Some(given)) if known.as_ref() != Some(given) => {
+            let known = known.as_deref().unwrap_or("no commit");
+            let message = format!(
+                "the proposal was applied by {known:?} and now {given:?}: the first stands"
+            );
+            Err(Error::new(ErrorKind::Conflict, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fill(name: &str, given: &mut Option<i64>, known: Option<i64>) -> Result<()> {
+    match (*given, known) {
+        (Some(time), Some(known)) if time != known => {
+            let message = format!("{name} is {known} in the log and now {time}: the first stands");
+            Err(Error::new(ErrorKind::Conflict, message))
+        }
+        _ => {
+            *given = known;
+            Ok(())
+        }
+    }
+}
+
+fn decided_at(step: &ProposalStep) -> Option<i64> {
+    match step.status {
+        ProposalStatus::Approved | ProposalStatus::Denied => Some(step.at),
+        _ => step.decided_at,
+    }
+}
+
+fn applied_at(step: &ProposalStep) -> Option<i64> {
+    match step.status {
+        ProposalStatus::Applied => Some(step.at),
+        _ => step.applied_at,
+    }
+}
+
+fn same(known: &CodeEditProposal, proposal: &CodeEditProposal) -> bool {
+    let rest = |proposal: &CodeEditProposal| CodeEditProposal {
+        diffs_json: String::new(),
+        ..proposal.clone()
+    };
+    same_json(Some(&known.diffs_json), Some(&proposal.diffs_json)) && rest(known) == rest(proposal)
+}
+
+fn proposal_at(decoded: Decoded) -> Result<CodeEditProposal> {
+    match decoded.record {
+        Record::Proposal(proposal) => Ok(proposal),
+        _ => Err(collision()),
+    }
+}
+
+fn step_at(decoded: Decoded) -> Result<(u64, ProposalStep)> {
+    match decoded.record {
+        Record::ProposalStep(step) => Ok((decoded.seq.unwrap_or(0), step)),
+        _ => Err(collision()),
+    }
+}
+
+pub(super) fn get(
+    view: &View<'_>,
+    request_id: Uuid,
+    as_of: Option<i64>,
+) -> Result<Option<CodeEditProposal>> {
+    let Some((row, _)) = view.find(KIND, [&request_id.to_string(), ""]) else {
+        return Ok(None);
+    };
+    let proposal = read(view, row, as_of)?;
+    Ok(proposal.filter(|proposal| proposal.request_id == request_id))
+}
+
+pub(super) fn list(
+    view: &View<'_>,
+    query: &ProposalQuery,
+    as_of: Option<i64>,
+) -> Result<Page<CodeEditProposal>> {
+    // The index knows where proposals stand now, not where they stood.
+    let select = match query.status.filter(|_| as_of.is_none()) {
+        None => Select::All,
+        Some(ProposalStatus::Pending) => Select::State(Op::Pending),
+        Some(ProposalStatus::Approved) => Select::State(Op::Approved),
+        Some(ProposalStatus::Denied) => Select::State(Op::Denied),
+        Some(ProposalStatus::Applied) => Select::State(Op::Applied),
+        Some(ProposalStatus::Reverted) => Select::State(Op::Reverted),
+    };
+    let walk = Walk {
+        select,
+        since: query.since.unwrap_or(i64::MIN),
+        until: query.until.unwrap_or(i64::MAX),
+        order: query.order,
+        limit: query.limit,
+        after: query.after,
+        as_of,
+    };
+    page(view.table(KIND), walk, |row| {
+        let proposal = read(view, row, as_of)?;
+        let wanted = |proposal: &CodeEditProposal| {
+            query.status.is_none_or(|status| proposal.status == status)
+        };
+        Ok(proposal
+            .filter(wanted)
+            .map(|proposal| (proposal.created_at.at, proposal)))
+    })
+}
+
+/// The proposal of a row as it stands, or stood at a time.
+fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
+    let Some(row) = view.table(KIND).row(id) else {
+        return Ok(None);
+    };
+    let history = view.table(KIND).history(id);
+    let read = |loc: Loc| view.read(KIND, loc);
+    let asserted = match as_of {
+        None if row.stands() => Some(read(row.asserted)?),
+        None => None,
+        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
+    };
+    let Some(asserted) = asserted else {
+        return Ok(None);
+    };
+    let mut proposal = proposal_at(asserted)?;
+    if row.done.is_some() {
+        let (_, last) = step_at(read(row.done)?)?;
+        apply(&mut proposal, &last, as_of.unwrap_or(i64::MAX));
+    }
+    Ok(Some(proposal))
+}
+
+/// Fills in what had become of a proposal by a time: its last step tells of all before it.
+fn apply(proposal: &mut CodeEditProposal, last: &ProposalStep, at: i64) {
+    use ProposalStatus::{Applied, Approved, Denied, Reverted};
+    let had_come = |time: &i64| *time <= at;
+    proposal.decided_at = decided_at(last).filter(had_come);
+    if proposal.decided_at.is_none() {
+        return;
+    }
+    proposal.status = if last.status == Denied {
+        Denied
+    } else {
+        Approved
+    };
+    proposal.applied_at = applied_at(last).filter(had_come);
+    if proposal.applied_at.is_some() {
+        proposal.status = Applied;
+        proposal.commit_hash.clone_from(&last.commit_hash);
+        if last.status == Reverted && had_come(&last.at) {
+            proposal.status = Reverted;
+        }
+    }
+}

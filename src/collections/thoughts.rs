@@ -1,0 +1,405 @@
+//! Thought records: a chain for each task, every record bound to the one before it by its hash.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Ack, collision};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Loc, Position, RowId, Select};
+use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
+use crate::segment::Damage;
+use crate::store::{Reads, Store, Txn, View};
+
+const KIND: Kind = Kind::ThoughtRecords;
+
+/// A thought to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewThought {
+    /// What sort of thought it is.
+    pub thought_type: ThoughtType,
+    /// The task; not empty.
+    pub task_id: String,
+    /// The agent; not empty.
+    pub agent_id: String,
+    /// The text; may be empty.
+    pub content: String,
+}
+
+type Ids<'a> = Box<dyn Fn() -> String + 'a>;
+type Clock<'a> = Box<dyn Fn() -> Timestamp + 'a>;
+
+/// The thoughts of a store; from [`Store::thoughts`].
+///
+/// ```
+/// use decklog::{NewThought, Store, ThoughtType};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let thoughts = store.thoughts();
+/// let plan = thoughts.create(NewThought {
+///     thought_type: ThoughtType::Plan,
+///     task_id: "fix-the-build".into(),
+///     agent_id: "coder".into(),
+///     content: "Read the error first.".into(),
+/// })?;
+/// assert_eq!(thoughts.get(&plan.id)?, Some(plan));
+/// assert!(thoughts.verify_chain("fix-the-build")?.is_intact());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+pub struct Thoughts<'a> {
+    store: &'a Store,
+    ids: Ids<'a>,
+    clock: Clock<'a>,
+}
+
+impl fmt::Debug for Thoughts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thoughts")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a check of one task's chain found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ChainCheck {
+    /// The task.
+    pub task_id: String,
+    /// How many records the chain has.
+    pub records: u64,
+    /// The hash of the last one, to compare with one that was kept elsewhere.
+    pub head: Option<String>,
+    /// The first place where it does not hold.
+    pub broken: Option<ChainBreak>,
+    /// Damage in the files of thoughts that may have taken records from this chain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<Damage>,
+}
+
+impl ChainCheck {
+    /// Whether the chain holds and no line that may belong to it is damaged.
+    pub fn is_intact(&self) -> bool {
+        self.broken.is_none() && self.damage.is_empty()
+    }
+}
+
+/// Where a chain breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainBreak {
+    /// Which record of the chain, from 1.
+    pub position: u64,
+    /// Its id, if it can be read.
+    pub id: Option<String>,
+    /// The file, relative to the store.
+    pub file: String,
+    /// Where its line starts in the file, in bytes.
+    pub offset: u64,
+    /// What does not hold.
+    pub reason: String,
+}
+
+impl Store {
+    /// The thoughts.
+    pub fn thoughts(&self) -> Thoughts<'_> {
+        Thoughts {
+            store: self,
+            ids: Box::new(|| Uuid::new_v4().to_string()),
+            clock: Box::new(Timestamp::now),
+        }
+    }
+}
+
+impl<'a> Thoughts<'a> {
+    /// Where the ids of new records come from. Default: random UUIDs (v4).
+    #[must_use]
+    pub fn with_ids(mut self, ids: impl Fn() -> String + 'a) -> Self {
+        self.ids = Box::new(ids);
+        self
+    }
+
+    /// Where the times of new records come from. Default: the system's clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + 'a) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Records a thought at the end of its task's chain.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or agent;
+    /// [`Conflict`](ErrorKind::Conflict) if the id is taken.
+    pub fn create(&self, thought: NewThought) -> Result<ThoughtRecord> {
+        let record = ThoughtRecord {
+            id: (self.ids)(),
+            task_id: thought.task_id,
+            prev_hash: String::new(),
+            hash: String::new(),
+            thought_type: thought.thought_type,
+            agent_id: thought.agent_id,
+            timestamp: (self.clock)(),
+            content: thought.content,
+        };
+        let checked = Record::Thought(record).checked()?;
+        let Record::Thought(record) = &checked else {
+            return Err(collision());
+        };
+        let key = || format!("{KIND} {}", record.id);
+        let inner = self.store.inner();
+        let mut txn = inner.begin()?;
+        if txn.find(KIND, [&record.id, ""]).is_some() {
+            return Err(taken(&record.id).with_key(key()));
+        }
+        let (record, _) = append(&mut txn, record).map_err(|e| e.with_key(key()))?;
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(record)
+    }
+
+    /// The record with this id.
+    pub fn get(&self, id: &str) -> Result<Option<ThoughtRecord>> {
+        self.store.inner().ask(|view| {
+            let Some((row, _)) = view.find(KIND, [id, ""]) else {
+                return Ok(None);
+            };
+            Ok(read(view, row)?.filter(|record| record.id == id))
+        })
+    }
+
+    /// The records of a task, or of all, in the order in which they were recorded; the first ones
+    /// if there is a limit.
+    pub fn list(&self, task_id: Option<&str>, limit: Option<usize>) -> Result<Vec<ThoughtRecord>> {
+        self.store.inner().ask(|view| {
+            let mut records = Vec::new();
+            for row in rows(view, task_id) {
+                if limit.is_some_and(|limit| records.len() >= limit) {
+                    break;
+                }
+                let record = read(view, row)?;
+                records.extend(
+                    record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id)),
+                );
+            }
+            Ok(records)
+        })
+    }
+
+    /// Recomputes the chain of a task from what its lines say now.
+    ///
+    /// # Errors
+    /// Only if the store cannot be read: what does not hold is told in the answer.
+    pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
+        let inner = self.store.inner();
+        inner.look_at_all()?;
+        let view = inner.fresh()?;
+        let mut checks = check(&view, Some(task_id));
+        Ok(checks.remove(task_id).unwrap_or_else(|| ChainCheck {
+            task_id: task_id.to_owned(),
+            damage: view.damage(KIND),
+            ..ChainCheck::default()
+        }))
+    }
+
+    /// Recomputes the chains of all tasks, by name.
+    ///
+    /// # Errors
+    /// As [`verify_chain`](Thoughts::verify_chain).
+    pub fn verify_chains(&self) -> Result<Vec<ChainCheck>> {
+        let inner = self.store.inner();
+        inner.look_at_all()?;
+        let view = inner.fresh()?;
+        Ok(check(&view, None).into_values().collect())
+    }
+}
+
+pub(super) fn put(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<Ack> {
+    if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
+        let decoded = txn.read(KIND, row.asserted)?;
+        let known = thought_in(decoded.record)?;
+        let filled = |given: &str, known: &str| {
+            let text = if given.is_empty() { known } else { given };
+            text.to_owned()
+        };
+        let again = ThoughtRecord {
+            prev_hash: filled(&thought.prev_hash, &known.prev_hash),
+            hash: filled(&thought.hash, &known.hash),
+            ..thought.clone()
+        };
+        if again != known {
+            return Err(taken(&thought.id));
+        }
+        txn.confirm(row.asserted)?;
+        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)));
+    }
+    append(txn, thought).map(|(_, seq)| Ack::added(seq))
+}
+
+/// Adds a record whose id is new at the end of its chain; returns it, and its sequence number.
+fn append(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<(ThoughtRecord, u64)> {
+    let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
+    let mut record = thought.clone();
+    record.prev_hash = latest_hash(txn, &thought.task_id)?;
+    record.hash = record.computed_hash();
+    for hash in [&thought.hash, &record.hash] {
+        if let Some(holder) = with_hash(txn, hash)? {
+            return conflict(format!("the hash {hash} is that of record {}", holder.id));
+        }
+    }
+    if !thought.prev_hash.is_empty() && thought.prev_hash != record.prev_hash {
+        return conflict(format!(
+            "prev_hash is {}, but the latest hash of task {:?} is {}: leave prev_hash and hash out",
+            thought.prev_hash, thought.task_id, record.prev_hash
+        ));
+    }
+    if !thought.hash.is_empty() && thought.hash != record.hash {
+        return conflict(format!(
+            "hash is {}, but that of this record is {}: leave it out",
+            thought.hash, record.hash
+        ));
+    }
+    let line = Record::Thought(record);
+    let seq = txn.push(&line, None)?;
+    Ok((thought_in(line)?, seq))
+}
+
+fn taken(id: &str) -> Error {
+    let message = format!("the id {id:?} is that of another record: thoughts are never changed");
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn rows<'a>(
+    from: &'a impl Reads,
+    task_id: Option<&str>,
+) -> Box<dyn DoubleEndedIterator<Item = RowId> + 'a> {
+    let select = task_id.map_or(Select::All, |task_id| {
+        Select::Lookup(0, from.hasher().lookup(task_id))
+    });
+    let table = from.table(KIND);
+    table.walk(select, Position::FIRST, Position::END)
+}
+
+fn latest_hash(from: &impl Reads, task_id: &str) -> Result<String> {
+    for row in rows(from, Some(task_id)).rev() {
+        if let Some(record) = read(from, row)?.filter(|record| record.task_id == task_id) {
+            return Ok(record.hash);
+        }
+    }
+    Ok(GENESIS_HASH.to_owned())
+}
+
+fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {
+    let select = Select::Lookup(2, from.hasher().lookup(hash));
+    let table = from.table(KIND);
+    for row in table.walk(select, Position::FIRST, Position::END) {
+        if let Some(record) = read(from, row)?.filter(|record| record.hash == hash) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+fn read(from: &impl Reads, id: RowId) -> Result<Option<ThoughtRecord>> {
+    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
+        return Ok(None);
+    };
+    thought_in(from.read(KIND, row.asserted)?.record).map(Some)
+}
+
+fn thought_in(record: Record) -> Result<ThoughtRecord> {
+    match record {
+        Record::Thought(thought) => Ok(thought),
+        _ => Err(collision()),
+    }
+}
+
+/// Checks the chain of one task, or of all.
+fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck> {
+    let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
+    let damage = view.damage(KIND);
+    let table = view.table(KIND);
+    for row in rows(view, task_id).filter_map(|row| table.row(row)) {
+        let (record, fault) = match view.read_checked(KIND, row.asserted) {
+            Ok((decoded, is_good)) => match decoded.record {
+                Record::Thought(record) => {
+                    let fault = (!is_good).then_some("its line was changed: the checksum is wrong");
+                    (Some(record), fault.map(str::to_owned))
+                }
+                _ => (None, Some(collision().to_string())),
+            },
+            Err(e) => (None, Some(e.to_string())),
+        };
+        // One whose line cannot be read any more may be of any chain that is checked.
+        let Some(record) = record else {
+            let at = break_at(view, row.asserted, 0, None, fault.unwrap_or_default());
+            for check in checks.values_mut() {
+                check.broken.get_or_insert_with(|| ChainBreak {
+                    position: check.records + 1,
+                    ..at.clone()
+                });
+            }
+            if let (Some(task_id), true) = (task_id, checks.is_empty()) {
+                let check = entry(&mut checks, task_id);
+                check.broken = Some(ChainBreak { position: 1, ..at });
+            }
+            continue;
+        };
+        if task_id.is_some_and(|task_id| task_id != record.task_id) {
+            continue;
+        }
+        let check = entry(&mut checks, &record.task_id);
+        check.records += 1;
+        let expected = check.head.as_deref().unwrap_or(GENESIS_HASH);
+        let computed = record.computed_hash();
+        let reason = if record.hash != computed {
+            let hash = &record.hash;
+            Some(format!(
+                "its hash is {hash}, but what it says has {computed}"
+            ))
+        } else if record.prev_hash != expected {
+            let prev_hash = &record.prev_hash;
+            Some(format!(
+                "its prev_hash is {prev_hash}, but the record before it has {expected}"
+            ))
+        } else {
+            fault
+        };
+        if let (None, Some(reason)) = (&check.broken, reason) {
+            let position = check.records;
+            let id = Some(record.id);
+            check.broken = Some(break_at(view, row.asserted, position, id, reason));
+        }
+        check.head = Some(record.hash);
+    }
+    for check in checks.values_mut() {
+        check.damage.clone_from(&damage);
+    }
+    checks
+}
+
+fn entry<'a>(checks: &'a mut BTreeMap<String, ChainCheck>, task_id: &str) -> &'a mut ChainCheck {
+    checks
+        .entry(task_id.to_owned())
+        .or_insert_with(|| ChainCheck {
+            task_id: task_id.to_owned(),
+            ..ChainCheck::default()
+        })
+}
+
+fn break_at(
+    view: &View<'_>,
+    loc: Loc,
+    position: u64,
+    id: Option<String>,
+    reason: String,
+) -> ChainBreak {
+    let (file, offset) = view.place(loc);
+    ChainBreak {
+        position,
+        id,
+        file,
+        offset,
+        reason,
+    }
+}

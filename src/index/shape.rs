@@ -1,0 +1,113 @@
+//! What the table of each kind keeps.
+
+use crate::line::Op;
+use crate::record::Kind;
+
+/// What rows are in the order of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Time,
+    /// [`Entry::number`](super::Entry::number).
+    Number,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// How many lookup hashes a row has.
+    pub width: usize,
+    /// The lookups that have few rows a value, and so postings of their own. Others are found by
+    /// walking all rows with an eye on their hashes.
+    pub posted: &'static [usize],
+    /// Rows without the first lookup are posted under hash 0.
+    pub posts_absent: bool,
+    /// What all rows are in the order of.
+    pub order: Place,
+    /// What the rows under a lookup are in the order of.
+    pub lookup_order: Place,
+    /// The kind's rows have postings by state, but for this one: most rows come to stay there.
+    pub usual_state: Option<Op>,
+    /// Assertions and retractions are kept, so that the past can be asked for.
+    pub has_history: bool,
+    /// The first outcome of a row stands, else the last.
+    pub first_outcome_stands: bool,
+}
+
+impl Shape {
+    /// Whether a row with this hash of a lookup is posted.
+    pub(super) fn posts(&self, field: usize, hash: u32) -> bool {
+        hash != 0 || (self.posts_absent && field == 0)
+    }
+
+    pub(super) fn of(kind: Kind) -> Shape {
+        let plain = Shape {
+            width: kind.lookups().len(),
+            posted: &[],
+            posts_absent: false,
+            order: Place::Time,
+            lookup_order: Place::Time,
+            usual_state: None,
+            has_history: false,
+            first_outcome_stands: false,
+        };
+        let numbered = Shape {
+            order: Place::Number,
+            lookup_order: Place::Number,
+            ..plain
+        };
+        match kind {
+            // Parent, message, thread.
+            Kind::ConversationTurns => Shape {
+                posted: &[0, 1, 2],
+                has_history: true,
+                ..plain
+            },
+            // Parent and tool, not vendor.
+            Kind::ToolCalls => Shape {
+                posted: &[0, 2],
+                usual_state: Some(Op::Completed),
+                has_history: true,
+                first_outcome_stands: true,
+                ..plain
+            },
+            Kind::CodeEditProposals => Shape {
+                usual_state: Some(Op::Reverted),
+                has_history: true,
+                ..plain
+            },
+            // Workspace, project, user and session, not client.
+            Kind::Conversations => Shape {
+                posted: &[0, 1, 3, 4],
+                ..plain
+            },
+            // Conversation, in the order of its sequence.
+            Kind::Messages => Shape {
+                width: 1,
+                posted: &[0],
+                lookup_order: Place::Number,
+                ..plain
+            },
+            // Parent, type. Roots have no parent.
+            Kind::Events => Shape {
+                posted: &[0, 1],
+                posts_absent: true,
+                ..numbered
+            },
+            // Update.
+            Kind::Inbox => Shape {
+                posted: &[0],
+                usual_state: Some(Op::Done),
+                ..numbered
+            },
+            // Chat.
+            Kind::History => Shape {
+                posted: &[0],
+                ..numbered
+            },
+            // Task and hash, not the hash before it.
+            Kind::ThoughtRecords => Shape {
+                posted: &[0, 2],
+                ..numbered
+            },
+        }
+    }
+}

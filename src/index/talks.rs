@@ -1,0 +1,67 @@
+//! What the messages of each conversation add up to, kept up line by line.
+
+use std::collections::HashMap;
+
+use super::entry::{Entry, KeyHash, Loc, Measured};
+
+/// The sums of one conversation.
+#[derive(Debug, Clone)]
+pub(crate) struct Talk {
+    pub message_count: u64,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub latency_ms: u64,
+    /// A message of each model, in the order of first use: it has the name.
+    pub models: Vec<(u64, Loc)>,
+    /// A message of each configuration, likewise.
+    pub configs: Vec<(u64, Loc)>,
+    /// The last message with an error, by its sequence number in the log.
+    pub error: Option<(u64, Loc)>,
+    /// The greatest sequence of a message.
+    pub last_sequence: i64,
+    /// The latest time of a message.
+    pub latest: i64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Talks(HashMap<KeyHash, Talk>);
+
+impl Talks {
+    pub(crate) fn get(&self, conversation: KeyHash) -> Option<&Talk> {
+        self.0.get(&conversation)
+    }
+
+    /// Takes in a message that is new.
+    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) {
+        let talk = self.0.entry(measured.conversation).or_insert_with(|| Talk {
+            message_count: 0,
+            tokens_in: 0,
+            tokens_out: 0,
+            latency_ms: 0,
+            models: Vec::new(),
+            configs: Vec::new(),
+            error: None,
+            last_sequence: -1,
+            latest: entry.at,
+        });
+        talk.message_count += 1;
+        talk.tokens_in = talk.tokens_in.saturating_add(measured.tokens_in);
+        talk.tokens_out = talk.tokens_out.saturating_add(measured.tokens_out);
+        talk.latency_ms = talk.latency_ms.saturating_add(measured.latency_ms);
+        for (names, name) in [
+            (&mut talk.models, measured.model),
+            (&mut talk.configs, measured.config),
+        ] {
+            if let Some(name) = name
+                && !names.iter().any(|(known, _)| *known == name)
+            {
+                names.push((name, entry.loc));
+            }
+        }
+        if measured.is_error {
+            talk.error = Some((entry.seq, entry.loc));
+        }
+        talk.last_sequence = talk.last_sequence.max(entry.number);
+        talk.latest = talk.latest.max(entry.at);
+    }
+}

@@ -1,0 +1,122 @@
+//! Conversations, as an LLM gateway or an editor holds them.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::check_name;
+use super::timestamp::Timestamp;
+use super::words::words;
+use crate::error::{Error, Result};
+
+words! {
+    /// Where a conversation is held.
+    Client("client") {
+        /// An extension of VS Code.
+        Vscode = "vscode",
+        /// A web page.
+        Web = "web",
+        /// A program, through an API.
+        Api = "api",
+        /// A terminal.
+        Cli = "cli",
+    }
+}
+
+words! {
+    /// Where a conversation stands.
+    #[derive(Default)]
+    ConversationStatus("status") {
+        /// It goes on.
+        #[default]
+        Active = "active",
+        /// It ended.
+        Completed = "completed",
+        /// Something failed, and no one said since that it is well.
+        Error = "error",
+    }
+}
+
+/// A conversation. Key: `id`. What its messages add up to is derived: [`ConversationStats`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Its id.
+    pub id: Uuid,
+    /// The workspace or directory that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The project that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Where it is held.
+    pub client: Client,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// The client's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Where it stands.
+    #[serde(default)]
+    pub status: ConversationStatus,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it was last changed. What is read has the latest message's time if that is later.
+    pub updated_at: Timestamp,
+    /// What failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+impl Conversation {
+    /// An active conversation that begins now.
+    pub fn new(id: Uuid, client: Client) -> Conversation {
+        let now = Timestamp::now();
+        Conversation {
+            id,
+            workspace: None,
+            project: None,
+            client,
+            user_id: None,
+            session_id: None,
+            status: ConversationStatus::Active,
+            created_at: now.clone(),
+            updated_at: now,
+            last_error: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, value) in [
+            ("workspace", &self.workspace),
+            ("project", &self.project),
+            ("user_id", &self.user_id),
+            ("session_id", &self.session_id),
+        ] {
+            check_name(name, value.as_deref().unwrap_or_default(), true)?;
+        }
+        if self.updated_at.at() < self.created_at.at() {
+            return Err(Error::invalid(format!(
+                "updated_at {} is before created_at {}",
+                self.updated_at, self.created_at
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What the messages of a conversation add up to; derived from them, and stored nowhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ConversationStats {
+    /// How many messages there are.
+    pub message_count: u64,
+    /// The sum of their `tokens_in`.
+    pub total_tokens_in: u64,
+    /// The sum of their `tokens_out`.
+    pub total_tokens_out: u64,
+    /// The sum of their `latency_ms`.
+    pub total_latency_ms: u64,
+    /// Every `model_used`, in the order of first use.
+    pub models_used: Vec<String>,
+    /// Every `config_used`, in the order of first use.
+    pub configs_used: Vec<String>,
+}

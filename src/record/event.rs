@@ -1,0 +1,115 @@
+//! Events: what a supervisor and its agents did, each under the one that it belongs to.
+
+use serde::{Deserialize, Serialize};
+
+use super::{check_id, check_name, payload};
+use crate::error::{Error, Result};
+
+/// The types of events that are known by name. Any other dotted name is allowed.
+pub mod event_type {
+    /// A supervisor or worker began.
+    pub const PROCESS_STARTED: &str = "process.started";
+    /// A supervisor started a worker.
+    pub const WORKER_SPAWNED: &str = "worker.spawned";
+    /// A worker ended.
+    pub const WORKER_EXITED: &str = "worker.exited";
+    /// A revision of the code is good.
+    pub const REVISION_PROMOTED: &str = "revision.promoted";
+    /// Workers die as soon as they begin.
+    pub const CRASH_LOOP_DETECTED: &str = "crash_loop.detected";
+    /// The supervisor went back to the good revision.
+    pub const ROLLBACK_ATTEMPTED: &str = "rollback.attempted";
+    /// An agent's run began.
+    pub const AGENT_STARTED: &str = "agent.started";
+    /// An agent's run ended well.
+    pub const AGENT_COMPLETED: &str = "agent.completed";
+    /// An agent's run failed.
+    pub const AGENT_FAILED: &str = "agent.failed";
+    /// A turn of a run began.
+    pub const TURN_STARTED: &str = "turn.started";
+    /// A turn ended.
+    pub const TURN_COMPLETED: &str = "turn.completed";
+    /// A tool was called.
+    pub const TOOL_CALL_STARTED: &str = "tool_call.started";
+    /// A tool returned.
+    pub const TOOL_CALL_COMPLETED: &str = "tool_call.completed";
+    /// A tool failed.
+    pub const TOOL_CALL_FAILED: &str = "tool_call.failed";
+    /// A model answered.
+    pub const LLM_CALL_COMPLETED: &str = "llm_call.completed";
+    /// An answer went out.
+    pub const REPLY_SENT: &str = "reply.sent";
+
+    /// All of them.
+    pub const ALL: [&str; 16] = [
+        PROCESS_STARTED,
+        WORKER_SPAWNED,
+        WORKER_EXITED,
+        REVISION_PROMOTED,
+        CRASH_LOOP_DETECTED,
+        ROLLBACK_ATTEMPTED,
+        AGENT_STARTED,
+        AGENT_COMPLETED,
+        AGENT_FAILED,
+        TURN_STARTED,
+        TURN_COMPLETED,
+        TOOL_CALL_STARTED,
+        TOOL_CALL_COMPLETED,
+        TOOL_CALL_FAILED,
+        LLM_CALL_COMPLETED,
+        REPLY_SENT,
+    ];
+}
+
+/// An event. Key: `id`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id, from 1; 0 asks for the next one, and is never read back.
+    #[serde(default)]
+    pub id: i64,
+    /// The event that it belongs to, which must be in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<i64>,
+    /// What happened: a dotted name, such as those in [`event_type`].
+    pub event_type: String,
+    /// When, in epoch milliseconds.
+    pub created_at: i64,
+    /// What there is to say of it, kept to the byte.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub payload: Option<String>,
+}
+
+impl Event {
+    /// An event of now that takes the next id.
+    pub fn new(parent_id: Option<i64>, event_type: impl Into<String>) -> Event {
+        Event {
+            id: 0,
+            parent_id,
+            event_type: event_type.into(),
+            created_at: super::now(),
+            payload: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_id(self.id)?;
+        check_name("event_type", &self.event_type, false)?;
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        };
+        if !self.event_type.contains('.') || !self.event_type.split('.').all(is_word) {
+            return Err(Error::invalid(format!(
+                "event_type {:?} is no dotted name: write it like worker.spawned, of letters, digits, - and _",
+                self.event_type
+            )));
+        }
+        Ok(())
+    }
+}

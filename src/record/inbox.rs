@@ -1,0 +1,110 @@
+//! The inbox: tasks that wait for a worker, each for one.
+
+use serde::{Deserialize, Serialize};
+
+use super::words::words;
+use super::{check_count, check_id, payload};
+use crate::error::{Error, Result};
+
+words! {
+    /// Where a task stands.
+    #[derive(Default)]
+    TaskStatus("status") {
+        /// It waits.
+        #[default]
+        Queued = "queued",
+        /// Someone works on it.
+        InProgress = "in_progress",
+        /// It is done.
+        Done = "done",
+        /// It was given up.
+        Failed = "failed",
+    }
+}
+
+/// A task of the inbox. Key: `id`; `update_id` is unique.
+///
+/// One that is handed over is queued, and the log takes note of it once for each `update_id`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboxTask {
+    /// Its id, from 1; 0 asks for the next one, and is never read back.
+    #[serde(default)]
+    pub id: i64,
+    /// The sender's number for it, such as Telegram's.
+    pub update_id: i64,
+    /// When it was queued, in epoch milliseconds.
+    pub created_at: i64,
+    /// Where it stands.
+    #[serde(default)]
+    pub status: TaskStatus,
+    /// How often it was claimed.
+    #[serde(default)]
+    pub attempts: i64,
+    /// While someone works on it: since when, in epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_at: Option<i64>,
+    /// Why it was given up, or given back last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What there is to do, kept to the byte.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub payload: Option<String>,
+}
+
+impl InboxTask {
+    /// A task of now, to be queued.
+    pub fn new(update_id: i64, payload: Option<String>) -> InboxTask {
+        InboxTask {
+            id: 0,
+            update_id,
+            created_at: super::now(),
+            status: TaskStatus::Queued,
+            attempts: 0,
+            locked_at: None,
+            error: None,
+            payload,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_id(self.id)?;
+        let is_new = self.attempts == 0 && self.locked_at.is_none() && self.error.is_none();
+        if self.status != TaskStatus::Queued || !is_new {
+            return Err(Error::invalid(format!(
+                "the task is {} after {} attempts: queue it without attempts, locked_at and error, and record each step that follows",
+                self.status, self.attempts
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A step of a task: it was claimed, done, given up, or given back to the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxStep {
+    /// The task.
+    pub id: i64,
+    /// Where it stands from then on.
+    pub status: TaskStatus,
+    /// When, in epoch milliseconds.
+    pub at: i64,
+    /// Which claim: the task's `attempts` at that time. Whoever names another one holds the task
+    /// no more. 0 stands for the latest, and is never read back.
+    pub attempt: i64,
+    /// Why it was given up or given back.
+    pub error: Option<String>,
+}
+
+impl InboxStep {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.id < 1 {
+            let message = format!("id {} is none of a task: ids begin at 1", self.id);
+            return Err(Error::invalid(message));
+        }
+        check_count("attempts", Some(self.attempt))
+    }
+}

@@ -1,0 +1,313 @@
+//! The messages of a conversation, and what a gateway knows of how each came about.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::timestamp::Timestamp;
+use super::words::words;
+use super::{check_count, check_fraction, check_name, payload};
+use crate::error::{Error, Result};
+
+words! {
+    /// In which role a message speaks.
+    Role("role") {
+        /// The system prompt.
+        System = "system",
+        /// The person.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// A tool.
+        Tool = "tool",
+    }
+}
+
+words! {
+    /// What a message comes from.
+    Source("source") {
+        /// The person, or a program in their place.
+        User = "user",
+        /// A model.
+        Model = "model",
+        /// The gateway or the harness.
+        System = "system",
+        /// A tool.
+        Tool = "tool",
+    }
+}
+
+impl Source {
+    /// What a message in this role comes from as a rule.
+    pub fn of(role: Role) -> Source {
+        match role {
+            Role::System => Source::System,
+            Role::User => Source::User,
+            Role::Assistant => Source::Model,
+            Role::Tool => Source::Tool,
+        }
+    }
+}
+
+words! {
+    /// What a message's content is.
+    #[derive(Default)]
+    ContentType("content_type") {
+        /// Plain text.
+        #[default]
+        Text = "text",
+        /// Source code.
+        Code = "code",
+        /// Markdown.
+        Markdown = "markdown",
+        /// JSON.
+        Json = "json",
+    }
+}
+
+/// A message of a conversation. Key: `id`; `sequence` is unique within the conversation.
+///
+/// ```
+/// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);
+/// let question = ConversationMessage::new(conversation.id, Role::User, "What is 1 + 1?");
+/// let answer = ConversationMessage {
+///     tokens_in: Some(12),
+///     tokens_out: Some(1),
+///     model_used: Some("small-1".into()),
+///     ..ConversationMessage::new(conversation.id, Role::Assistant, "2")
+/// };
+/// for answer in store.record_batch([conversation.clone().into(), question.into(), answer.into()])? {
+///     answer?;
+/// }
+/// let (_, stats) = store.get_conversation(conversation.id)?.unwrap();
+/// assert_eq!((stats.message_count, stats.total_tokens_in), (2, 12));
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ConversationMessage {
+    /// Its id.
+    pub id: Uuid,
+    /// The conversation, which must be in the log.
+    pub conversation_id: Uuid,
+    /// Its place in the conversation, from 0; `None` asks for the next one, and is never read
+    /// back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<i64>,
+    /// When it was sent.
+    pub timestamp: Timestamp,
+    /// In which role it speaks.
+    pub role: Role,
+    /// What it comes from.
+    pub source: Source,
+    /// What its content is.
+    #[serde(default)]
+    pub content_type: ContentType,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_used: Option<String>,
+    /// The gateway's configuration that it was answered under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_used: Option<String>,
+    /// How models were put together to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestration_mode: Option<String>,
+    /// The sort of task that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+    /// Tokens of the prompt, cached ones included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_in: Option<i64>,
+    /// Tokens of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_out: Option<i64>,
+    /// How long the answer took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<i64>,
+    /// How much of the context window was used, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_utilization: Option<f64>,
+    /// How often one model handed over to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff_steps: Option<i64>,
+    /// Whether the context was compressed first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression_applied: Option<bool>,
+    /// The class of the error, such as `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// What failed. It becomes the conversation's `last_error`, and its status `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The tool that was called, or that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// The models that took part, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models_in_chain: Option<Vec<String>>,
+    /// The text, kept to the byte.
+    pub content: String,
+    /// The tool's arguments, kept to the byte.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub tool_args: Option<String>,
+    /// What the tool returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_result: Option<String>,
+    /// What the gateway or provider says of the answer, such as an [`InferenceMetadata`] or a
+    /// usage object, kept whole.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub inference_metadata: Option<String>,
+}
+
+impl ConversationMessage {
+    /// A message of now, with an id of its own, that takes the next place in its conversation.
+    pub fn new(conversation_id: Uuid, role: Role, content: impl Into<String>) -> Self {
+        ConversationMessage {
+            id: Uuid::new_v4(),
+            conversation_id,
+            sequence: None,
+            timestamp: Timestamp::now(),
+            role,
+            source: Source::of(role),
+            content_type: ContentType::Text,
+            model_used: None,
+            config_used: None,
+            orchestration_mode: None,
+            task_type: None,
+            tokens_in: None,
+            tokens_out: None,
+            latency_ms: None,
+            context_utilization: None,
+            handoff_steps: None,
+            compression_applied: None,
+            error_type: None,
+            error: None,
+            tool_name: None,
+            models_in_chain: None,
+            content: content.into(),
+            tool_args: None,
+            tool_result: None,
+            inference_metadata: None,
+        }
+    }
+
+    /// Fills in what the metadata says of the answer, and keeps the metadata whole. The model
+    /// that answered is the last one of its chain.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: &InferenceMetadata) -> Self {
+        let sum = |of: fn(&TokenCount) -> i64| {
+            let counts = metadata.tokens_by_model.values().map(of);
+            let any = !metadata.tokens_by_model.is_empty();
+            any.then(|| counts.fold(0, i64::saturating_add))
+        };
+        self.config_used.clone_from(&metadata.config);
+        self.orchestration_mode
+            .clone_from(&metadata.orchestration_mode);
+        self.model_used = metadata.models_used.last().cloned();
+        let chain = &metadata.models_used;
+        self.models_in_chain = (!chain.is_empty()).then(|| chain.clone());
+        self.handoff_steps = metadata.handoff_steps;
+        self.compression_applied = metadata.compression_applied;
+        self.context_utilization = metadata.context_utilization;
+        self.latency_ms = metadata.total_latency_ms;
+        self.tokens_in = sum(|count| count.tokens_in);
+        self.tokens_out = sum(|count| count.tokens_out);
+        // Maps of texts and numbers: always JSON.
+        self.inference_metadata = serde_json::to_string(metadata).ok();
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_count("sequence", self.sequence)?;
+        check_count("tokens_in", self.tokens_in)?;
+        check_count("tokens_out", self.tokens_out)?;
+        check_count("latency_ms", self.latency_ms)?;
+        check_count("handoff_steps", self.handoff_steps)?;
+        check_fraction("context_utilization", self.context_utilization)?;
+        for (name, value) in [
+            ("model_used", &self.model_used),
+            ("config_used", &self.config_used),
+            ("orchestration_mode", &self.orchestration_mode),
+            ("task_type", &self.task_type),
+            ("error_type", &self.error_type),
+            ("tool_name", &self.tool_name),
+        ] {
+            check_name(name, value.as_deref().unwrap_or_default(), true)?;
+        }
+        if self.sequence == Some(i64::MAX) {
+            let message = format!("sequence {} leaves no place after it", i64::MAX);
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+}
+
+/// What a gateway says of how an answer came about.
+///
+/// ```
+/// use decklog::{ConversationMessage, InferenceMetadata, Role};
+/// let metadata: InferenceMetadata = serde_json::from_str(r#"{
+///     "config": "fast", "orchestration_mode": "cascade", "models_used": ["small-1", "big-2"],
+///     "handoff_steps": 1, "total_latency_ms": 850, "model_latencies": {"small-1": 50, "big-2": 800},
+///     "tokens_by_model": {"small-1": {"in": 10, "out": 2}, "big-2": {"in": 30, "out": 8}}
+/// }"#).unwrap();
+/// let answer = ConversationMessage::new(uuid::Uuid::new_v4(), Role::Assistant, "2").with_metadata(&metadata);
+/// assert_eq!((answer.tokens_in, answer.tokens_out, answer.latency_ms), (Some(40), Some(10), Some(850)));
+/// assert_eq!(answer.model_used.as_deref(), Some("big-2"));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InferenceMetadata {
+    /// The gateway's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// How models were put together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestration_mode: Option<String>,
+    /// The models that took part, in order; the last one answered.
+    pub models_used: Vec<String>,
+    /// How often one model handed over to another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handoff_steps: Option<i64>,
+    /// Whether the context was compressed first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression_applied: Option<bool>,
+    /// How much of the context window was used, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_utilization: Option<f64>,
+    /// How long it all took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_latency_ms: Option<i64>,
+    /// How long each model took, in milliseconds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_latencies: BTreeMap<String, i64>,
+    /// The tokens of each model.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens_by_model: BTreeMap<String, TokenCount>,
+    /// Whatever else it says, kept whole.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// The tokens of one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCount {
+    /// Of the prompt, cached ones included.
+    #[serde(rename = "in")]
+    pub tokens_in: i64,
+    /// Of the answer.
+    #[serde(rename = "out")]
+    pub tokens_out: i64,
+}

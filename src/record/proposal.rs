@@ -1,0 +1,171 @@
+//! Code edit proposals: what an agent wants to change, and what became of it.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::time::Validity;
+use super::words::words;
+use super::{check_fraction, check_name, payload};
+use crate::error::{Error, Result};
+
+words! {
+    /// Where a proposal stands.
+    #[derive(Default)]
+    ProposalStatus("status") {
+        /// Proposed, and not decided yet.
+        #[default]
+        Pending = "pending",
+        /// Someone agreed to it.
+        Approved = "approved",
+        /// Someone refused it.
+        Denied = "denied",
+        /// It was approved, and made.
+        Applied = "applied",
+        /// It was applied, and taken back.
+        Reverted = "reverted",
+    }
+}
+
+impl ProposalStatus {
+    /// Whether a proposal that stands here may be brought there: pending to approved or denied,
+    /// approved to applied, applied to reverted.
+    pub fn may_become(self, next: ProposalStatus) -> bool {
+        use ProposalStatus::{Applied, Approved, Denied, Pending, Reverted};
+        matches!(
+            (self, next),
+            (Pending, Approved | Denied) | (Approved, Applied) | (Applied, Reverted)
+        )
+    }
+}
+
+/// An edit that an agent proposes. Key: `request_id`.
+///
+/// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
+/// record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CodeEditProposal {
+    /// The request that proposes the edit.
+    pub request_id: Uuid,
+    /// When it was proposed; not valid retracts the proposal.
+    pub created_at: Validity,
+    /// How sure the agent is, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Where it stands.
+    #[serde(default)]
+    pub status: ProposalStatus,
+    /// When it was approved or denied, in epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<i64>,
+    /// When it was applied, in epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<i64>,
+    /// The commit that applied it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_hash: Option<String>,
+    /// The edits, kept to the byte.
+    #[serde(with = "payload::required")]
+    pub diffs_json: String,
+}
+
+impl CodeEditProposal {
+    /// A pending proposal.
+    pub fn new(request_id: Uuid, diffs_json: impl Into<String>, created_at: i64) -> Self {
+        CodeEditProposal {
+            request_id,
+            created_at: Validity::at(created_at),
+            confidence: None,
+            status: ProposalStatus::Pending,
+            decided_at: None,
+            applied_at: None,
+            commit_hash: None,
+            diffs_json: diffs_json.into(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_fraction("confidence", self.confidence)?;
+        let is_new = self.decided_at.is_none() && self.applied_at.is_none();
+        if self.status != ProposalStatus::Pending || !is_new || self.commit_hash.is_some() {
+            return Err(Error::invalid(format!(
+                "the proposal is {}: record it as pending, without decided_at, applied_at and commit_hash, and then each step that follows",
+                self.status
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A step of a proposal: it was approved, denied, applied or reverted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposalStep {
+    /// The proposal.
+    pub request_id: Uuid,
+    /// Where it stands from then on; not [`ProposalStatus::Pending`].
+    pub status: ProposalStatus,
+    /// When, in epoch milliseconds.
+    pub at: i64,
+    /// When it was decided, if not by this step: the log fills it in.
+    pub decided_at: Option<i64>,
+    /// When it was applied, if not by this step: the log fills it in.
+    pub applied_at: Option<i64>,
+    /// The commit that applied it, which the log fills in for the step that reverts it.
+    pub commit_hash: Option<String>,
+}
+
+impl ProposalStep {
+    /// A step to `status` at a time in epoch milliseconds.
+    ///
+    /// ```
+    /// # use decklog::{CodeEditProposal, ProposalStatus, ProposalStep, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let id = uuid::Uuid::new_v4();
+    /// store.record(CodeEditProposal::new(id, r#"[{"file":"a.rs","+":"x"}]"#, 1_766_832_000_000))?;
+    /// store.record(ProposalStep::new(id, ProposalStatus::Approved, 1_766_832_060_000))?;
+    /// assert_eq!(store.get_proposal(id)?.unwrap().decided_at, Some(1_766_832_060_000));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn new(request_id: Uuid, status: ProposalStatus, at: i64) -> Self {
+        ProposalStep {
+            request_id,
+            status,
+            at,
+            decided_at: None,
+            applied_at: None,
+            commit_hash: None,
+        }
+    }
+
+    pub(super) fn check(&mut self) -> Result<()> {
+        use ProposalStatus::{Applied, Approved, Denied, Pending, Reverted};
+        let (is_decision, is_applied) = match self.status {
+            Pending => return Err(Error::invalid("pending is no step: record the proposal")),
+            Approved | Denied => (true, false),
+            Applied => (false, true),
+            Reverted => (false, false),
+        };
+        let own = |is_own, name, given: &mut Option<i64>| match *given {
+            Some(time) if is_own && time != self.at => Err(Error::invalid(format!(
+                "{name} is {time} and the step's time is {}: give one of them",
+                self.at
+            ))),
+            _ => {
+                if is_own {
+                    *given = None;
+                }
+                Ok(())
+            }
+        };
+        own(is_decision, "decided_at", &mut self.decided_at)?;
+        own(is_applied, "applied_at", &mut self.applied_at)?;
+        if let Some(commit) = &self.commit_hash {
+            check_name("commit_hash", commit, false)?;
+            if is_decision {
+                let message = format!("commit_hash {commit:?} belongs to the step that applies");
+                return Err(Error::invalid(message));
+            }
+        }
+        Ok(())
+    }
+}

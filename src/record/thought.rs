@@ -1,0 +1,114 @@
+//! Thoughts: an audit trail of what an agent planned, found and decided, each record chained to
+//! the one before it by a hash.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::json::hex;
+use super::timestamp::Timestamp;
+use super::words::words;
+use super::{check_name, check_sha256};
+use crate::error::{Error, Result};
+
+/// The `prev_hash` of the first record of a chain.
+pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+words! {
+    /// What sort of thought it is.
+    ThoughtType("type") {
+        /// What is to be done.
+        Plan = "plan",
+        /// What was found.
+        Analysis = "analysis",
+        /// What was decided.
+        Decision = "decision",
+        /// What was learned.
+        Reflection = "reflection",
+    }
+}
+
+/// A thought. Key: `id`. The records of one task form a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThoughtRecord {
+    /// Its id; a UUID unless the caller has another.
+    pub id: String,
+    /// The task, whose chain it belongs to; never empty.
+    pub task_id: String,
+    /// The hash of the record before it in its chain, or [`GENESIS_HASH`]. Empty when handed
+    /// over: the log fills it in.
+    #[serde(default)]
+    pub prev_hash: String,
+    /// The hash of it. Empty when handed over: the log fills it in.
+    #[serde(default)]
+    pub hash: String,
+    /// What sort of thought it is.
+    #[serde(rename = "type")]
+    pub thought_type: ThoughtType,
+    /// The agent that had it; never empty, and not part of the hash.
+    pub agent_id: String,
+    /// When.
+    pub timestamp: Timestamp,
+    /// The text, kept to the byte.
+    pub content: String,
+}
+
+impl ThoughtRecord {
+    /// The hash that the record should have: the SHA-256, in lower-case hex digits, of the
+    /// canonical JSON (RFC 8785) of `content`, `id`, `prev_hash`, `task_id`, `timestamp` and
+    /// `type`.
+    ///
+    /// ```
+    /// use decklog::{GENESIS_HASH, ThoughtRecord, ThoughtType};
+    /// let record = ThoughtRecord {
+    ///     id: "r1".into(),
+    ///     task_id: "t1".into(),
+    ///     prev_hash: GENESIS_HASH.into(),
+    ///     hash: String::new(),
+    ///     thought_type: ThoughtType::Plan,
+    ///     agent_id: "not hashed".into(),
+    ///     timestamp: "2026-04-17T00:00:00Z".parse()?,
+    ///     content: "hello".into(),
+    /// };
+    /// let expected = "6a2f9597f563d5515cfa69891a51806d0f93bfbe222997d3ba37c365ceee3f1a";
+    /// assert_eq!(record.computed_hash(), expected);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn computed_hash(&self) -> String {
+        #[derive(Serialize)]
+        struct Hashed<'a> {
+            content: &'a str,
+            id: &'a str,
+            prev_hash: &'a str,
+            task_id: &'a str,
+            timestamp: &'a str,
+            r#type: ThoughtType,
+        }
+        let hashed = Hashed {
+            content: &self.content,
+            id: &self.id,
+            prev_hash: &self.prev_hash,
+            task_id: &self.task_id,
+            timestamp: self.timestamp.as_str(),
+            r#type: self.thought_type,
+        };
+        // Texts alone always have a canonical form.
+        let canonical = serde_json_canonicalizer::to_vec(&hashed).unwrap_or_default();
+        hex(&Sha256::digest(canonical))
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_name("id", &self.id, false)?;
+        check_name("task_id", &self.task_id, false)?;
+        check_name("agent_id", &self.agent_id, false)?;
+        for (name, hash) in [("prev_hash", &self.prev_hash), ("hash", &self.hash)] {
+            if !hash.is_empty() {
+                check_sha256(name, hash)?;
+                if hash.bytes().any(|b| b.is_ascii_uppercase()) {
+                    let message = format!("{name} {hash} is not in lower case");
+                    return Err(Error::invalid(message));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Fields that hold one of a few words.
+
+/// An enum whose variants are written as one word each, in JSON as anywhere else.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $name:ident ($what:literal) { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// Every one of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The word that the files use.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::Error;
+
+            fn from_str(word: &str) -> $crate::Result<$name> {
+                let found = $name::ALL.iter().copied().find(|known| known.as_str() == word);
+                found.ok_or_else(|| {
+                    let known: Vec<&str> = $name::ALL.iter().map(|known| known.as_str()).collect();
+                    let (what, known) = ($what, known.join(", "));
+                    $crate::Error::invalid(format!("unknown {what} {word:?}: give one of {known}"))
+                })
+            }
+        }
+    };
+}
+
+pub(super) use words;
