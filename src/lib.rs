@@ -59,7 +59,8 @@ mod store;
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
-    Order, Page, ProposalQuery, SpanStatus, TaskCounts, TaskQuery, Thoughts, TurnQuery,
+    Order, Page, ProposalQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
+    TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;

@@ -110,15 +110,7 @@ impl ConversationQuery {
 impl Store {
     /// The conversation with this id, and what its messages add up to.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
-        self.inner().ask(|view| {
-            let Some((row, _)) = view.find(KIND, [&id.to_string(), ""]) else {
-                return Ok(None);
-            };
-            let mut names = Names::default();
-            let found = read(view, row)?.filter(|conversation| conversation.id == id);
-            let with_stats = |found| stats(view, &found, &mut names).map(|stats| (found, stats));
-            found.map(with_stats).transpose()
-        })
+        self.inner().ask(|view| get(view, id))
     }
 
     /// Conversations, a part of the list at a time.
@@ -266,8 +258,19 @@ fn unknown(id: Uuid) -> Error {
     ))
 }
 
+pub(super) fn get(
+    from: &impl Reads,
+    id: Uuid,
+) -> Result<Option<(Conversation, ConversationStats)>> {
+    let Some(found) = find(from, id)? else {
+        return Ok(None);
+    };
+    let stats = stats(from, &found, &mut Names::default())?;
+    Ok(Some((found, stats)))
+}
+
 /// The conversation as it stands.
-pub(super) fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
+fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
         return Ok(None);
     };
@@ -328,7 +331,7 @@ fn stats(
     let Some(talk) = from.index().talks().get(key) else {
         return Ok(ConversationStats::default());
     };
-    let mut named = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
+    let mut all_of = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
         let mut found = Vec::with_capacity(users.len());
         for (hash, loc) in users {
             if let Some(name) = names.get(hash) {
@@ -354,7 +357,7 @@ fn stats(
         total_tokens_in: talk.tokens_in,
         total_tokens_out: talk.tokens_out,
         total_latency_ms: talk.latency_ms,
-        models_used: named(&talk.models, true)?,
-        configs_used: named(&talk.configs, false)?,
+        models_used: all_of(&talk.models, true)?,
+        configs_used: all_of(&talk.configs, false)?,
     })
 }
