@@ -202,24 +202,19 @@ impl Store {
         id: Uuid,
         change: impl FnOnce(&mut Conversation),
     ) -> Result<Conversation> {
-        let inner = self.inner();
-        let mut txn = inner.begin()?;
-        let known = find(&txn, id)?.ok_or_else(|| unknown(id))?;
-        let mut conversation = known.clone();
-        change(&mut conversation);
-        conversation.id = id;
-        if conversation.updated_at == known.updated_at && conversation != known {
-            conversation.updated_at = Timestamp::now();
-        }
-        let record = Record::ConversationUpdated(conversation).checked()?;
-        let Record::ConversationUpdated(conversation) = &record else {
-            return Err(collision());
-        };
-        put(&mut txn, conversation, true)?;
-        let conversation = conversation.clone();
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(conversation)
+        self.inner().transact(|txn| {
+            let known = find(txn, id)?.ok_or_else(|| unknown(id))?;
+            let mut conversation = known.clone();
+            change(&mut conversation);
+            conversation.id = id;
+            if conversation.updated_at == known.updated_at && conversation != known {
+                conversation.updated_at = Timestamp::now();
+            }
+            let record = Record::ConversationUpdated(conversation).checked()?;
+            let conversation = conversation_in(&record)?;
+            put(txn, conversation, true).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            Ok(conversation.clone())
+        })
     }
 }
 

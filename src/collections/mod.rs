@@ -155,19 +155,14 @@ impl Store {
         records: impl IntoIterator<Item = Record>,
         put: impl Fn(&mut Txn<'_>, &Record) -> Result<Ack>,
     ) -> Result<Vec<Result<Ack>>> {
-        let inner = self.inner();
         let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
-        let mut txn = inner.begin()?;
-        let answers = checked
-            .into_iter()
-            .map(|record| {
+        self.inner().transact(|txn| {
+            let put_one = |record: Result<Record>| {
                 txn.check_whole()?;
-                put(&mut txn, &record?)
-            })
-            .collect();
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(answers)
+                put(txn, &record?)
+            };
+            Ok(checked.into_iter().map(put_one).collect())
+        })
     }
 }
 

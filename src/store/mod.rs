@@ -289,6 +289,17 @@ impl Inner {
         Txn::begin(self)
     }
 
+    /// Runs `work` under the write lock and acknowledges what it wrote. Its answer comes back
+    /// also where that is a refusal: what it wrote before that is in the log.
+    pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        let mut txn = self.begin()?;
+        let answer = work(&mut txn);
+        // A transaction that is dropped would make the next writer look at everything.
+        let ticket = txn.commit()?;
+        self.acknowledge(ticket)?;
+        answer
+    }
+
     /// Returns once what a transaction wrote is as durable as this handle promises.
     pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
         if self.durability == Durability::Disk || self.sync.is_crowded() {
