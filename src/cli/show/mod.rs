@@ -4,7 +4,7 @@ mod call;
 mod conversation;
 mod entry;
 mod event;
-mod json;
+pub mod json;
 mod message;
 mod proposal;
 mod task;
