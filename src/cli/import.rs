@@ -145,6 +145,11 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         count(report.tool_results, "tool result"),
     ))?;
     out.line(&format!(
+        "  {} with {}",
+        count(report.conversations, "conversation"),
+        count(report.messages, "message"),
+    ))?;
+    out.line(&format!(
         "  {}, {} tokens in, {} out",
         count(report.api_responses, "API response"),
         grouped(report.tokens_in),

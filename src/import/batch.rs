@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::collections::{Ack, AckStatus, ObservabilityStore};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::text_len;
-use crate::record::{Record, ToolCall};
+use crate::record::{ConversationMessage, Record, ToolCall};
 use crate::store::Store;
 
 const BATCH_RECORDS_MAX: usize = 1_000;
@@ -17,6 +17,7 @@ const RECORD_BYTES: usize = 512;
 pub(super) trait Log {
     fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>>;
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
+    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>>;
 }
 
 impl Log for Store {
@@ -26,6 +27,10 @@ impl Log for Store {
 
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         ObservabilityStore::get_tool_call(self, request_id, call_id)
+    }
+
+    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        Store::get_message(self, id)
     }
 }
 

@@ -4,21 +4,24 @@
 //! is one turn, so that the chain of parents stays whole. Its blocks may besides be tool calls
 //! and results. Any other line is not understood.
 
+mod content;
 mod shape;
 
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::facts::{Facts, Others, Tokens, Usage, joined};
-use super::ids::{foreign_id, named};
-use super::json::{self, Raw};
+use super::facts::{Facts, Piece, Said, Talk, Tokens, Usage, metadata};
+use super::ids::foreign_id;
+use super::json;
 use crate::record::{
-    ConversationTurn, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+    ConversationMessage, ConversationTurn, Role, Source, Timestamp, TurnKind, Validity,
 };
-use shape::{Block, Line, Message, UsageObject};
+use content::Content;
+use shape::{Line, Message, UsageObject};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
+/// The class of the errors that stand where an answer was to come.
+const API_ERROR: &str = "api_error";
 
 /// What a line says; an `Err` is the reason for which it is broken.
 pub(super) fn read(text: &str) -> Result<Facts, String> {
@@ -54,7 +57,8 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
         done.outcome_json = Some(raw.get().to_owned());
     }
     let mut message_id = id;
-    if let (Some(message), "assistant") = (&message, kind.as_str()) {
+    let from_model = message.as_ref().filter(|_| kind == "assistant");
+    if let Some(message) = from_model {
         if let Some(id) = json::text(message.id)? {
             message_id = foreign_id("claude-code:message", &id);
         }
@@ -62,18 +66,91 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
     }
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let parent = json::text(line.parent_uuid)?;
-    content.facts.turn = Some(ConversationTurn {
+    let turn = ConversationTurn {
         id,
         parent_id: parent.map(|parent| foreign_id("claude-code:line", &parent)),
         message_id,
         kind: content.turn_kind(&kind, harness),
-        content: joined(&content.texts, &content.others),
+        content: content.turn_content(),
         created_at: Validity::at(at),
         thread_id: Some(foreign_id("claude-code:session", &session)),
-    });
+    };
+    let talk = talk(&line, session)?;
+    content.facts.said = Some(said(&line, from_model, &turn, talk, &content)?);
+    content.facts.turn = Some(turn);
     let others = content.others.under(&kind);
     content.facts.not_understood.extend(others);
     Ok(content.facts)
+}
+
+/// The conversation of a line: its session's, or the one that a sub-agent has of its own.
+fn talk(line: &Line<'_>, session: String) -> Result<Talk, String> {
+    let id = if json::is_true(line.is_sidechain) {
+        let agent = json::text(line.agent_id)?;
+        let agent = agent.as_deref().unwrap_or("sidechain");
+        foreign_id("claude-code:agent", &format!("{session}:{agent}"))
+    } else {
+        foreign_id("claude-code:session", &session)
+    };
+    Ok(Talk {
+        id,
+        session: Some(session),
+        cwd: json::text(line.cwd)?,
+    })
+}
+
+/// What a line adds to the messages, `from_model` if it is a part of a response.
+fn said(
+    line: &Line<'_>,
+    from_model: Option<&Message<'_>>,
+    turn: &ConversationTurn,
+    talk: Talk,
+    content: &Content,
+) -> Result<Said, String> {
+    let role = match (from_model, turn.kind) {
+        (Some(_), _) => Role::Assistant,
+        (None, TurnKind::User) => Role::User,
+        (None, TurnKind::Tool) => Role::Tool,
+        (None, _) => Role::System,
+    };
+    let at = Timestamp::from_ms(turn.created_at.at).map_err(|e| e.to_string())?;
+    let mut message = ConversationMessage {
+        id: turn.id,
+        timestamp: at,
+        tool_result: content.tool_result(),
+        ..ConversationMessage::new(talk.id, role, "")
+    };
+    let mut piece = Piece::Whole;
+    let mut tokens = None;
+    if let Some(from) = from_model {
+        piece = Piece::Of(turn.message_id);
+        message.model_used = json::text(from.model)?;
+        message.inference_metadata = from.usage.map(metadata);
+        if let Some(Usage::Of { tokens: known, .. }) = content.facts.usage {
+            tokens = Some(known);
+        }
+        if message
+            .model_used
+            .take_if(|name| name == SYNTHETIC)
+            .is_some()
+        {
+            message.source = Source::System;
+            if tokens.is_none() {
+                message.inference_metadata = None;
+            }
+        }
+        if json::is_true(line.is_api_error_message) {
+            message.error = Some(turn.content.clone());
+            message.error_type = Some(API_ERROR.to_owned());
+        }
+    }
+    Ok(Said {
+        talk,
+        piece,
+        message,
+        texts: content.message_texts(),
+        tokens,
+    })
 }
 
 /// Here, and only here, the usage that the provider reported is known with its response.
@@ -98,164 +175,4 @@ fn usage(facts: &mut Facts, response: Uuid, message: &Message<'_>) -> Result<(),
         facts.usage = Some(Usage::Of { response, tokens });
     }
     Ok(())
-}
-
-/// What the blocks of a line add up to.
-struct Content {
-    line: Uuid,
-    at: i64,
-    texts: Vec<String>,
-    others: Others,
-    said: bool,
-    thought: bool,
-    facts: Facts,
-}
-
-impl Content {
-    fn new(line: Uuid, at: i64) -> Content {
-        Content {
-            line,
-            at,
-            texts: Vec::new(),
-            others: Others::default(),
-            said: false,
-            thought: false,
-            facts: Facts::default(),
-        }
-    }
-
-    fn system(&mut self, line: &Line<'_>) -> Result<bool, String> {
-        let text = match json::text(line.content)? {
-            Some(text) => Some(text),
-            None => json::text(line.subtype)?,
-        };
-        self.texts.extend(text);
-        Ok(true)
-    }
-
-    fn message(&mut self, role: &str, message: &Message<'_>) -> Result<bool, String> {
-        if let Some(text) = json::text(message.content)? {
-            self.said = true;
-            self.texts.push(text);
-            return Ok(true);
-        }
-        let Some(blocks) = json::array(message.content)? else {
-            return Ok(false);
-        };
-        for raw in blocks {
-            let Some(block) = json::object::<Block<'_>>(raw.get())? else {
-                self.others.count("(not an object)".to_owned());
-                continue;
-            };
-            let kind = json::type_name(block.kind)?;
-            let understood = match (role, kind.as_str()) {
-                (_, "text") => self.text(&block)?,
-                ("assistant", "thinking") => self.thinking(&block)?,
-                ("assistant", "tool_use") => self.tool_use(&block)?,
-                ("user", "tool_result") => self.tool_result(&block)?,
-                _ => false,
-            };
-            if !understood {
-                self.others.count(kind);
-            }
-        }
-        Ok(true)
-    }
-
-    fn text(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let text = json::text(block.text)?;
-        self.said |= text.is_some();
-        let understood = text.is_some();
-        self.texts.extend(text);
-        Ok(understood)
-    }
-
-    fn thinking(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let thought = json::text(block.thinking)?;
-        self.thought |= thought.is_some();
-        let understood = thought.is_some();
-        self.texts.extend(thought);
-        Ok(understood)
-    }
-
-    fn tool_use(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let (Some(call_id), Some(tool_name)) = (json::text(block.id)?, json::text(block.name)?)
-        else {
-            return Ok(false);
-        };
-        let arguments = block.input.map(RawValue::get);
-        self.texts.push(format!("[tool_use {tool_name} {call_id}]"));
-        self.facts.calls.push(ToolCallReq {
-            request_id: request_id(&call_id),
-            call_id,
-            parent_id: self.line,
-            vendor: "anthropic".to_owned(),
-            tool_name,
-            args_sha256: args_sha256(arguments.unwrap_or_default()),
-            arguments_json: arguments.map(str::to_owned),
-            started_at: Validity::at(self.at),
-        });
-        Ok(true)
-    }
-
-    fn tool_result(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let Some(call_id) = json::text(block.tool_use_id)? else {
-            return Ok(false);
-        };
-        let text = self.result_text(block.content)?;
-        self.texts.push(text.clone());
-        let failed = json::is_true(block.is_error);
-        self.facts.results.push(ToolCallDone {
-            request_id: request_id(&call_id),
-            call_id,
-            ended_at: Validity::at(self.at),
-            latency_ms: 0,
-            outcome_json: json::text_or_bytes(block.content)?,
-            error_kind: failed.then(|| "tool_error".to_owned()),
-            error_msg: failed.then_some(text),
-            status: if failed {
-                ToolStatus::Failed
-            } else {
-                ToolStatus::Completed
-            },
-        });
-        Ok(true)
-    }
-
-    fn result_text(&mut self, content: Raw<'_>) -> Result<String, String> {
-        let mut texts = Vec::new();
-        for raw in json::array(content)?.unwrap_or_default() {
-            let block = json::object::<Block<'_>>(raw.get())?;
-            let kind = match &block {
-                Some(block) => json::type_name(block.kind)?,
-                None => "(not an object)".to_owned(),
-            };
-            match block.map(|block| json::text(block.text)).transpose()? {
-                Some(Some(text)) if kind == "text" => texts.push(text),
-                _ => self
-                    .facts
-                    .count_not_understood(format!("tool_result.{kind}")),
-            }
-        }
-        texts.extend(json::text(content)?);
-        Ok(texts.join("\n\n"))
-    }
-
-    fn turn_kind(&self, role: &str, harness: bool) -> TurnKind {
-        match role {
-            "system" => TurnKind::System,
-            "assistant" if self.thought && !self.said && self.facts.calls.is_empty() => {
-                TurnKind::SysInfo
-            }
-            "assistant" => TurnKind::Assistant,
-            _ if !self.said && !self.facts.results.is_empty() => TurnKind::Tool,
-            _ if harness => TurnKind::SysInfo,
-            _ => TurnKind::User,
-        }
-    }
-}
-
-/// From the call's id alone: a result names no more of its call than that.
-fn request_id(call_id: &str) -> Uuid {
-    named("claude-code:tool_use", call_id)
 }

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::facts::{Facts, Others, Tokens, Usage, joined};
+use super::facts::{Facts, Others, Piece, Said, Talk, Text, Tokens, Usage, joined, metadata};
 use super::ids::{foreign_id, named};
 use super::json::{self, Raw};
-use crate::record::{ConversationTurn, TurnKind, Validity};
+use crate::record::{ConversationMessage, ConversationTurn, Role, Timestamp, TurnKind, Validity};
 use shape::{Info, Line, Part, Payload, Total};
 
 /// One file, read from its first line on.
@@ -24,6 +24,10 @@ pub(super) struct Rollout {
     seed: Uuid,
     seeded: bool,
     session: Uuid,
+    /// As the file writes it, unless it has lost its start.
+    session_name: Option<String>,
+    cwd: Option<String>,
+    model: Option<String>,
     vendor: String,
     latest: Option<Uuid>,
     totals: HashMap<Uuid, Tokens>,
@@ -35,6 +39,9 @@ impl Rollout {
             seed: Uuid::nil(),
             seeded: false,
             session: Uuid::nil(),
+            session_name: None,
+            cwd: None,
+            model: None,
             vendor: "openai".to_owned(),
             latest: None,
             totals: HashMap::new(),
@@ -61,10 +68,14 @@ impl Rollout {
         }
         let facts = match kind.as_str() {
             "session_meta" => self.session_meta(&payload)?,
-            // The model and the sandbox of what follows: understood, and nothing to record yet.
-            "turn_context" => Some(Facts::default()),
+            "turn_context" => {
+                self.model = json::text(payload.model)?.or(self.model.take());
+                self.cwd = json::text(payload.cwd)?.or(self.cwd.take());
+                Some(Facts::default())
+            }
             "compacted" => json::text(payload.message)?
-                .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, text)),
+                .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, Role::System, text))
+                .transpose()?,
             "response_item" | "event_msg" => {
                 let item = json::type_name(payload.kind)?;
                 let facts = if kind == "event_msg" {
@@ -93,6 +104,8 @@ impl Rollout {
             self.session = session;
             self.latest = None;
         }
+        self.session_name = Some(id);
+        self.cwd = json::text(payload.cwd)?.or(self.cwd.take());
         if let Some(vendor) = json::text(payload.model_provider)? {
             self.vendor = vendor;
         }
@@ -115,7 +128,9 @@ impl Rollout {
                         return Ok(None);
                     }
                 }
-                let mut facts = self.turn_unless_empty(here, TurnKind::SysInfo, texts.join("\n\n"));
+                let text = texts.join("\n\n");
+                let mut facts =
+                    self.turn_unless_empty(here, TurnKind::SysInfo, Role::Assistant, text)?;
                 facts
                     .not_understood
                     .extend(others.under("response_item.reasoning"));
@@ -124,7 +139,9 @@ impl Rollout {
             "function_call" | "custom_tool_call" | "local_shell_call" => {
                 calls::call(self, here, item, payload)?
             }
-            "function_call_output" | "custom_tool_call_output" => calls::result(here, payload)?,
+            "function_call_output" | "custom_tool_call_output" => {
+                calls::result(self, here, payload)?
+            }
             _ => None,
         })
     }
@@ -171,16 +188,29 @@ impl Rollout {
             TurnKind::User if is_environment(&content) => TurnKind::SysInfo,
             kind => kind,
         };
-        let mut facts = self.turn(here, kind, content);
+        let role = match kind {
+            TurnKind::User => Role::User,
+            TurnKind::Assistant => Role::Assistant,
+            _ => Role::System,
+        };
+        let mut facts = self.turn(here, kind, role, content)?;
         facts
             .not_understood
             .extend(others.under("response_item.message"));
         Ok(Some(facts))
     }
 
-    fn turn(&mut self, here: Here, kind: TurnKind, content: String) -> Facts {
-        let id = named("codex:turn", &format!("{}:{}", self.seed, here.number));
-        Facts {
+    fn turn(
+        &mut self,
+        here: Here,
+        kind: TurnKind,
+        role: Role,
+        content: String,
+    ) -> Result<Facts, String> {
+        let id = self.id("codex:turn", here);
+        let mut said = self.said(here, id, role)?;
+        said.texts.push(Text::Words(content.clone()));
+        Ok(Facts {
             turn: Some(ConversationTurn {
                 id,
                 parent_id: self.latest.replace(id),
@@ -190,21 +220,59 @@ impl Rollout {
                 created_at: Validity::at(here.at),
                 thread_id: Some(self.session),
             }),
+            said: Some(said),
             ..Facts::default()
-        }
+        })
     }
 
-    fn turn_unless_empty(&mut self, here: Here, kind: TurnKind, content: String) -> Facts {
+    fn turn_unless_empty(
+        &mut self,
+        here: Here,
+        kind: TurnKind,
+        role: Role,
+        content: String,
+    ) -> Result<Facts, String> {
         if content.is_empty() {
-            return Facts::default();
+            return Ok(Facts::default());
         }
-        self.turn(here, kind, content)
+        self.turn(here, kind, role, content)
+    }
+
+    fn id(&self, scope: &str, here: Here) -> Uuid {
+        named(scope, &format!("{}:{}", self.seed, here.number))
+    }
+
+    /// A message of this line. What the model said waits for the tokens that it took.
+    fn said(&self, here: Here, id: Uuid, role: Role) -> Result<Said, String> {
+        let from_model = role == Role::Assistant;
+        let at = Timestamp::from_ms(here.at).map_err(|e| e.to_string())?;
+        let message = ConversationMessage {
+            id,
+            timestamp: at,
+            model_used: self.model.clone().filter(|_| from_model),
+            ..ConversationMessage::new(self.session, role, "")
+        };
+        Ok(Said {
+            talk: Talk {
+                id: self.session,
+                session: self.session_name.clone(),
+                cwd: self.cwd.clone(),
+            },
+            piece: if from_model {
+                Piece::WithoutUsage
+            } else {
+                Piece::Whole
+            },
+            message,
+            texts: Vec::new(),
+            tokens: None,
+        })
     }
 
     /// The totals are said again and again, and start anew when the client does: what was used is
     /// their growth.
     fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts>, String> {
-        let Some(info) = json::member::<Info<'_>>(info)? else {
+        let (Some(raw), Some(info)) = (info, json::member::<Info<'_>>(info)?) else {
             return Ok(None);
         };
         let Ok(Some(total)) = json::member::<Total>(info.total_token_usage) else {
@@ -229,6 +297,11 @@ impl Rollout {
             );
             let once = named("codex:usage", &line);
             facts.usage = Some(Usage::More { once, tokens });
+            let mut said = self.said(here, once, Role::Assistant)?;
+            said.piece = Piece::Usage;
+            said.tokens = Some(tokens);
+            said.message.inference_metadata = Some(metadata(raw));
+            facts.said = Some(said);
         }
         Ok(Some(facts))
     }

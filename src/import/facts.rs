@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::record::{ConversationTurn, ToolCallDone, ToolCallReq};
+use crate::record::{ConversationMessage, ConversationTurn, ToolCallDone, ToolCallReq};
 
 /// What a line says. The parsers make it of the line alone and what they remember of the file;
 /// whether it was said before is not theirs to know.
@@ -15,6 +16,7 @@ pub(super) struct Facts {
     /// Their `latency_ms` is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) usage: Option<Usage>,
+    pub(super) said: Option<Said>,
     /// What the line holds besides: types, and how often.
     pub(super) not_understood: BTreeMap<String, u64>,
 }
@@ -38,6 +40,31 @@ pub(super) struct Tokens {
     pub(super) output: u64,
 }
 
+impl Tokens {
+    pub(super) fn plus(self, more: Tokens) -> Tokens {
+        Tokens {
+            input: self.input.saturating_add(more.input),
+            output: self.output.saturating_add(more.output),
+        }
+    }
+
+    /// What these are more than others; never less than nothing.
+    pub(super) fn beyond(self, others: Tokens) -> Tokens {
+        Tokens {
+            input: self.input.saturating_sub(others.input),
+            output: self.output.saturating_sub(others.output),
+        }
+    }
+
+    /// The greater of each count.
+    pub(super) fn or_more(self, others: Tokens) -> Tokens {
+        Tokens {
+            input: self.input.max(others.input),
+            output: self.output.max(others.output),
+        }
+    }
+}
+
 /// Tokens that were used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
@@ -46,6 +73,61 @@ pub(super) enum Usage {
     Of { response: Uuid, tokens: Tokens },
     /// Since the time before; `once` names the line that says so.
     More { once: Uuid, tokens: Tokens },
+}
+
+/// What a line adds to the messages of a conversation.
+#[derive(Debug, PartialEq)]
+pub(super) struct Said {
+    pub(super) talk: Talk,
+    pub(super) piece: Piece,
+    /// Under the line's own id, its content still empty.
+    pub(super) message: ConversationMessage,
+    pub(super) texts: Vec<Text>,
+    pub(super) tokens: Option<Tokens>,
+}
+
+/// A conversation, as a line of it names it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Talk {
+    pub(super) id: Uuid,
+    /// The tool's session, as the tool writes it.
+    pub(super) session: Option<String>,
+    pub(super) cwd: Option<String>,
+}
+
+/// What of a message a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// All of it.
+    Whole,
+    /// A part of this API response, whose lines that follow each other make one message. The
+    /// tokens are those of the response so far.
+    Of(Uuid),
+    /// All but the tokens, which a line after it may tell.
+    WithoutUsage,
+    /// The tokens of the message before, or of none that is known.
+    Usage,
+}
+
+/// A text of a message, or what stands for one.
+#[derive(Debug, PartialEq)]
+pub(super) enum Text {
+    Words(String),
+    Call { name: String, args: Option<String> },
+}
+
+impl Text {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Text::Words(words) => words.len(),
+            Text::Call { name, args } => name.len() + args.as_ref().map_or(0, String::len),
+        }
+    }
+}
+
+/// The provider's usage object, whole, as the metadata of its message.
+pub(super) fn metadata(usage: &RawValue) -> String {
+    format!("{{\"usage\":{}}}", usage.get())
 }
 
 /// Types of the blocks of a line that were not understood, and how often each is there.
@@ -68,7 +150,7 @@ impl Others {
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// The texts of a turn as its one content.
-pub(super) fn joined(texts: &[String], others: &Others) -> String {
+pub(super) fn joined<T: AsRef<str>>(texts: &[T], others: &Others) -> String {
     if texts.is_empty() {
         // The turn stays in the chain of parents, so it says at least what it stands for.
         let shown = others.0.keys().take(OTHERS_SHOWN_MAX);
@@ -77,7 +159,7 @@ pub(super) fn joined(texts: &[String], others: &Others) -> String {
     }
     let texts: Vec<&str> = texts
         .iter()
-        .map(String::as_str)
+        .map(AsRef::as_ref)
         .filter(|text| !text.is_empty())
         .collect();
     texts.join("\n\n")

@@ -166,6 +166,13 @@ impl<'a> Importer<'a> {
     }
 
     fn file(&mut self, path: &Path) -> Result<(), Stop> {
+        let read = self.read_file(path);
+        // Also after a file that cannot be read to its end: what was read of it stands.
+        self.run.end_file()?;
+        read
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), Stop> {
         let mut place = self.run.open_file(path);
         let unreadable = |place, e| Stop::Source(place, Error::io("read", path, e));
         let mut file = File::open(path).map_err(|e| unreadable(place, e))?;

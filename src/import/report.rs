@@ -26,7 +26,7 @@ pub struct Progress<'a> {
 
 /// What an import found and did.
 ///
-/// Turns, calls, results, responses and tokens are what the sources hold, each counted once over
+/// Turns, calls, results, conversations, messages, responses and tokens are what the sources hold, each counted once over
 /// the whole import, whether or not the store already had them. `added` is what the store added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -42,6 +42,11 @@ pub struct Report {
     pub tool_calls: u64,
     /// Distinct tool calls with a result.
     pub tool_results: u64,
+    /// Distinct conversations; a sub-agent has one of its own.
+    pub conversations: u64,
+    /// Distinct messages. The lines of one API response make one, if no other message comes
+    /// between them.
+    pub messages: u64,
     /// Distinct API responses with a usage; 0 for Codex, whose format does not name them.
     pub api_responses: u64,
     /// Prompt tokens, cached ones included.
@@ -95,6 +100,8 @@ impl Report {
         self.turns += part.turns;
         self.tool_calls += part.tool_calls;
         self.tool_results += part.tool_results;
+        self.conversations += part.conversations;
+        self.messages += part.messages;
         self.api_responses += part.api_responses;
         self.tokens_in = self.tokens_in.saturating_add(part.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(part.tokens_out);

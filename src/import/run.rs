@@ -1,14 +1,20 @@
 //! One import, over all its files: what was seen before, what is counted, what waits.
 //!
-//! What it keeps of a turn, call or response are ids, hashes and numbers. Contents are kept only
-//! of results that arrive before their call, and of those only so many bytes.
+//! What it keeps of a turn, call, message or response are ids, hashes and numbers. Contents are
+//! kept only of results that arrive before their call and of the message that is being read, and
+//! of those only so many bytes.
+
+mod messages;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
+
+use messages::Messages;
 
 use super::batch::{Batch, Log, Outcome, Place};
 use super::facts::{Facts, Tokens, Usage};
@@ -22,20 +28,36 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Run<'a> {
     batch: Batch<'a>,
     files: Vec<FileState>,
-    /// The turns by their id, with a hash of what they say.
-    turns: HashMap<Uuid, u64>,
+    turns: HashMap<Uuid, Turn>,
     /// The calls by their `request_id`.
     calls: HashMap<Uuid, Call>,
     results: HashSet<Uuid>,
     responses: HashMap<Uuid, (Place, Tokens)>,
     growths: HashSet<Uuid>,
+    messages: Messages,
     held: Vec<(Place, ToolCallDone)>,
     held_bytes: usize,
     held_bytes_max: usize,
 }
 
+struct Turn {
+    /// Of its kind and content.
+    said: u64,
+    /// The last file that has it.
+    file: usize,
+}
+
+/// Whether a line was there before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Never,
+    InAnotherFile,
+    InThisFile,
+}
+
 struct Call {
     started_at: i64,
+    tool_name: Arc<str>,
     /// Of the tool's name and the arguments' hash.
     asked: u64,
 }
@@ -50,6 +72,7 @@ impl<'a> Run<'a> {
             results: HashSet::new(),
             responses: HashMap::new(),
             growths: HashSet::new(),
+            messages: Messages::default(),
             held: Vec::new(),
             held_bytes: 0,
             held_bytes_max: HELD_BYTES_MAX,
@@ -84,50 +107,72 @@ impl<'a> Run<'a> {
 
     /// Takes what a line says, unless the same line was there before.
     pub(super) fn take(&mut self, place: Place, facts: Facts) -> Result<()> {
-        if let Some(turn) = facts.turn
-            && !self.turn(place, turn)?
+        let seen = match facts.turn {
+            Some(turn) => self.turn(place, turn)?,
+            None => Seen::Never,
+        };
+        let answered = match facts.results.as_slice() {
+            [done] => Some(done.request_id),
+            _ => None,
+        };
+        if seen == Seen::Never {
+            for call in facts.calls {
+                self.call(place, call)?;
+            }
+            for result in facts.results {
+                self.result(place, result)?;
+            }
+            if let Some(usage) = facts.usage {
+                self.usage(place, usage);
+            }
+            for (what, n) in facts.not_understood {
+                self.report(place).count_not_understood(&what, n);
+            }
+        }
+        // The messages of a file do not depend on what other files hold: where one response ends
+        // and which tokens are its own is told by the lines around it, repeated or not.
+        if seen != Seen::InThisFile
+            && let Some(said) = facts.said
         {
-            return Ok(());
-        }
-        for call in facts.calls {
-            self.call(place, call)?;
-        }
-        for result in facts.results {
-            self.result(place, result)?;
-        }
-        if let Some(usage) = facts.usage {
-            self.usage(place, usage);
-        }
-        for (what, n) in facts.not_understood {
-            self.report(place).count_not_understood(&what, n);
+            self.say(place, said, answered)?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, place: Place, turn: ConversationTurn) -> Result<bool> {
+    fn turn(&mut self, place: Place, turn: ConversationTurn) -> Result<Seen> {
         let said = hash(turn.kind.as_str(), &turn.content);
+        let file = place.file;
         match self.turns.entry(turn.id) {
-            Entry::Vacant(entry) => entry.insert(said),
-            Entry::Occupied(entry) if *entry.get() == said => return Ok(false),
+            Entry::Vacant(entry) => entry.insert(Turn { said, file }),
+            Entry::Occupied(mut entry) if entry.get().said == said => {
+                let before = std::mem::replace(&mut entry.get_mut().file, file);
+                return Ok(if before == file {
+                    Seen::InThisFile
+                } else {
+                    Seen::InAnotherFile
+                });
+            }
             Entry::Occupied(_) => {
                 let reason = format!(
                     "an earlier line has the id {} and says something else: the first stands",
                     turn.id
                 );
                 self.broken(place, reason);
-                return Ok(false);
+                return Ok(Seen::InThisFile);
             }
         };
         self.report(place).turns += 1;
         self.push(place, turn.into())?;
-        Ok(true)
+        Ok(Seen::Never)
     }
 
     fn call(&mut self, place: Place, req: ToolCallReq) -> Result<()> {
         let asked = hash(&req.tool_name, &req.args_sha256);
+        let tool_name = self.messages.shared(&req.tool_name);
         match self.calls.entry(req.request_id) {
             Entry::Vacant(entry) => entry.insert(Call {
                 started_at: req.started_at.at,
+                tool_name,
                 asked,
             }),
             // Recorded again it would be the same call under another parent, and every import
@@ -196,6 +241,13 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// Ends a file: the message that was being read is whole.
+    pub(super) fn end_file(&mut self) -> Result<()> {
+        self.end_message()?;
+        self.messages.forget_file();
+        Ok(())
     }
 
     /// Ends a path: what waited for something further on in it waits no longer.

@@ -52,7 +52,8 @@ fn the_samples_come_into_a_new_store(path: &Path) {
     assert_eq!(first.api_responses, 7);
     assert_eq!(first.tokens_in, 98785 + 487 + 26740);
     assert_eq!(first.tokens_out, 844 + 130 + 408);
-    assert_eq!(first.added, 35 + 9 + 9);
+    assert_eq!((first.conversations, first.messages), (3, 15 + 2 + 21));
+    assert_eq!(first.added, 35 + 9 + 9 + 3 + 38);
     assert_eq!(first.not_understood["file-history-snapshot"], 4);
     assert_eq!(first.not_understood["response_item.ghost_snapshot"], 2);
     assert_eq!(first.not_understood.len(), 2);
@@ -122,7 +123,9 @@ fn a_later_import_finds_the_call_of_an_earlier_one() {
     std::fs::write(&path, &whole).unwrap();
     let second = import(&store, &path);
     assert_eq!(second.broken, []);
-    assert_eq!(first.added + second.added, 11 + 5 + 5);
+    // The call at the end of the first import had no usage yet: that came as one message more.
+    assert_eq!((first.messages, second.messages), (7, 21));
+    assert_eq!(first.added + second.added, 11 + 5 + 5 + 1 + 21);
 }
 
 #[test]

@@ -16,6 +16,14 @@ pub(in crate::import) struct Line<'a> {
     #[serde(borrow)]
     pub(in crate::import) session_id: Raw<'a>,
     #[serde(borrow)]
+    pub(in crate::import) cwd: Raw<'a>,
+    #[serde(borrow)]
+    pub(in crate::import) is_sidechain: Raw<'a>,
+    #[serde(borrow)]
+    pub(in crate::import) agent_id: Raw<'a>,
+    #[serde(borrow)]
+    pub(in crate::import) is_api_error_message: Raw<'a>,
+    #[serde(borrow)]
     pub(in crate::import) timestamp: Raw<'a>,
     #[serde(borrow)]
     pub(in crate::import) message: Raw<'a>,

@@ -4,10 +4,13 @@ use uuid::Uuid;
 
 use super::shape::{Metadata, Outcome, Payload};
 use super::{Here, Rollout};
-use crate::import::facts::Facts;
+use crate::import::facts::{Facts, Text};
 use crate::import::ids::named;
 use crate::import::json;
-use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
+use crate::record::{Role, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
+
+/// What the ids of messages are made of that are no turns.
+const ITEM: &str = "codex:item";
 
 pub(super) fn call(
     rollout: &Rollout,
@@ -43,18 +46,30 @@ pub(super) fn call(
         arguments_json: arguments,
         started_at: Validity::at(here.at),
     };
+    let mut said = rollout.said(here, rollout.id(ITEM, here), Role::Assistant)?;
+    said.texts.push(Text::Call {
+        name: req.tool_name.clone(),
+        args: req.arguments_json.clone(),
+    });
     Ok(Some(Facts {
         calls: vec![req],
+        said: Some(said),
         ..Facts::default()
     }))
 }
 
-pub(super) fn result(here: Here, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
+pub(super) fn result(
+    rollout: &Rollout,
+    here: Here,
+    payload: &Payload<'_>,
+) -> Result<Option<Facts>, String> {
     let Some(call_id) = json::text(payload.call_id)? else {
         return Ok(None);
     };
     let outcome = json::text_or_bytes(payload.output)?;
     let failure = outcome.as_deref().and_then(failure);
+    let mut said = rollout.said(here, rollout.id(ITEM, here), Role::Tool)?;
+    said.message.tool_result = Some(outcome.clone().unwrap_or_default());
     let status = match failure {
         Some(_) => ToolStatus::Failed,
         None => ToolStatus::Completed,
@@ -72,6 +87,7 @@ pub(super) fn result(here: Here, payload: &Payload<'_>) -> Result<Option<Facts>,
     };
     Ok(Some(Facts {
         results: vec![done],
+        said: Some(said),
         ..Facts::default()
     }))
 }

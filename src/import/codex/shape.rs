@@ -24,6 +24,10 @@ pub(in crate::import) struct Payload<'a> {
     #[serde(borrow)]
     pub(in crate::import) model_provider: Raw<'a>,
     #[serde(borrow)]
+    pub(in crate::import) cwd: Raw<'a>,
+    #[serde(borrow)]
+    pub(in crate::import) model: Raw<'a>,
+    #[serde(borrow)]
     pub(in crate::import) role: Raw<'a>,
     #[serde(borrow)]
     pub(in crate::import) content: Raw<'a>,

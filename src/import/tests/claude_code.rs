@@ -220,7 +220,8 @@ fn lines_in_any_order_and_repeated_add_once() {
         (first.turns, first.tool_calls, first.tool_results),
         (3, 1, 1)
     );
-    assert_eq!(first.added, 5);
+    assert_eq!((first.conversations, first.messages), (1, 3));
+    assert_eq!(first.added, 5 + 1 + 3);
     let (req, done) = log.call("c1").unwrap();
     assert_eq!(req.request_id, named("claude-code:tool_use", "c1"));
     assert_eq!(req.parent_id, id("u1"));

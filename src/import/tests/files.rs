@@ -26,7 +26,8 @@ fn broken_lines_are_named_by_number_and_the_rest_goes_on() {
 
     let log = MemoryLog::default();
     let report = import_path(&log, &path);
-    assert_eq!((report.turns, report.added, report.lines), (2, 2, 10));
+    assert_eq!((report.turns, report.messages, report.lines), (2, 2, 10));
+    assert_eq!(report.added, 2 + 2 + 1);
     assert_eq!(counts(&report), [("(no type)", 2), ("(not an object)", 3)]);
     let broken = broken(&report);
     let lines: Vec<u64> = broken.iter().map(|(line, _)| *line).collect();
@@ -119,7 +120,7 @@ fn batches_are_bounded_by_records_and_by_bytes() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let log = MemoryLog::default();
     import(&log, &lines);
-    assert_eq!(log.batches(), [1000, 1000, 500]);
+    assert_eq!(log.batches(), [1000, 1000, 1000, 1000, 1000, 1]);
 
     let large = USER.replace("hi", &"x".repeat(3 << 20));
     let lines: Vec<String> = (0..5)
@@ -128,7 +129,7 @@ fn batches_are_bounded_by_records_and_by_bytes() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let log = MemoryLog::default();
     import(&log, &lines);
-    assert_eq!(log.batches(), [2, 2, 1]);
+    assert_eq!(log.batches(), [3, 2, 2, 2, 2]);
 }
 
 #[test]

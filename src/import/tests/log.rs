@@ -8,7 +8,9 @@ use uuid::Uuid;
 use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::import::batch::Log;
-use crate::record::{ConversationTurn, Record, ToolCall, ToolStatus};
+use crate::record::{
+    Conversation, ConversationMessage, ConversationTurn, Record, ToolCall, ToolStatus,
+};
 
 #[derive(Default)]
 pub(super) struct MemoryLog {
@@ -21,12 +23,35 @@ pub(super) struct MemoryLog {
 struct Held {
     turns: Vec<ConversationTurn>,
     calls: BTreeMap<(Uuid, String), ToolCall>,
+    conversations: Vec<Conversation>,
+    messages: Vec<ConversationMessage>,
     batches: Vec<usize>,
 }
 
 impl MemoryLog {
     pub(super) fn turns(&self) -> Vec<ConversationTurn> {
         self.held.borrow().turns.clone()
+    }
+
+    pub(super) fn conversations(&self) -> Vec<Conversation> {
+        self.held.borrow().conversations.clone()
+    }
+
+    pub(super) fn messages(&self) -> Vec<ConversationMessage> {
+        self.held.borrow().messages.clone()
+    }
+
+    /// The tokens of all messages of a conversation, and how many there are.
+    pub(super) fn sums(&self, conversation: Uuid) -> (i64, i64, usize) {
+        let held = self.held.borrow();
+        let messages = held.messages.iter();
+        let of: Vec<_> = messages
+            .filter(|message| message.conversation_id == conversation)
+            .collect();
+        let sum = |count: fn(&ConversationMessage) -> Option<i64>| {
+            of.iter().filter_map(|message| count(message)).sum()
+        };
+        (sum(|m| m.tokens_in), sum(|m| m.tokens_out), of.len())
     }
 
     /// The one call of this id.
@@ -80,6 +105,22 @@ impl Held {
                     Some((_, free)) => *free = Some(done),
                 }
             }
+            Record::Conversation(new) => {
+                if self.conversations.iter().any(|old| old.id == new.id) {
+                    return Ok(false);
+                }
+                self.conversations.push(new);
+            }
+            Record::Message(new) => {
+                let mut known = self.conversations.iter();
+                if !known.any(|old| old.id == new.conversation_id) {
+                    return Err(Error::new(ErrorKind::Lifecycle, "no such conversation"));
+                }
+                if self.messages.iter().any(|old| old.id == new.id) {
+                    return Ok(false);
+                }
+                self.messages.push(*new);
+            }
             other => panic!("{other:?}"),
         }
         Ok(true)
@@ -111,5 +152,11 @@ impl Log for MemoryLog {
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let key = (request_id, call_id.to_owned());
         Ok(self.held.borrow().calls.get(&key).cloned())
+    }
+
+    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        let held = self.held.borrow();
+        let found = held.messages.iter().find(|message| message.id == id);
+        Ok(found.cloned())
     }
 }

@@ -59,12 +59,20 @@ fn held(report: &Report) -> Report {
 #[test]
 fn the_samples_hold_what_their_readme_says_and_a_second_import_adds_nothing() {
     let expected = [
-        ("claude-code-session.jsonl", 26, [22, 4, 4, 6], 98785, 844),
-        ("claude-code-subagent.jsonl", 2, [2, 0, 0, 1], 487, 130),
-        ("codex-rollout.jsonl", 55, [11, 5, 5, 0], 26740, 408),
+        (
+            "claude-code-session.jsonl",
+            26,
+            [22, 4, 4, 6, 15],
+            98785,
+            844,
+        ),
+        ("claude-code-subagent.jsonl", 2, [2, 0, 0, 1, 2], 487, 130),
+        ("codex-rollout.jsonl", 55, [11, 5, 5, 0, 21], 26740, 408),
     ];
     let log = MemoryLog::default();
-    for (name, lines, [turns, calls, results, responses], tokens_in, tokens_out) in expected {
+    for (name, lines, [turns, calls, results, responses, messages], tokens_in, tokens_out) in
+        expected
+    {
         let first = import_path(&log, &sample(name));
         assert_eq!(first.broken, [], "{name}");
         assert_eq!((first.files, first.lines), (1, lines), "{name}");
@@ -74,7 +82,13 @@ fn the_samples_hold_what_their_readme_says_and_a_second_import_adds_nothing() {
         assert_eq!(first.api_responses, responses, "{name}");
         assert_eq!(first.tokens_in, tokens_in, "{name}");
         assert_eq!(first.tokens_out, tokens_out, "{name}");
-        assert_eq!(first.added, turns + calls + results, "{name}");
+        assert_eq!(
+            (first.conversations, first.messages),
+            (1, messages),
+            "{name}"
+        );
+        let added = turns + calls + results + 1 + messages;
+        assert_eq!(first.added, added, "{name}");
 
         let second = import_path(&log, &sample(name));
         assert_eq!(second.added, 0, "{name}");
@@ -105,8 +119,8 @@ fn a_folder_is_the_sum_of_its_files() {
 fn a_report_has_its_fields_and_no_others() {
     let log = MemoryLog::default();
     let report = import_path(&log, &sample("codex-rollout.jsonl"));
-    let fields = "added api_responses broken files lines not_understood tokens_in tokens_out \
-                  tool_calls tool_results turns";
+    let fields = "added api_responses broken conversations files lines messages not_understood \
+                  tokens_in tokens_out tool_calls tool_results turns";
     let json = serde_json::to_value(&report).unwrap();
     let mut names: Vec<&String> = json.as_object().unwrap().keys().collect();
     names.sort();

@@ -29,11 +29,20 @@ fn an_import_counts_and_a_second_one_adds_nothing() {
     assert_eq!(sum["tokens_out"], 1382);
     assert_eq!(sum["tool_calls"], 9);
     assert_eq!(sum["tool_results"], 9);
+    assert_eq!(sum["conversations"], 3);
+    assert_eq!(sum["messages"], 38);
     assert_eq!(sum["broken"], Value::Array(Vec::new()));
 
     let again = log.json(&["import", samples().to_str().unwrap()]);
     assert_eq!(again[3]["added"], 0);
     assert_eq!(again[3]["turns"], sum["turns"]);
+    assert_eq!(again[3]["messages"], sum["messages"]);
+    let text = log.run(&["import", samples().to_str().unwrap()]);
+    assert!(
+        out(&text).contains("\n  3 conversations with 38 messages\n"),
+        "{}",
+        out(&text)
+    );
 }
 
 #[test]
