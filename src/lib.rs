@@ -44,10 +44,12 @@
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
 //!   what happened, as trees.
+//! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
+mod capture;
 mod collections;
 mod error;
 pub mod import;
@@ -59,6 +61,7 @@ mod segment;
 pub mod storage;
 mod store;
 
+pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,

@@ -29,6 +29,8 @@ pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 
+use std::borrow::Borrow;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
 use crate::record::{Kind, Record};
@@ -135,7 +137,8 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        self.put_batch(records, put)
+        let judged = |record: Record| (record.checked(), IfKnown::Judged);
+        self.put_batch(records.into_iter().map(judged))
     }
 
     /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
@@ -144,17 +147,16 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        self.put_batch(records, |txn, record| match known(txn, record) {
-            Some(seq) => Ok(Ack::unchanged(seq)),
-            None => put(txn, record),
-        })
+        let left = |record: Record| (record.checked(), IfKnown::Left);
+        self.put_batch(records.into_iter().map(left))
     }
 
-    fn put_batch(
+    /// Puts records that were checked, each by the rule that goes with it.
+    pub(crate) fn put_batch<R: Borrow<Record>>(
         &self,
-        records: impl IntoIterator<Item = Record>,
-        put: impl Fn(&mut Txn<'_>, &Record) -> Result<Ack>,
+        records: impl IntoIterator<Item = (Result<R>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
+<<<<<<< HEAD
         let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
         self.inner().transact(|txn| {
             let put_one = |record: Result<Record>| {
@@ -163,12 +165,52 @@ impl Store {
             };
             Ok(checked.into_iter().map(put_one).collect())
         })
+=======
+        let inner = self.inner();
+        // What it takes to check them is done before the lock is taken.
+        let checked: Vec<_> = records.into_iter().collect();
+        let mut txn = inner.begin()?;
+        let answers = checked
+            .into_iter()
+            .map(|(record, if_known)| {
+                txn.check_whole()?;
+                let record = record?;
+                let record = record.borrow();
+                match if_known {
+                    IfKnown::Left => put_if_new(&mut txn, record),
+                    IfKnown::Judged => put(&mut txn, record),
+                }
+            })
+            .collect();
+        let ticket = txn.commit()?;
+        inner.acknowledge(ticket)?;
+        Ok(answers)
+>>>>>>> wt-capture
     }
 }
 
-/// The first line of the record's key, if the log has one. What only follows on another record
-/// has no key of its own.
-fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
+/// What becomes of a record if the log has a line of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfKnown {
+    /// It is put by the rules of its kind.
+    Judged,
+    /// Nothing: the log stays as it is, whatever the record says.
+    Left,
+}
+
+fn put_if_new(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
+    match known(txn, record) {
+        Some((seq, asserted)) => {
+            txn.confirm(asserted)?;
+            Ok(Ack::unchanged(seq))
+        }
+        None => put(txn, record),
+    }
+}
+
+/// The first line of the record's key, if the log has one, and where its last assertion stands.
+/// What only follows on another record has no key of its own.
+fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
         Record::CallRequested(req) => (req.request_id, &*req.call_id),
@@ -178,7 +220,7 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
         _ => return None,
     };
     let (_, row) = txn.find(record.kind(), [&id.to_string(), call_id])?;
-    row.asserted.is_some().then_some(row.seq)
+    row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
 fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {

@@ -275,6 +275,23 @@ impl Inner {
         Ok(news.clone())
     }
 
+    /// The longest line that this handle writes, in bytes with its LF.
+    pub(crate) fn line_bytes_max(&self) -> usize {
+        self.line_bytes_max
+    }
+
+    /// Whether this handle may write at all.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](ErrorKind::ReadOnly).
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only {
+            let message = "the store was opened read-only: open it without read_only to write";
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(self.storage.root()));
+        }
+        Ok(())
+    }
+
     /// Takes the write lock.
     pub(crate) fn begin(&self) -> Result<Txn<'_>> {
         {

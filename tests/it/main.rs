@@ -9,6 +9,7 @@
     clippy::similar_names
 )]
 
+mod capture;
 mod cli;
 mod faults;
 mod files;
