@@ -12,7 +12,9 @@
 mod cli;
 mod faults;
 mod files;
+mod history;
 mod import;
+mod inbox;
 mod layout;
 mod live;
 mod model;
@@ -20,3 +22,4 @@ mod races;
 mod recovery;
 mod rules;
 mod support;
+mod thoughts;
