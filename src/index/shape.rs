@@ -30,6 +30,9 @@ pub(super) struct Shape {
     pub has_history: bool,
     /// The first outcome of a row stands, else the last.
     pub first_outcome_stands: bool,
+    /// The first assertion of a row stands, else the last. What is only ever added is never
+    /// asserted again, so another line of the key is none of ours.
+    pub first_assertion_stands: bool,
 }
 
 impl Shape {
@@ -48,6 +51,7 @@ impl Shape {
             usual_state: None,
             has_history: false,
             first_outcome_stands: false,
+            first_assertion_stands: false,
         };
         let numbered = Shape {
             order: Place::Number,
@@ -84,12 +88,14 @@ impl Shape {
                 width: 1,
                 posted: &[0],
                 lookup_order: Place::Number,
+                first_assertion_stands: true,
                 ..plain
             },
             // Parent, type. Roots have no parent.
             Kind::Events => Shape {
                 posted: &[0, 1],
                 posts_absent: true,
+                first_assertion_stands: true,
                 ..numbered
             },
             // Update.
@@ -101,11 +107,15 @@ impl Shape {
             // Chat.
             Kind::History => Shape {
                 posted: &[0],
+                first_assertion_stands: true,
                 ..numbered
             },
-            // Task and hash, not the hash before it.
+            // Task and hash, not the hash before it. The history tells of lines that would change
+            // what was recorded.
             Kind::ThoughtRecords => Shape {
                 posted: &[0, 2],
+                has_history: true,
+                first_assertion_stands: true,
                 ..numbered
             },
         }

@@ -230,6 +230,9 @@ impl Table {
                 .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
             history.push(entry.loc);
         }
+        if self.shape.first_assertion_stands && !is_first {
+            return (id, false);
+        }
         row.is_retracted = effect == Effect::Retract;
         if !row.is_retracted {
             // A conversation stands where it began.
