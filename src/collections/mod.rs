@@ -156,36 +156,20 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = (Result<R>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
-<<<<<<< HEAD
-        let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
-        self.inner().transact(|txn| {
-            let put_one = |record: Result<Record>| {
-                txn.check_whole()?;
-                put(txn, &record?)
-            };
-            Ok(checked.into_iter().map(put_one).collect())
-        })
-=======
-        let inner = self.inner();
         // What it takes to check them is done before the lock is taken.
         let checked: Vec<_> = records.into_iter().collect();
-        let mut txn = inner.begin()?;
-        let answers = checked
-            .into_iter()
-            .map(|(record, if_known)| {
+        self.inner().transact(|txn| {
+            let put_one = |(record, if_known): (Result<R>, IfKnown)| {
                 txn.check_whole()?;
                 let record = record?;
                 let record = record.borrow();
                 match if_known {
-                    IfKnown::Left => put_if_new(&mut txn, record),
-                    IfKnown::Judged => put(&mut txn, record),
+                    IfKnown::Left => put_if_new(txn, record),
+                    IfKnown::Judged => put(txn, record),
                 }
-            })
-            .collect();
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(answers)
->>>>>>> wt-capture
+            };
+            Ok(checked.into_iter().map(put_one).collect())
+        })
     }
 }
 
