@@ -9,10 +9,12 @@
     clippy::similar_names
 )]
 
+mod anything;
 mod cli;
 mod faults;
 mod files;
 mod import;
+mod kinds;
 mod layout;
 mod live;
 mod model;
