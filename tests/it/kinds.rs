@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use decklog::storage::Memory;
+use decklog::storage::{Memory, Storage};
 use decklog::{AckStatus, ErrorKind, Kind, LogLine, Record, Store, verify};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -201,4 +201,155 @@ fn whatever_is_recorded_once_is_read_back_and_replayed() {
 #[test]
 fn whatever_is_recorded_retracted_and_changed_is_read_back_and_replayed() {
     rounds(true);
+}
+
+/// A few lines of every kind, and what they say.
+fn sample(seed: u64) -> (Memory, Mirror) {
+    let memory = Memory::new();
+    let store = small(&memory);
+    let mut rng = Rng(seed);
+    let mut mirror = Mirror::new(true);
+    let seeds: Vec<_> = (0..6 * Kind::ALL.len())
+        .map(|nth| (nth % Kind::ALL.len(), rng.next()))
+        .collect();
+    fill(&store, &mut mirror, &seeds);
+    (memory, mirror)
+}
+
+fn segments(memory: &Memory) -> Vec<String> {
+    let days = memory.read_dir("").unwrap().into_iter();
+    let days = days.filter(|entry| entry.name.starts_with(|c: char| c.is_ascii_digit()));
+    let files = |day: String| {
+        let files = memory.read_dir(&day).unwrap();
+        files
+            .into_iter()
+            .map(move |file| format!("{day}/{}", file.name))
+    };
+    days.flat_map(|day| files(day.name)).collect()
+}
+
+/// The same files elsewhere.
+fn copy(memory: &Memory) -> Memory {
+    let other = Memory::new();
+    other.create_dir("").unwrap();
+    for path in segments(memory) {
+        other.create_dir(path.split('/').next().unwrap()).unwrap();
+        other.put_bytes(&path, memory.bytes(&path).unwrap());
+    }
+    for path in ["decklog.json", "HEAD", "LOCK"] {
+        if let Some(bytes) = memory.bytes(path) {
+            other.put_bytes(path, bytes);
+        }
+    }
+    other
+}
+
+/// The store opens, answers whatever it is asked, and still takes records.
+fn check_lives(memory: &Memory, mirror: &Mirror, case: &str) {
+    let store = small(memory);
+    mirror.ask(&store).unwrap_or_else(|e| panic!("{case}: {e}"));
+    verify(memory).unwrap_or_else(|e| panic!("{case}: {e}"));
+    let id = store.log_event(None, "after.harm", None);
+    let id = id.unwrap_or_else(|e| panic!("{case}: {e}"));
+    assert!(store.event_tree(id).unwrap().is_some(), "{case}");
+}
+
+#[test]
+fn every_flip_is_told_and_nothing_panics() {
+    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let (memory, mirror) = sample(count("DECKLOG_SEED", 7));
+    let mut nth = 0;
+    for path in segments(&memory) {
+        let bytes = memory.bytes(&path).unwrap();
+        for place in (nth..bytes.len()).step_by(step) {
+            let bit = nth % 8;
+            nth += 1;
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1 << bit;
+            let harmed = copy(&memory);
+            harmed.put_bytes(&path, flipped);
+            let case = format!("{path}, byte {place}, bit {bit}");
+            assert!(!verify(&harmed).unwrap().damage.is_empty(), "{case}");
+            check_lives(&harmed, &mirror, &case);
+        }
+    }
+}
+
+#[test]
+fn a_cut_takes_only_what_stood_after_it() {
+    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let (memory, mirror) = sample(count("DECKLOG_SEED", 8));
+    let lines = small(&memory).last_lines(usize::MAX).unwrap();
+    let mut nth = 0;
+    for path in segments(&memory) {
+        let bytes = memory.bytes(&path).unwrap();
+        for cut in (nth % step..bytes.len()).step_by(step) {
+            nth += 1;
+            let harmed = copy(&memory);
+            harmed.put_bytes(&path, bytes[..cut].to_vec());
+            let case = format!("{path}, cut at byte {cut}");
+            let is_kept =
+                |line: &&LogLine| line.file != path || line.offset as usize + line.text.len() < cut;
+            let kept: Vec<_> = lines.iter().filter(is_kept).collect();
+            let store = small(&harmed);
+            let left = store.last_lines(usize::MAX).unwrap();
+            assert_eq!(left.iter().collect::<Vec<_>>(), kept, "{case}");
+            check_lives(&harmed, &mirror, &case);
+        }
+    }
+}
+
+/// A line's members from the last to the first, its checksum among them.
+fn reversed(line: &[u8]) -> Vec<u8> {
+    let names = member_names(std::str::from_utf8(line).unwrap());
+    let values: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
+        serde_json::from_slice(line).unwrap();
+    let members = names.iter().rev().map(|name| {
+        let name_json = serde_json::to_string(name).unwrap();
+        format!("{name_json} : {}", values[name])
+    });
+    format!("{{ {} }}\n", members.collect::<Vec<_>>().join(" , ")).into_bytes()
+}
+
+#[test]
+fn lines_that_someone_put_in_another_order_say_the_same() {
+    for seed in 0..count("DECKLOG_KINDS_CASES", 12) {
+        let (memory, mirror) = sample(seed);
+        let lines = small(&memory).last_lines(usize::MAX).unwrap();
+        for path in segments(&memory) {
+            let bytes = memory.bytes(&path).unwrap();
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+            memory.put_bytes(&path, lines.flat_map(reversed).collect());
+        }
+        let altered = verify(&memory).unwrap();
+        assert_eq!((altered.good_lines, altered.damage.len()), (0, lines.len()));
+        let store = small(&memory);
+        mirror.check_records(&store);
+        assert!(
+            store
+                .thoughts()
+                .verify_chains()
+                .unwrap()
+                .iter()
+                .all(|chain| !chain.is_intact())
+        );
+
+        let mended = store.repair(true).unwrap();
+        let restamped: u64 = mended.iter().map(|one| one.restamped_lines).sum();
+        assert_eq!(restamped, lines.len() as u64, "seed {seed}: {mended:?}");
+        let clean = verify(&memory).unwrap();
+        assert!(clean.is_clean(), "seed {seed}: {clean:?}");
+        for store in [&store, &small(&memory)] {
+            mirror.check(store);
+            let texts = store
+                .last_lines(usize::MAX)
+                .unwrap()
+                .into_iter()
+                .map(|line| line.text);
+            assert!(
+                texts.eq(lines.iter().map(|line| line.text.clone())),
+                "seed {seed}"
+            );
+        }
+    }
 }
