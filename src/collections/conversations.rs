@@ -179,8 +179,9 @@ impl Store {
         })
     }
 
-    /// Changes a conversation: what `change` makes of it as it stands is recorded. Its
-    /// `updated_at` becomes now unless `change` sets it. Returns what was recorded.
+    /// Changes a conversation: what `change` makes of it as it stands is recorded, if that is
+    /// something else. Its `updated_at` becomes now unless `change` sets it, or it is later.
+    /// Returns the conversation as it stands then.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationStatus, Store};
@@ -207,8 +208,15 @@ impl Store {
             let mut conversation = known.clone();
             change(&mut conversation);
             conversation.id = id;
-            if conversation.updated_at == known.updated_at && conversation != known {
-                conversation.updated_at = Timestamp::now();
+            if conversation == known {
+                return Ok(known);
+            }
+            if conversation.updated_at == known.updated_at {
+                // A clock that is behind the last writer's takes nothing back.
+                let now = Timestamp::now();
+                if now.at() > known.updated_at.at() {
+                    conversation.updated_at = now;
+                }
             }
             let record = Record::ConversationUpdated(conversation).checked()?;
             let conversation = conversation_in(&record)?;

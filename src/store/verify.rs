@@ -92,7 +92,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
                             report = Some(Report {
                                 offset: fact.offset,
                                 length: fact.bytes.len() as u64,
-                                class: DamageClass::Damaged,
+                                class: DamageClass::Altered,
                                 reason: format!(
                                     "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
                                 ),

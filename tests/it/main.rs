@@ -9,6 +9,7 @@
     clippy::similar_names
 )]
 
+mod anything;
 mod capture;
 mod cli;
 mod faults;
@@ -16,6 +17,7 @@ mod files;
 mod history;
 mod import;
 mod inbox;
+mod kinds;
 mod layout;
 mod live;
 mod model;
