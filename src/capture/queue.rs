@@ -311,12 +311,12 @@ impl Queue {
     /// Counts what became of records, and makes room for others.
     pub(super) fn settle(&self, answers: Answers) {
         let mut state = self.lock();
-        let stats = &mut state.stats;
-        stats.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
-        stats.written += answers.written;
-        stats.unchanged += answers.unchanged;
-        stats.rejected += answers.rejected;
-        stats.failed += answers.failed;
+        let counts = &mut state.stats;
+        counts.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
+        counts.written += answers.written;
+        counts.unchanged += answers.unchanged;
+        counts.rejected += answers.rejected;
+        counts.failed += answers.failed;
         state.bytes -= answers.bytes;
         if answers.last_error.is_some() {
             state.last_error = answers.last_error;

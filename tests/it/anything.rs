@@ -544,7 +544,8 @@ impl Mirror {
                 task.attempts += i64::from(is_claim);
                 task.status = step.status;
                 task.locked_at = is_claim.then_some(step.at);
-                task.error = step.error;
+                // A claim keeps why the task came back.
+                task.error = step.error.or(task.error.take().filter(|_| is_claim));
                 Some(step.id)
             }
             Record::Thought(mut thought) => {
