@@ -28,8 +28,18 @@ pub(super) struct Shape {
     pub usual_state: Option<Op>,
     /// Assertions and retractions are kept, so that the past can be asked for.
     pub has_history: bool,
-    /// The first outcome of a row stands, else the last.
-    pub first_outcome_stands: bool,
+    /// Which outcome of a row stands.
+    pub outcome: Stands,
+    /// Which assertion of a row stands. What is only ever added is never asserted again, so
+    /// another line of the key is none of ours.
+    pub assertion: Stands,
+}
+
+/// Which of a row's lines stands, where several say the same thing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    First,
+    Last,
 }
 
 impl Shape {
@@ -47,7 +57,8 @@ impl Shape {
             lookup_order: Place::Time,
             usual_state: None,
             has_history: false,
-            first_outcome_stands: false,
+            outcome: Stands::Last,
+            assertion: Stands::Last,
         };
         let numbered = Shape {
             order: Place::Number,
@@ -66,7 +77,7 @@ impl Shape {
                 posted: &[0, 2],
                 usual_state: Some(Op::Completed),
                 has_history: true,
-                first_outcome_stands: true,
+                outcome: Stands::First,
                 ..plain
             },
             Kind::CodeEditProposals => Shape {
@@ -84,12 +95,14 @@ impl Shape {
                 width: 1,
                 posted: &[0],
                 lookup_order: Place::Number,
+                assertion: Stands::First,
                 ..plain
             },
             // Parent, type. Roots have no parent.
             Kind::Events => Shape {
                 posted: &[0, 1],
                 posts_absent: true,
+                assertion: Stands::First,
                 ..numbered
             },
             // Update.
@@ -101,11 +114,15 @@ impl Shape {
             // Chat.
             Kind::History => Shape {
                 posted: &[0],
+                assertion: Stands::First,
                 ..numbered
             },
-            // Task and hash, not the hash before it.
+            // Task and hash, not the hash before it. The history tells of lines that would change
+            // what was recorded.
             Kind::ThoughtRecords => Shape {
                 posted: &[0, 2],
+                has_history: true,
+                assertion: Stands::First,
                 ..numbered
             },
         }
