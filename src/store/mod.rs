@@ -146,7 +146,8 @@ impl Store {
         self.inner.sync.wait(ticket)
     }
 
-    /// What was found in the files that is not as decklog wrote it, up to 10,000 places.
+    /// What was found in the files that is not as decklog wrote it, up to 10,000 places of each
+    /// kind of record.
     /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
         let view = self.inner.fresh()?;
