@@ -1174,6 +1174,41 @@ fn a_line_under_a_taken_id_does_not_pass_for_the_first() {
     let store = in_memory(&memory, Durability::Process);
     assert_eq!(store.thoughts().get(&last.id).unwrap().as_ref(), Some(last));
     assert_eq!(store.thoughts().list(None, None).unwrap(), made);
+    let check = store.thoughts().verify_chain(&last.task_id).unwrap();
+    assert_eq!(check.head.as_ref(), Some(&last.hash));
+    let broken = check.broken.unwrap();
+    assert_eq!((broken.position, broken.id.as_ref()), (3, Some(&last.id)));
+    assert!(broken.reason.contains("another line"), "{broken:?}");
+}
+
+/// Bug: a record that could no longer be read was told to the chains that stood before it in the
+/// files, not to its own.
+#[test]
+fn a_record_lost_under_an_open_handle_is_told_to_its_own_chain() {
+    let (memory, store) = memory_store();
+    let thoughts = store.thoughts().with_clock(|| at(NOON));
+    for task in ["before", "lone", "chain", "chain", "chain", "after"] {
+        thoughts.create(plan(task, task)).unwrap();
+    }
+    let good = split(&memory.bytes(FILE).unwrap());
+    let lose = |line: usize| {
+        let mut lines = good.clone();
+        lines[line][0] = b'x';
+        memory.put_bytes(FILE, lines.concat());
+        let found = store.thoughts().verify_chains().unwrap();
+        let broken: Vec<_> = found
+            .into_iter()
+            .filter_map(|check| Some((check.task_id, check.broken?.position)))
+            .collect();
+        broken
+    };
+    let chain = |position| vec![("chain".to_owned(), position)];
+    assert_eq!([lose(2), lose(3), lose(4)], [chain(1), chain(2), chain(3)]);
+    // Its chain cannot be named, but is told.
+    assert_eq!(lose(1), [(String::new(), 1)]);
+    let lone = store.thoughts().verify_chain("lone").unwrap();
+    assert_eq!(lone.broken.unwrap().position, 1);
+    assert!(store.thoughts().verify_chain("after").unwrap().is_intact());
 }
 
 /// Bug: damage is listed up to a limit, and damage of other kinds could take all of it.
