@@ -869,7 +869,7 @@ fn every_flipped_bit_of_a_store_is_noticed_and_the_right_task_named() {
     let (memory, made) = three_chains();
     let good = memory.bytes(FILE).unwrap();
     assert!(checks(&memory).values().all(ChainCheck::is_intact));
-    let step = count("DECKLOG_FLIP_STEP", 7).max(1) as usize;
+    let step = count("DECKLOG_FLIP_STEP", 29).max(1) as usize;
     let (mut flips, mut named) = (0, 0);
     for bit in (0..good.len() * 8).step_by(step) {
         let mut flipped = good.clone();
