@@ -687,7 +687,12 @@ fn moments(dir: &Path) -> Vec<Moment> {
         .map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
             let number = |at: usize| fields[at].parse::<i64>().unwrap();
-            (fields[0].to_owned(), number(1), number(2), number(3) as u64)
+            (
+                fields[0].to_owned(),
+                number(1),
+                number(2),
+                fields[3].parse().unwrap(),
+            )
         })
         .collect()
 }
@@ -751,7 +756,7 @@ fn eight_processes_do_every_task_once() {
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
-    let took = started.elapsed() - queued;
+    let took = started.elapsed().saturating_sub(queued);
     let attempts = check_inbox(dir.path(), tasks);
     assert!(
         verify(&Disk::new(dir.path().join("log")))
