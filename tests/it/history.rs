@@ -3,6 +3,8 @@
 //!
 //! `DECKLOG_HISTORY_ENTRIES` sets how long the chat is whose reading is timed.
 
+#![allow(clippy::cast_possible_wrap)]
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 

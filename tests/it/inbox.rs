@@ -3,6 +3,8 @@
 //!
 //! `DECKLOG_INBOX_STEPS` sets the steps of the model test.
 
+#![allow(clippy::cast_possible_wrap)]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -684,7 +686,7 @@ fn the_lines_of_an_inbox_make_the_same_inbox_elsewhere() {
             0 => drop(inbox.enqueue(number, Some("{}")).unwrap()),
             1 | 2 => held.extend(inbox.claim().unwrap()),
             3 if !held.is_empty() => {
-                drop(inbox.retry(&held.swap_remove(rng.below(held.len())), "x"))
+                drop(inbox.retry(&held.swap_remove(rng.below(held.len())), "x"));
             }
             4 if rng.one_in(4) => drop(inbox.release_stale(NOW).unwrap()),
             _ => {}

@@ -2,11 +2,13 @@
 //! directory, processes that are killed. What was acknowledged is there once, everyone sees it as
 //! soon as it was acknowledged, and the sequence numbers have neither gaps nor repeats.
 //!
-//! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_KILLS` the rounds of killing.
+//! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_KILLS` the rounds of killing,
+//! `DECKLOG_RACE_THOUGHTS` the thoughts per process, `DECKLOG_RACE_TASKS` the tasks of an inbox
+//! that all claim from, `DECKLOG_RACE_HELD` those of one whose workers are killed.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use decklog::storage::{Disk, Memory};
 use decklog::{
-    AckStatus, CallQuery, DamageClass, Durability, ErrorKind, Store, ToolCallReq, TurnQuery,
-    Validity, verify,
+    AckStatus, CallQuery, DamageClass, Durability, ErrorKind, NewThought, Record, Store, TaskQuery,
+    TaskStatus, ThoughtType, ToolCallReq, TurnQuery, Validity, verify,
 };
 use uuid::Uuid;
 
@@ -292,8 +294,13 @@ fn process_of_a_race() {
 }
 
 fn start(dir: &Path, writer: u64, calls: u64) -> Child {
+    start_as("process_of_a_race", dir, writer, calls)
+}
+
+/// Starts a process that runs one of the tests that do nothing by themselves.
+fn start_as(test: &str, dir: &Path, writer: u64, calls: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "races::process_of_a_race", "--test-threads=1"])
+        .args(["--exact", &format!("races::{test}"), "--test-threads=1"])
         .env(ENV_DIR, dir)
         .env(ENV_WRITER, writer.to_string())
         .env(ENV_COUNT, calls.to_string())
@@ -367,19 +374,8 @@ fn processes_that_are_killed_lose_nothing_they_acknowledged() {
             .map(|writer| (writer, start(dir.path(), writer, u64::MAX)))
             .collect();
         // Each is killed at some moment after its first acknowledgement.
-        for (writer, mut child) in children {
-            let deadline = Instant::now() + Duration::from_secs(60);
-            while std::fs::metadata(acks_path(dir.path(), writer)).map_or(0, |file| file.len()) == 0
-            {
-                assert!(
-                    Instant::now() < deadline,
-                    "the process does not get to write"
-                );
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            std::thread::sleep(Duration::from_micros(rng.below(20_000) as u64));
-            child.kill().unwrap();
-            child.wait().unwrap();
+        for (writer, child) in children {
+            kill_after_first_ack(&acks_path(dir.path(), writer), child, rng.below(20_000));
             heard += acks(dir.path(), writer, &mut tally);
         }
     }
@@ -416,6 +412,477 @@ fn processes_that_are_killed_lose_nothing_they_acknowledged() {
         "{} killed, {heard} acknowledged, {} lines",
         rounds * PROCESSES,
         lines.len()
+    );
+}
+
+/// In a child: says that it is ready, and waits until all are.
+fn await_go(dir: &Path, writer: u64) {
+    std::fs::write(dir.join(format!("ready.{writer}")), "").unwrap();
+    wait_for(&dir.join("go"));
+}
+
+/// Lets the children begin once these are ready; those to come, at once.
+fn go(dir: &Path, writers: std::ops::Range<u64>) {
+    for writer in writers {
+        wait_for(&dir.join(format!("ready.{writer}")));
+    }
+    std::fs::write(dir.join("go"), "").unwrap();
+}
+
+fn wait_for(path: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !path.exists() {
+        assert!(
+            Instant::now() < deadline,
+            "{} does not come",
+            path.display()
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+// Thoughts.
+
+fn open_for_race(dir: &Path) -> Store {
+    let options = Store::options().lock_timeout(Duration::from_secs(60));
+    options
+        .segment_bytes_max(50_000)
+        .open(dir.join("log"))
+        .unwrap()
+}
+
+/// Does nothing, unless it is a process that one of the tests below started.
+#[test]
+fn process_that_thinks() {
+    let Ok(dir) = std::env::var(ENV_DIR) else {
+        return;
+    };
+    let dir = Path::new(&dir);
+    let writer = count(ENV_WRITER, 0);
+    let mut acks = std::fs::File::create(acks_path(dir, writer)).unwrap();
+    let store = open_for_race(dir);
+    await_go(dir, writer);
+    for number in 0..count(ENV_COUNT, 0) {
+        let thought = NewThought {
+            thought_type: ThoughtType::Plan,
+            task_id: "shared".into(),
+            agent_id: format!("agent {writer}"),
+            content: number.to_string(),
+        };
+        let made = store.thoughts().create(thought).unwrap();
+        let line = format!("{}\t{}\t{number}\n", made.prev_hash, made.hash);
+        acks.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Every thought that the processes heard was recorded is there, linked as they heard, in one
+/// chain, in each process's own order.
+fn check_thoughts(dir: &Path, writers: impl Iterator<Item = u64>) -> (usize, usize) {
+    let store = Store::open(dir.join("log")).unwrap();
+    let check = store.thoughts().verify_chain("shared").unwrap();
+    assert_eq!(check.broken, None);
+    let chain = store.thoughts().list(Some("shared"), None).unwrap();
+    assert_eq!(check.records, chain.len() as u64);
+    assert_eq!(check.head.as_ref(), chain.last().map(|last| &last.hash));
+    let mut head = decklog::GENESIS_HASH;
+    let mut next_of: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut places = BTreeMap::new();
+    for (place, record) in chain.iter().enumerate() {
+        assert_eq!(record.prev_hash, head, "the chain forks at {place}");
+        assert_eq!(record.hash, record.computed_hash());
+        head = &record.hash;
+        let next = next_of.entry(&record.agent_id).or_default();
+        assert_eq!(record.content, next.to_string(), "{}", record.agent_id);
+        *next += 1;
+        places.insert(&*record.hash, record);
+    }
+    let mut heard = 0;
+    for writer in writers {
+        let text = std::fs::read_to_string(acks_path(dir, writer)).unwrap_or_default();
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        for line in whole {
+            let fields: Vec<&str> = line.trim_end().split('\t').collect();
+            let record = places.get(fields[1]);
+            let record = record.unwrap_or_else(|| panic!("{line} was acknowledged and is lost"));
+            assert_eq!(
+                (&*record.prev_hash, &*record.content),
+                (fields[0], fields[2])
+            );
+            heard += 1;
+        }
+    }
+    (heard, chain.len())
+}
+
+#[test]
+fn eight_processes_make_one_chain() {
+    const PROCESSES: u64 = 8;
+    let thoughts = count("DECKLOG_RACE_THOUGHTS", 50);
+    let dir = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let children: Vec<Child> = (0..PROCESSES)
+        .map(|writer| start_as("process_that_thinks", dir.path(), writer, thoughts))
+        .collect();
+    go(dir.path(), 0..PROCESSES);
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let took = started.elapsed();
+    let all = (PROCESSES * thoughts) as usize;
+    assert_eq!(check_thoughts(dir.path(), 0..PROCESSES), (all, all));
+    assert!(
+        verify(&Disk::new(dir.path().join("log")))
+            .unwrap()
+            .is_clean()
+    );
+    println!("{PROCESSES} processes, {thoughts} thoughts each: one chain of {all} in {took:?}");
+}
+
+#[test]
+fn a_chain_whose_writers_are_killed_still_holds() {
+    const PROCESSES: u64 = 4;
+    let rounds = count("DECKLOG_RACE_KILLS", 4);
+    let dir = tempfile::tempdir().unwrap();
+    go(dir.path(), 0..0);
+    let mut rng = Rng::seeded("killed thinkers");
+    for round in 0..rounds {
+        let writers = (0..PROCESSES).map(|nth| round * PROCESSES + nth);
+        let children: Vec<(u64, Child)> = writers
+            .map(|writer| {
+                let test = "process_that_thinks";
+                (writer, start_as(test, dir.path(), writer, u64::MAX))
+            })
+            .collect();
+        for (writer, child) in children {
+            kill_after_first_ack(&acks_path(dir.path(), writer), child, rng.below(20_000));
+        }
+    }
+    let (heard, all) = check_thoughts(dir.path(), 0..rounds * PROCESSES);
+    assert!(heard > 0 && heard <= all);
+    // Whoever comes next goes on with the same chain.
+    let store = open_for_race(dir.path());
+    let next = store.thoughts().create(NewThought {
+        thought_type: ThoughtType::Reflection,
+        task_id: "shared".into(),
+        agent_id: "last".into(),
+        content: "0".into(),
+    });
+    assert!(next.is_ok());
+    drop(store);
+    assert_eq!(check_thoughts(dir.path(), 0..0).1, all + 1);
+    println!(
+        "{} killed, {heard} acknowledged, a chain of {all}",
+        rounds * PROCESSES
+    );
+}
+
+/// Waits until the process has noted something, then a little, then kills it.
+fn kill_after_first_ack(acks: &Path, mut child: Child, delay_us: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::metadata(acks).map_or(0, |file| file.len()) == 0 {
+        assert!(
+            Instant::now() < deadline,
+            "the process does not get to write"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_micros(delay_us as u64));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+// The inbox.
+
+const ENV_SLOW: &str = "DECKLOG_RACE_SLOW";
+/// How long a claim may be held where workers are killed.
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(150);
+
+/// Notes one moment, in a file that all processes append to, in the order of the moments.
+fn note(log: &mut std::fs::File, what: &str, task: &decklog::InboxTask, writer: u64) {
+    let line = format!("{what}\t{}\t{}\t{writer}\n", task.id, task.attempts);
+    log.write_all(line.as_bytes()).unwrap();
+}
+
+/// Does nothing, unless it is a process that one of the tests below started. Works until no task
+/// is left; with `ENV_SLOW`, now and then for longer than its claim holds.
+#[test]
+fn process_that_works() {
+    let Ok(dir) = std::env::var(ENV_DIR) else {
+        return;
+    };
+    let dir = Path::new(&dir);
+    let writer = count(ENV_WRITER, 0);
+    let tasks = count(ENV_COUNT, 0);
+    let is_slow = std::env::var(ENV_SLOW).is_ok();
+    let mut rng = Rng(writer);
+    let open = |name: String| {
+        let mut options = std::fs::File::options();
+        options
+            .append(true)
+            .create(true)
+            .open(dir.join(name))
+            .unwrap()
+    };
+    let (mut log, mut own) = (open("moments".into()), open(format!("acks.{writer}")));
+    let store = open_for_race(dir);
+    // All queue all tasks, from another end each: every update is queued once.
+    for nth in 0..tasks {
+        let update_id = (nth + writer * tasks / 8) % tasks;
+        let payload = format!("{{\"writer\":{writer}}}");
+        let task = store
+            .inbox()
+            .enqueue(update_id as i64, Some(&payload))
+            .unwrap();
+        assert_eq!(task.update_id, update_id as i64);
+    }
+    own.write_all(b"queued\n").unwrap();
+    await_go(dir, writer);
+    loop {
+        if is_slow {
+            store.inbox().release_stale(CLAIM_TIMEOUT).unwrap();
+        }
+        let Some(task) = store.inbox().claim().unwrap() else {
+            let counts = store.inbox().counts().unwrap();
+            if counts.done == tasks as usize {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        note(&mut log, "claimed", &task, writer);
+        if is_slow {
+            let is_late = rng.one_in(10);
+            std::thread::sleep(if is_late {
+                CLAIM_TIMEOUT * 2
+            } else {
+                Duration::from_micros(200)
+            });
+        } else if rng.one_in(10) {
+            // Given back, so that another one may get it.
+            note(&mut log, "gives back", &task, writer);
+            store.inbox().retry(&task, "not now").unwrap();
+            continue;
+        }
+        note(&mut log, "ends", &task, writer);
+        match store.inbox().done(&task) {
+            Ok(()) => note(&mut log, "done", &task, writer),
+            Err(e) => {
+                assert!(is_slow, "{e}");
+                let kinds = [ErrorKind::Conflict, ErrorKind::Lifecycle];
+                assert!(kinds.contains(&e.kind()), "{e}");
+                note(&mut log, "refused", &task, writer);
+            }
+        }
+    }
+}
+
+/// A moment that a worker noted: what, which task, which attempt, and who.
+type Moment = (String, i64, i64, u64);
+
+fn moments(dir: &Path) -> Vec<Moment> {
+    let text = std::fs::read_to_string(dir.join("moments")).unwrap();
+    text.lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let number = |at: usize| fields[at].parse::<i64>().unwrap();
+            (
+                fields[0].to_owned(),
+                number(1),
+                number(2),
+                fields[3].parse().unwrap(),
+            )
+        })
+        .collect()
+}
+
+/// What the log itself says: every task was queued once, claimed by one attempt after the other,
+/// each ended before the next, and is done. Returns the attempt that did it.
+fn check_inbox(dir: &Path, tasks: u64) -> BTreeMap<i64, i64> {
+    let store = Store::open(dir.join("log")).unwrap();
+    let mut at: BTreeMap<i64, (TaskStatus, i64)> = BTreeMap::new();
+    let mut updates = BTreeSet::new();
+    for line in store.last_lines(usize::MAX).unwrap() {
+        let json = line.text.replacen('{', "{\"kind\":\"inbox\",", 1);
+        match Record::from_json(&json).unwrap() {
+            Record::InboxTask(task) => {
+                assert!(updates.insert(task.update_id), "{json}");
+                assert_eq!(at.insert(task.id, (TaskStatus::Queued, 0)), None, "{json}");
+            }
+            Record::InboxStep(step) => {
+                let (status, attempt) = at.get_mut(&step.id).unwrap();
+                let from = if step.status == TaskStatus::InProgress {
+                    *attempt += 1;
+                    TaskStatus::Queued
+                } else {
+                    TaskStatus::InProgress
+                };
+                assert_eq!((*status, *attempt), (from, step.attempt), "{json}");
+                *status = step.status;
+            }
+            _ => panic!("{json}"),
+        }
+    }
+    assert_eq!(updates, (0..tasks as i64).collect());
+    assert!(at.values().all(|(status, _)| *status == TaskStatus::Done));
+    let query = TaskQuery {
+        limit: usize::MAX,
+        ..TaskQuery::default()
+    };
+    let found = store.inbox().list(&query).unwrap().items;
+    assert_eq!(found.len() as u64, tasks);
+    assert!(
+        found
+            .iter()
+            .all(|task| at[&task.id] == (task.status, task.attempts))
+    );
+    at.into_iter()
+        .map(|(id, (_, attempt))| (id, attempt))
+        .collect()
+}
+
+#[test]
+fn eight_processes_do_every_task_once() {
+    const PROCESSES: u64 = 8;
+    let tasks = count("DECKLOG_RACE_TASKS", 400);
+    let dir = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let children: Vec<Child> = (0..PROCESSES)
+        .map(|writer| start_as("process_that_works", dir.path(), writer, tasks))
+        .collect();
+    go(dir.path(), 0..PROCESSES);
+    let queued = started.elapsed();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let took = started.elapsed().saturating_sub(queued);
+    let attempts = check_inbox(dir.path(), tasks);
+    assert!(
+        verify(&Disk::new(dir.path().join("log")))
+            .unwrap()
+            .is_clean()
+    );
+    let mut held: BTreeMap<i64, (i64, u64)> = BTreeMap::new();
+    let (mut done, mut claims) = (BTreeMap::new(), [0; PROCESSES as usize]);
+    for (what, task, attempt, writer) in moments(dir.path()) {
+        match &*what {
+            "claimed" => {
+                claims[writer as usize] += 1;
+                let other = held.insert(task, (attempt, writer));
+                assert_eq!(other, None, "task {task} is held by {writer} and another");
+            }
+            "gives back" | "ends" => assert_eq!(held.remove(&task), Some((attempt, writer))),
+            "done" => assert_eq!(
+                done.insert(task, attempt),
+                None,
+                "task {task} was done twice"
+            ),
+            _ => panic!("{what}"),
+        }
+    }
+    assert_eq!((held.len(), done), (0, attempts));
+    println!(
+        "{PROCESSES} processes, {tasks} tasks, claims by process {claims:?}; queued in {queued:?}, done in {took:?}"
+    );
+}
+
+#[test]
+fn tasks_of_killed_workers_are_done_by_others() {
+    const PROCESSES: u64 = 8;
+    let tasks = count("DECKLOG_RACE_HELD", 150);
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng::seeded("killed workers");
+    let start = |writer| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "races::process_that_works", "--test-threads=1"])
+            .env(ENV_DIR, dir.path())
+            .env(ENV_WRITER, u64::to_string(&writer))
+            .env(ENV_COUNT, tasks.to_string())
+            .env(ENV_SLOW, "")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let started = Instant::now();
+    let mut workers: Vec<(u64, Child)> = (0..PROCESSES)
+        .map(|writer| (writer, start(writer)))
+        .collect();
+    go(dir.path(), 0..PROCESSES);
+    let (mut killed, mut next) = (BTreeSet::new(), PROCESSES);
+    while !workers.is_empty() {
+        assert!(
+            started.elapsed() < Duration::from_secs(540),
+            "the tasks do not come to an end"
+        );
+        std::thread::sleep(Duration::from_millis(20 + rng.below(60) as u64));
+        workers.retain_mut(|(writer, child)| {
+            let status = child.try_wait().unwrap();
+            assert!(
+                status.is_none_or(|status| status.success()),
+                "worker {writer}"
+            );
+            status.is_none()
+        });
+        let is_at_work = |writer: u64| acks_path(dir.path(), writer).exists();
+        if workers.is_empty() || killed.len() as u64 >= PROCESSES * 4 {
+            continue;
+        }
+        let nth = rng.below(workers.len());
+        if is_at_work(workers[nth].0) {
+            let (writer, mut child) = workers.swap_remove(nth);
+            child.kill().unwrap();
+            // It may have come to its end a moment before.
+            if !child.wait().unwrap().success() {
+                killed.insert(writer);
+            }
+            workers.push((next, start(next)));
+            next += 1;
+        }
+    }
+    let took = started.elapsed();
+    let attempts = check_inbox(dir.path(), tasks);
+
+    // Each attempt had one holder; the task was done by the last one, and no other heard so.
+    let (mut holders, mut done, mut refused) = (BTreeMap::new(), BTreeMap::new(), 0);
+    for (what, task, attempt, writer) in moments(dir.path()) {
+        match &*what {
+            "claimed" => {
+                let other = holders.insert((task, attempt), writer);
+                assert_eq!(
+                    other, None,
+                    "attempt {attempt} of task {task} has two holders"
+                );
+            }
+            "done" => assert_eq!(done.insert(task, (attempt, writer)), None),
+            "refused" => {
+                refused += 1;
+                assert!(
+                    attempt < attempts[&task],
+                    "the last attempt of task {task} was refused"
+                );
+            }
+            "ends" => assert_eq!(holders.get(&(task, attempt)), Some(&writer)),
+            _ => panic!("{what}"),
+        }
+    }
+    for (task, last) in &attempts {
+        match done.get(task) {
+            Some((attempt, _)) => assert_eq!(attempt, last, "task {task}"),
+            // It was killed between its last line and its note.
+            None => {
+                let holder = holders.get(&(*task, *last));
+                assert!(
+                    holder.is_none_or(|writer| killed.contains(writer)),
+                    "task {task}"
+                );
+            }
+        }
+    }
+    let again = attempts.values().filter(|attempt| **attempt > 1).count();
+    println!(
+        "{tasks} tasks, {} workers killed, {again} tasks tried again, {refused} late ends refused, in {took:?}",
+        killed.len()
     );
 }
 

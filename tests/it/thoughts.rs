@@ -3,8 +3,11 @@
 //!
 //! `DECKLOG_FLIP_STEP` sets how many bits lie between the flipped ones; 1 flips every bit.
 
+#![allow(clippy::cast_possible_wrap)]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use decklog::storage::{Memory, Storage};
 use decklog::{
@@ -37,7 +40,10 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
 }
 
 /// The hash by another way than the library's: a JSON value, and the canonical form of that.
@@ -68,7 +74,7 @@ fn canonical_by_hand(record: &ThoughtRecord) -> String {
                 '\u{a}' => out.push_str("\\n"),
                 '\u{c}' => out.push_str("\\f"),
                 '\u{d}' => out.push_str("\\r"),
-                c if u32::from(c) < 0x20 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                c if u32::from(c) < 0x20 => write!(out, "\\u{:04x}", u32::from(c)).unwrap(),
                 c => out.push(c),
             }
         }
@@ -300,7 +306,7 @@ fn the_published_vector_holds() {
 
 #[test]
 fn whatever_the_content_it_is_kept_and_hashed_right() {
-    let every_control: String = (0..0x20).map(|c| char::from(c as u8)).collect();
+    let every_control: String = (0..0x20_u8).map(char::from).collect();
     let nasty = [
         String::new(),
         every_control,
@@ -997,22 +1003,17 @@ fn a_line_taken_out_is_noticed() {
 }
 
 #[test]
-fn lines_that_change_places_are_noticed() {
+fn lines_that_change_places_keep_their_order_and_numbers_that_do_are_noticed() {
     let (memory, made) = three_chains();
     let lines = split(&memory.bytes(FILE).unwrap());
     for (one, two) in (0..9).flat_map(|one| (one + 1..9).map(move |two| (one, two))) {
         let mut swapped = lines.clone();
         swapped.swap(one, two);
         memory.put_bytes(FILE, swapped.concat());
-        // The numbers decide the order, so nothing is lost; but it is not what was written.
+        // The numbers decide the order, not the place: nothing is lost, and the chains hold.
         let store = in_memory(&memory, Durability::Process);
         assert_eq!(store.thoughts().list(None, None).unwrap(), made);
-        let found = verify(&memory).unwrap();
-        assert!(!found.is_clean(), "{one} and {two} went unnoticed");
-        assert!(
-            found.gaps.is_empty() && found.repeats.is_empty(),
-            "{found:?}"
-        );
+        assert!(checks(&memory).values().all(ChainCheck::is_intact));
 
         // With their numbers exchanged too, under right checksums.
         let mut records = made.clone();
