@@ -202,7 +202,8 @@ impl<'a> Thoughts<'a> {
         }))
     }
 
-    /// Recomputes the chains of all tasks, by name.
+    /// Recomputes the chains of all tasks, by name. Where damage left no record that can be read,
+    /// one check without a task tells of it.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).
@@ -210,7 +211,15 @@ impl<'a> Thoughts<'a> {
         let inner = self.store.inner();
         inner.look_at_all()?;
         let view = inner.fresh()?;
-        Ok(check(&view, None).into_values().collect())
+        let mut checks: Vec<ChainCheck> = check(&view, None).into_values().collect();
+        let damage = view.damage(KIND);
+        if checks.is_empty() && !damage.is_empty() {
+            checks.push(ChainCheck {
+                damage,
+                ..ChainCheck::default()
+            });
+        }
+        Ok(checks)
     }
 }
 
