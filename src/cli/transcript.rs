@@ -40,11 +40,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             page(&store, id, from, None, First::Oldest, limit)
         },
         |message| {
-            Ok(if is_json {
-                message.json(out)?
+            if is_json {
+                message.json(out)?;
             } else {
-                in_transcript(out, &message)?
-            })
+                in_transcript(out, &message)?;
+            }
+            Ok(())
         },
     )?;
     Ok(Exit::Ok)
