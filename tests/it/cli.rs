@@ -1,12 +1,15 @@
 //! The binary as people and scripts use it.
 
+mod chains;
 mod damage;
 mod demo;
 mod import;
+mod kinds;
 mod lines;
 mod lists;
 mod output;
 mod record;
+mod round_trip;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -144,6 +147,32 @@ fn failed(n: u32, at: i64, msg: &str) -> String {
     let (id, msg) = (id(n), Value::from(msg));
     format!(
         r#"{{"kind":"tool_calls","op":"failed","request_id":"{id}","call_id":"call_{n}","ended_at":{at},"latency_ms":5,"error_kind":"timeout","error_msg":{msg}}}"#
+    )
+}
+
+fn conversation(n: u32) -> String {
+    let id = id(n);
+    format!(
+        r#"{{"kind":"conversations","id":"{id}","client":"cli","created_at":"2025-12-27T08:00:00Z"}}"#
+    )
+}
+
+fn message(n: u32, conversation: u32, content: &str) -> String {
+    let (id, conversation, content) = (id(n), id(conversation), Value::from(content));
+    format!(
+        r#"{{"kind":"messages","id":"{id}","conversation_id":"{conversation}","role":"user","timestamp":"2025-12-27T08:00:01Z","content":{content}}}"#
+    )
+}
+
+fn event(parent: Option<i64>, event_type: &str, at: i64) -> String {
+    let parent = parent.map_or(String::new(), |id| format!(r#","parent_id":{id}"#));
+    format!(r#"{{"kind":"events","event_type":"{event_type}","created_at":{at}{parent}}}"#)
+}
+
+fn thought(task: &str, content: &str) -> String {
+    let (task, content) = (Value::from(task), Value::from(content));
+    format!(
+        r#"{{"kind":"thought_records","task_id":{task},"agent_id":"a","type":"plan","timestamp":"2025-12-27T08:00:00Z","content":{content}}}"#
     )
 }
 
