@@ -1,8 +1,11 @@
 //! The binary as people and scripts use it.
 
 mod chains;
+mod conversations;
 mod damage;
 mod demo;
+mod events;
+mod given;
 mod import;
 mod kinds;
 mod lines;
@@ -79,6 +82,17 @@ impl Log {
             "{args:?}"
         );
         out(&output)
+    }
+
+    /// Records lines, all of which must be taken.
+    fn record(&self, lines: &[String]) {
+        let output = self.run_with(&["record"], lines.join("\n").as_bytes());
+        assert_eq!((code(&output), err(&output)), (OK, String::new()));
+    }
+
+    fn column(&self, args: &[&str], name: &str) -> Vec<Value> {
+        let records = self.json(args).into_iter();
+        records.map(|record| record[name].clone()).collect()
     }
 
     fn json(&self, args: &[&str]) -> Vec<Value> {
