@@ -20,7 +20,13 @@ const PAYLOAD_COLUMNS: usize = 80;
 )]
 pub struct Args {
     /// The event's id, as 'decklog events --roots' shows it
+    #[arg(value_parser = event_id)]
     id: i64,
+}
+
+fn event_id(text: &str) -> Result<i64, String> {
+    let id = text.parse().ok();
+    id.ok_or_else(|| "give the number of an event".to_owned())
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {

@@ -95,6 +95,26 @@ impl Log {
         records.map(|record| record[name].clone()).collect()
     }
 
+    /// A list, gone on with as each part of it says.
+    fn in_parts(&self, args: &[&str], limit: &str) -> Vec<Value> {
+        let (mut found, mut options) = (Vec::new(), Vec::new());
+        loop {
+            let args = args.iter().copied().chain(["--json", "--limit", limit]);
+            let args: Vec<&str> = args.chain(options.iter().map(String::as_str)).collect();
+            let output = self.run(&args);
+            let part = objects(&out(&output));
+            assert!(part.len() <= limit.parse().unwrap());
+            found.extend(part);
+            let told = err(&output);
+            let Some((_, rest)) = told.split_once("go on with ") else {
+                assert_eq!(told, "");
+                return found;
+            };
+            let (given, _) = rest.split_once(',').unwrap();
+            options = given.split(' ').map(str::to_owned).collect();
+        }
+    }
+
     fn json(&self, args: &[&str]) -> Vec<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         objects(&self.ok(&args))

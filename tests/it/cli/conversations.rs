@@ -146,33 +146,17 @@ fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
         .filter_map(|line| line.strip_prefix("    say "))
         .collect();
     assert_eq!(said, (1..=1000).map(|n| n.to_string()).collect::<Vec<_>>());
-    for order in ["oldest", "newest"] {
-        let conversation = id(1);
-        let (mut found, mut options) = (Vec::new(), vec!["--order".to_owned(), order.to_owned()]);
-        loop {
-            let mut args = vec!["messages", &conversation, "--json", "--limit", "300"];
-            args.extend(options.iter().map(String::as_str));
-            let output = log.run(&args);
-            found.extend(objects(&out(&output)));
-            let told = err(&output);
-            let Some((_, rest)) = told.split_once("go on with ") else {
-                break;
-            };
-            options = rest
-                .split_once(',')
-                .unwrap()
-                .0
-                .split(' ')
-                .map(str::to_owned)
-                .collect();
-        }
-        let mut sequences: Vec<u64> = found
-            .iter()
+    let sequences = |args: &[&str]| -> Vec<u64> {
+        let found = log.in_parts(args, "300").into_iter();
+        found
             .map(|found| found["sequence"].as_u64().unwrap())
-            .collect();
-        if order == "newest" {
-            sequences.reverse();
-        }
-        assert_eq!(sequences, (1..=1000).collect::<Vec<u64>>());
-    }
+            .collect()
+    };
+    let expected: Vec<u64> = (1..=1000).collect();
+    assert_eq!(sequences(&["messages", &id(1)]), expected);
+    // What it says to go on with names the order, too.
+    let newest = log.run(&["messages", &id(1), "--order", "newest", "--limit", "1"]);
+    assert!(err(&newest).contains("go on with --order newest --until 1000, or"));
+    let backwards = log.column(&["messages", &id(1), "--order", "newest"], "sequence");
+    assert!(backwards.iter().eq(expected.iter().rev()));
 }

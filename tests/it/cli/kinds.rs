@@ -204,3 +204,57 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
     }
     assert_eq!(log.json(&replay)[0]["unchanged"], 9);
 }
+
+#[test]
+fn every_list_goes_on_where_its_limit_cut_it() {
+    let log = Log::new();
+    let mut lines = Vec::new();
+    for n in 1..=300 {
+        // Many of one moment, and clocks that go back.
+        let at = 1_000_000 - n / 7 * 10;
+        lines.push(event(None, "a.b", at));
+        lines.push(format!(
+            r#"{{"kind":"inbox","update_id":{n},"created_at":{at}}}"#
+        ));
+        let id = id(u32::try_from(n).unwrap());
+        lines.push(format!(
+            r#"{{"kind":"code_edit_proposals","request_id":"{id}","created_at":{at},"diffs_json":[]}}"#
+        ));
+    }
+    log.record(&lines);
+    let claims: Vec<String> = (1..=150)
+        .map(|n| format!(r#"{{"kind":"inbox","op":"in_progress","id":{}}}"#, n * 2))
+        .collect();
+    log.record(&claims);
+    let cases: [(&[&str], usize); 7] = [
+        (&["events"], 300),
+        (&["events", "--roots"], 300),
+        (&["events", "--type", "a.b", "--until", "1000000"], 294),
+        (&["inbox"], 300),
+        (&["inbox", "--status", "queued"], 150),
+        (&["inbox", "--status", "in_progress"], 150),
+        (&["proposals"], 300),
+    ];
+    for (args, count) in cases {
+        let whole = log.json(args);
+        assert_eq!(whole.len(), count, "{args:?}");
+        assert_eq!(log.in_parts(args, "37"), whole, "{args:?}");
+    }
+    for args in [
+        &["events"][..],
+        &["inbox"],
+        &["inbox", "--status", "queued"],
+    ] {
+        let newest = [args, &["--order", "newest"]].concat();
+        let mut whole = log.json(&newest);
+        let output = log.run(&[&newest[..], &["--json", "--limit", "100"]].concat());
+        let mut parts = objects(&out(&output));
+        let told = err(&output);
+        let (_, rest) = told.split_once("go on with ").unwrap();
+        let options: Vec<&str> = rest.split_once(',').unwrap().0.split(' ').collect();
+        parts.extend(log.json(&[args, &options[..]].concat()));
+        assert_eq!(parts, whole, "{args:?}");
+        whole.reverse();
+        assert_eq!(log.json(args), whole, "{args:?}");
+    }
+}
