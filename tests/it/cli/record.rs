@@ -216,3 +216,24 @@ fn what_the_log_gives_is_told_in_the_ack() {
     assert_eq!(acks[8]["status"], "unchanged");
     assert!(acks[0].get("assigned").is_none());
 }
+
+#[test]
+fn the_lines_of_the_help_are_records() {
+    let help = out(&decklog(&["record", "--help"]).output().unwrap());
+    let (_, folded) = help.split_once("folded here:\n").unwrap();
+    let lines = folded
+        .trim_end()
+        .replace("\n   ", "")
+        .replace("f0e1…64 hex digits", &"f0e1".repeat(16));
+    let kinds = decklog::Kind::ALL.into_iter();
+    for kind in kinds.map(decklog::Kind::stem) {
+        assert!(lines.contains(&format!(r#""kind":"{kind}""#)), "{kind}");
+    }
+    let log = Log::new();
+    let output = log.run_with(&["record"], lines.as_bytes());
+    let expected = format!(
+        "{} records added, 0 unchanged, 0 rejected\n",
+        lines.lines().count()
+    );
+    assert_eq!((err(&output), out(&output)), (String::new(), expected));
+}
