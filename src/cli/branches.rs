@@ -1,6 +1,7 @@
 //! A tree, drawn with a line for each node. Trees come from what agents wrote: they may be of any
 //! depth, and so nothing here recurses or grows with it.
 
+use std::fmt::Write;
 use std::io;
 
 use decklog::SpanStatus;
@@ -111,7 +112,8 @@ impl Branch {
             drawn.push_str(if goes_on { "│  " } else { "   " });
         }
         if self.depth > levels {
-            drawn.push_str(&format!("[{}] ", grouped(self.depth as u64)));
+            // Writing to a String cannot fail.
+            let _ = write!(drawn, "[{}] ", grouped(self.depth as u64));
         } else if self.depth > 0 {
             drawn.push_str(if self.is_last { "└─ " } else { "├─ " });
         }

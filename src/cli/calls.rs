@@ -1,6 +1,6 @@
 //! `decklog calls`
 
-use decklog::{CallQuery, CallStatus, Order};
+use decklog::{CallQuery, CallStatus};
 use uuid::Uuid;
 
 use super::context::Context;
@@ -34,12 +34,6 @@ pub struct Args {
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,
-    /// The end that comes first
-    #[arg(long, value_name = "END", default_value = "newest")]
-    order: First,
-    /// Show all there is to each call, its ids too
-    #[arg(long, short)]
-    long: bool,
 }
 
 const STATUSES: [CallStatus; 3] = [
@@ -50,14 +44,12 @@ const STATUSES: [CallStatus; 3] = [
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List {
-        part: args.part,
-        first: args.order,
-        is_log: false,
-        long: args.long,
-        none: "no calls match; names are compared as they are, capitals too",
-    };
-    list.print(context, |limit, after| {
+    let list = List::from(
+        First::Newest,
+        args.part,
+        "no calls match; names are compared as they are, capitals too",
+    );
+    list.print(context, |order, limit, after| {
         let query = CallQuery {
             parent_id: args.parent,
             status: args.status,
@@ -65,7 +57,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             tool_name: args.tool.clone(),
             since: args.times.since,
             until: args.times.until,
-            order: Order::from(args.order),
+            order,
             limit,
             after,
         };

@@ -9,6 +9,9 @@ use super::order::{First, each};
 use super::output;
 use super::show::grouped;
 
+/// Every page counts the whole list anew, so that a few large ones are better than many.
+const PAGE_CONVERSATIONS: usize = 4096;
+
 /// List conversations with what their messages add up to, the last begun first
 #[derive(Debug, clap::Args)]
 #[command(
@@ -58,6 +61,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut printer = Printer::new(context, args.long);
     each(
         limit,
+        PAGE_CONVERSATIONS,
         Some(args.offset),
         |limit, offset| {
             let offset = offset.unwrap_or(0);

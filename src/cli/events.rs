@@ -1,11 +1,10 @@
 //! `decklog events`
 
-use decklog::{EventQuery, Order};
+use decklog::EventQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times};
-use super::order::First;
 
 /// List events, by id
 ///
@@ -29,31 +28,23 @@ pub struct Args {
     roots: bool,
     #[command(flatten)]
     part: Part,
-    /// The end from which --limit counts. Default: newest, and oldest with --json
-    #[arg(long, value_name = "END")]
-    order: Option<First>,
-    /// Show all there is to each event
-    #[arg(long, short)]
-    long: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List {
-        part: args.part,
-        first: List::end_of_log(context, args.order, args.part.limit),
-        is_log: true,
-        long: args.long,
-        none: "no events match; types are compared as they are, capitals too",
-    };
-    list.print(context, |limit, after| {
+    let list = List::log(
+        context,
+        args.part,
+        "no events match; types are compared as they are, capitals too",
+    );
+    list.print(context, |order, limit, after| {
         let query = EventQuery {
             parent_id: args.parent,
             roots: args.roots,
             event_type: args.event_type.clone(),
             since: args.times.since,
             until: args.times.until,
-            order: Order::from(list.first),
+            order,
             limit,
             after,
         };

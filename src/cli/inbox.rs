@@ -1,6 +1,6 @@
 //! `decklog inbox`
 
-use decklog::{Order, TaskCounts, TaskQuery, TaskStatus};
+use decklog::{TaskCounts, TaskQuery, TaskStatus};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -8,7 +8,7 @@ use super::list::{List, Part, one_of};
 use super::order::First;
 use super::show::grouped;
 
-/// List the tasks of the inbox, by id
+/// List the tasks of the inbox, by id, the first queued first
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog inbox --status failed --json | jq '{id, error}'\n  decklog inbox --counts"
@@ -19,12 +19,6 @@ pub struct Args {
     status: Option<TaskStatus>,
     #[command(flatten)]
     part: Part,
-    /// The end that comes first
-    #[arg(long, value_name = "END", default_value = "oldest")]
-    order: First,
-    /// Show all there is to each task
-    #[arg(long, short)]
-    long: bool,
     /// Only say how many tasks stand where
     #[arg(long, conflicts_with_all = ["status", "limit", "after", "order", "long"])]
     counts: bool,
@@ -35,17 +29,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if args.counts {
         return counts(context, store.inbox().counts()?);
     }
-    let list = List {
-        part: args.part,
-        first: args.order,
-        is_log: false,
-        long: args.long,
-        none: "no tasks match",
-    };
-    list.print(context, |limit, after| {
+    let list = List::from(First::Oldest, args.part, "no tasks match");
+    list.print(context, |order, limit, after| {
         let query = TaskQuery {
             status: args.status,
-            order: Order::from(args.order),
+            order,
             limit,
             after,
         };

@@ -3,11 +3,11 @@
 // No doc comments on what is flattened into arguments: it would be taken for the command's help.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use decklog::{Cursor, Page};
+use decklog::{Cursor, Order, Page};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::order::{First, each};
+use super::order::{First, PAGE_RECORDS, each};
 use super::show::{self, Shown};
 use super::{output, time};
 
@@ -22,15 +22,21 @@ pub struct Times {
     pub until: Option<i64>,
 }
 
-// Which part of a list is shown.
+// Which part of a list is shown, and how.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Part {
     /// At most this many. Default: 50 on a terminal, else all
     #[arg(long, value_name = "N")]
-    pub limit: Option<usize>,
+    limit: Option<usize>,
     /// Go on where an earlier list ended
     #[arg(long, value_name = "CURSOR")]
-    pub after: Option<Cursor>,
+    after: Option<Cursor>,
+    /// The end of the list from which --limit counts
+    #[arg(long, value_name = "END")]
+    order: Option<First>,
+    /// Show all there is to each record, its ids too
+    #[arg(long, short)]
+    long: bool,
 }
 
 /// Reads one of a few words.
@@ -45,39 +51,52 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
 }
 
 /// A list to be printed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct List<'a> {
-    pub part: Part,
-    pub first: First,
-    /// Text has the earliest record at the top, whichever end was asked for, as a log does.
-    pub is_log: bool,
-    pub long: bool,
+    part: Part,
+    first: First,
+    /// Text has the earliest record at the top, whichever end was asked for.
+    is_log: bool,
     /// What is said where there is nothing to list.
-    pub none: &'a str,
+    none: &'a str,
 }
 
-impl List<'_> {
-    /// The end that a list which reads as a log is taken from, unless told otherwise: the newest,
-    /// and the oldest where all of it is printed or a program reads.
-    pub fn end_of_log(context: &Context, given: Option<First>, limit: Option<usize>) -> First {
-        let is_all = context.json || context.limit(limit).is_none();
-        let default = if is_all { First::Oldest } else { First::Newest };
-        given.unwrap_or(default)
+impl<'a> List<'a> {
+    /// A list that begins at one end unless told otherwise.
+    pub fn from(default: First, part: Part, none: &'a str) -> List<'a> {
+        List {
+            part,
+            first: part.order.unwrap_or(default),
+            is_log: false,
+            none,
+        }
     }
 
-    /// Prints the list, of which `page` gets a page by its limit and start.
+    /// A list that reads as a log: of text the last records are shown, unless all are, and the
+    /// earliest of them at the top. A program gets the records from the first one on.
+    pub fn log(context: &Context, part: Part, none: &'a str) -> List<'a> {
+        let is_all = context.json || context.limit(part.limit).is_none();
+        let default = if is_all { First::Oldest } else { First::Newest };
+        List {
+            is_log: true,
+            ..List::from(default, part, none)
+        }
+    }
+
+    /// Prints the list, of which `page` gets a page by its order, limit and start.
     pub fn print<T: Shown>(
         self,
         context: &mut Context,
-        mut page: impl FnMut(usize, Option<Cursor>) -> decklog::Result<Page<T>>,
+        mut page: impl FnMut(Order, usize, Option<Cursor>) -> decklog::Result<Page<T>>,
     ) -> Result<Exit, Failure> {
         let limit = context.limit(self.part.limit);
-        let page = |limit, after| page(limit, after).map(|page| (page.items, page.next));
+        let order = Order::from(self.first);
+        let page = |limit, after| page(order, limit, after).map(|page| (page.items, page.next));
         let is_turned = self.is_log && self.first == First::Newest && !context.json;
-        let mut printer = Printer::new(context, self.long);
+        let mut printer = Printer::new(context, self.part.long);
         let rest = if is_turned {
             let mut records = Vec::new();
-            let rest = each(limit, self.part.after, page, |record| {
+            let rest = each(limit, PAGE_RECORDS, self.part.after, page, |record| {
                 records.push(record);
                 Ok(())
             })?;
@@ -86,7 +105,7 @@ impl List<'_> {
             }
             rest
         } else {
-            each(limit, self.part.after, page, |record| {
+            each(limit, PAGE_RECORDS, self.part.after, page, |record| {
                 printer.print(&record)
             })?
         };

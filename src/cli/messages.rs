@@ -7,7 +7,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::{Printer, say_more};
-use super::order::{First, each};
+use super::order::{First, PAGE_RECORDS, each};
 
 /// List the messages of a conversation, in the order of their sequence
 #[derive(Debug, clap::Args)]
@@ -44,6 +44,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut printer = Printer::new(context, args.long);
     let rest = each(
         limit,
+        PAGE_RECORDS,
         None,
         |limit, after| {
             let (mut from, mut until) = (args.from, args.until);

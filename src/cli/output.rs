@@ -129,7 +129,7 @@ fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
         let (part, rest) = left.split_at(if is_cut { left.len() } else { span.text.len() });
         match span.colour {
             Some(colour) if !part.is_empty() => {
-                line.push_str(&format!("\u{1b}[{}m{part}\u{1b}[0m", colour as u8));
+                line.extend([&*format!("\u{1b}[{}m{part}\u{1b}[0m", colour as u8)]);
             }
             _ => line.push_str(part),
         }

@@ -1,6 +1,6 @@
 //! `decklog proposals`
 
-use decklog::{Order, ProposalQuery, ProposalStatus};
+use decklog::{ProposalQuery, ProposalStatus};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -24,29 +24,17 @@ pub struct Args {
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,
-    /// The end that comes first
-    #[arg(long, value_name = "END", default_value = "newest")]
-    order: First,
-    /// Show all there is to each proposal, its id and diffs too
-    #[arg(long, short)]
-    long: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List {
-        part: args.part,
-        first: args.order,
-        is_log: false,
-        long: args.long,
-        none: "no proposals match",
-    };
-    list.print(context, |limit, after| {
+    let list = List::from(First::Newest, args.part, "no proposals match");
+    list.print(context, |order, limit, after| {
         let query = ProposalQuery {
             status: args.status,
             since: args.times.since,
             until: args.times.until,
-            order: Order::from(args.order),
+            order,
             limit,
             after,
         };

@@ -17,10 +17,10 @@ use super::stdin::{Ahead, Input};
 /// code_edit_proposals, conversations, messages, events, inbox, history or thought_records. A
 /// turn gives its own kind as turn_kind. A tool call says in op whether it is requested,
 /// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
-/// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. What the
-/// log can give may be left out: the ids and times of the others, the sequence of a message, the
-/// hashes of a thought. A line that cannot be kept is told with its number, and the others are
-/// kept.
+/// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. Messages,
+/// events, tasks, entries of a history and thoughts may leave out their id and time, a message its
+/// sequence, a thought its hashes, and a conversation its times: the log gives them. A line that
+/// cannot be kept is told with its number, and the others are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog record --ack < records.jsonl

@@ -80,8 +80,12 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         Some(task) => vec![store.thoughts().verify_chain(task)?],
         None => store.thoughts().verify_chains()?,
     };
-    // What is damaged may belong to any chain, so all of them tell the same.
-    let damage = checks.first().map_or(&[][..], |check| &check.damage);
+    if let (Some(task), Some(check)) = (task, checks.first())
+        && check.records == 0
+        && check.is_intact()
+    {
+        return Ok(missing(&format!("thought of task {task:?}")));
+    }
     for check in &checks {
         if context.json {
             context.out.json(check)?;
@@ -89,20 +93,17 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
             tell(&mut context.out, check)?;
         }
     }
-    if !context.json {
-        for place in damage {
+    if let (Some(check), false) = (checks.first(), context.json) {
+        // What is damaged may belong to any chain, so all of them say the same.
+        for place in &check.damage {
             tell_damage(&mut context.out, place)?;
         }
     }
-    let mut exit = Exit::with_findings(checks.iter().any(|check| !check.is_intact()));
-    match (task, checks.first()) {
-        (Some(task), Some(check)) if check.records == 0 && check.is_intact() => {
-            exit = missing(&format!("thought of task {task:?}"));
-        }
-        (None, None) if !context.json => output::say("there are no thoughts"),
-        _ => {}
+    if checks.is_empty() && !context.json {
+        output::say("there are no thoughts");
     }
-    Ok(exit)
+    let is_intact = checks.iter().all(ChainCheck::is_intact);
+    Ok(Exit::with_findings(!is_intact))
 }
 
 fn tell(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
@@ -113,9 +114,13 @@ fn tell(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
     } else {
         "unsure"
     };
+    let task = if check.records == 0 && check.task_id.is_empty() {
+        "no task can be read".into()
+    } else {
+        one_line(&check.task_id)
+    };
     out.line(&format!(
-        "{verdict}    {}  {}  head {}",
-        one_line(&check.task_id),
+        "{verdict:<9} {task}  {}  head {}",
         count(check.records, "record"),
         one_line(check.head.as_deref().unwrap_or("-"))
     ))?;

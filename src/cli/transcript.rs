@@ -6,7 +6,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::messages::page;
-use super::order::{First, each};
+use super::order::{First, PAGE_RECORDS, each};
 use super::show::{Shown, in_transcript};
 
 /// Show a conversation from its first message to its last, as it reads
@@ -34,17 +34,19 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     each(
         None,
+        PAGE_RECORDS,
         None,
         |limit, after: Option<i64>| {
             let from = after.and_then(|last| last.checked_add(1));
             page(&store, id, from, None, First::Oldest, limit)
         },
         |message| {
-            Ok(if is_json {
-                message.json(out)?
+            if is_json {
+                message.json(out)?;
             } else {
-                in_transcript(out, &message)?
-            })
+                in_transcript(out, &message)?;
+            }
+            Ok(())
         },
     )?;
     Ok(Exit::Ok)

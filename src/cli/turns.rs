@@ -1,12 +1,11 @@
 //! `decklog turns`
 
-use decklog::{Order, TurnKind, TurnQuery};
+use decklog::{TurnKind, TurnQuery};
 use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
-use super::order::First;
 use super::time;
 
 /// List conversation turns
@@ -37,24 +36,12 @@ pub struct Args {
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,
-    /// The end from which --limit counts. Default: newest, and oldest with --json
-    #[arg(long, value_name = "END")]
-    order: Option<First>,
-    /// Show all there is to each turn, its ids too
-    #[arg(long, short)]
-    long: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List {
-        part: args.part,
-        first: List::end_of_log(context, args.order, args.part.limit),
-        is_log: true,
-        long: args.long,
-        none: "no turns match",
-    };
-    list.print(context, |limit, after| {
+    let list = List::log(context, args.part, "no turns match");
+    list.print(context, |order, limit, after| {
         let query = TurnQuery {
             message_id: args.message,
             parent_id: args.parent,
@@ -62,7 +49,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             kind: args.kind,
             since: args.times.since,
             until: args.times.until,
-            order: Order::from(list.first),
+            order,
             limit,
             after,
         };

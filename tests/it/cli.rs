@@ -1,12 +1,18 @@
 //! The binary as people and scripts use it.
 
+mod chains;
+mod conversations;
 mod damage;
 mod demo;
+mod events;
+mod given;
 mod import;
+mod kinds;
 mod lines;
 mod lists;
 mod output;
 mod record;
+mod round_trip;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -78,6 +84,37 @@ impl Log {
         out(&output)
     }
 
+    /// Records lines, all of which must be taken.
+    fn record(&self, lines: &[String]) {
+        let output = self.run_with(&["record"], lines.join("\n").as_bytes());
+        assert_eq!((code(&output), err(&output)), (OK, String::new()));
+    }
+
+    fn column(&self, args: &[&str], name: &str) -> Vec<Value> {
+        let records = self.json(args).into_iter();
+        records.map(|record| record[name].clone()).collect()
+    }
+
+    /// A list, gone on with as each part of it says.
+    fn in_parts(&self, args: &[&str], limit: &str) -> Vec<Value> {
+        let (mut found, mut options) = (Vec::new(), Vec::new());
+        loop {
+            let args = args.iter().copied().chain(["--json", "--limit", limit]);
+            let args: Vec<&str> = args.chain(options.iter().map(String::as_str)).collect();
+            let output = self.run(&args);
+            let part = objects(&out(&output));
+            assert!(part.len() <= limit.parse().unwrap());
+            found.extend(part);
+            let told = err(&output);
+            let Some((_, rest)) = told.split_once("go on with ") else {
+                assert_eq!(told, "");
+                return found;
+            };
+            let (given, _) = rest.split_once(',').unwrap();
+            options = given.split(' ').map(str::to_owned).collect();
+        }
+    }
+
     fn json(&self, args: &[&str]) -> Vec<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         objects(&self.ok(&args))
@@ -144,6 +181,32 @@ fn failed(n: u32, at: i64, msg: &str) -> String {
     let (id, msg) = (id(n), Value::from(msg));
     format!(
         r#"{{"kind":"tool_calls","op":"failed","request_id":"{id}","call_id":"call_{n}","ended_at":{at},"latency_ms":5,"error_kind":"timeout","error_msg":{msg}}}"#
+    )
+}
+
+fn conversation(n: u32) -> String {
+    let id = id(n);
+    format!(
+        r#"{{"kind":"conversations","id":"{id}","client":"cli","created_at":"2025-12-27T08:00:00Z"}}"#
+    )
+}
+
+fn message(n: u32, conversation: u32, content: &str) -> String {
+    let (id, conversation, content) = (id(n), id(conversation), Value::from(content));
+    format!(
+        r#"{{"kind":"messages","id":"{id}","conversation_id":"{conversation}","role":"user","timestamp":"2025-12-27T08:00:01Z","content":{content}}}"#
+    )
+}
+
+fn event(parent: Option<i64>, event_type: &str, at: i64) -> String {
+    let parent = parent.map_or(String::new(), |id| format!(r#","parent_id":{id}"#));
+    format!(r#"{{"kind":"events","event_type":"{event_type}","created_at":{at}{parent}}}"#)
+}
+
+fn thought(task: &str, content: &str) -> String {
+    let (task, content) = (Value::from(task), Value::from(content));
+    format!(
+        r#"{{"kind":"thought_records","task_id":{task},"agent_id":"a","type":"plan","timestamp":"2025-12-27T08:00:00Z","content":{content}}}"#
     )
 }
 

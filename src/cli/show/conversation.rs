@@ -54,10 +54,10 @@ impl Shown for (Conversation, ConversationStats) {
         field(out, "created", conversation.created_at.as_str())?;
         field(out, "updated", conversation.updated_at.as_str())?;
         let totals = format!(
-            "{}, {} tokens in, {} tokens out, {} ms",
+            "{}, {} in, {} out, {} ms",
             count(stats.message_count, "message"),
-            grouped(stats.total_tokens_in),
-            grouped(stats.total_tokens_out),
+            count(stats.total_tokens_in, "token"),
+            count(stats.total_tokens_out, "token"),
             grouped(stats.total_latency_ms)
         );
         field(out, "totals", &totals)?;

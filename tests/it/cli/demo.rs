@@ -52,7 +52,25 @@ fn help_tells_the_exit_codes_and_gives_examples() {
         assert!(help.contains(&format!("\n  {code}  ")), "{help}");
     }
     for command in [
-        "demo", "import", "record", "turns", "calls", "get", "tail", "replay", "verify", "repair",
+        "demo",
+        "import",
+        "record",
+        "turns",
+        "calls",
+        "proposals",
+        "conversations",
+        "messages",
+        "show",
+        "events",
+        "tree",
+        "inbox",
+        "history",
+        "thoughts",
+        "get",
+        "tail",
+        "replay",
+        "verify",
+        "repair",
     ] {
         let output = decklog(&[command, "--help"]).output().unwrap();
         assert_eq!(code(&output), OK);

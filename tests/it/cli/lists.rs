@@ -37,20 +37,7 @@ fn a_list_goes_on_where_its_limit_cut_it() {
     let input: String = (1..=600).map(|n| turn(n, 1000, "x") + "\n").collect();
     log.run_with(&["record"], input.as_bytes());
     assert_eq!(log.json(&["turns"]).len(), 600);
-    let (mut found, mut after) = (Vec::new(), Vec::new());
-    loop {
-        let mut args = vec!["turns", "--json", "--limit", "250"];
-        args.extend(after.iter().map(String::as_str));
-        let output = log.run(&args);
-        found.extend(objects(&out(&output)));
-        let told = err(&output);
-        let Some((_, rest)) = told.split_once("go on with ") else {
-            assert_eq!(told, "");
-            break;
-        };
-        let (options, _) = rest.split_once(',').unwrap();
-        after = options.split(' ').map(str::to_owned).collect();
-    }
+    let found = log.in_parts(&["turns"], "250");
     let ids: Vec<&str> = found
         .iter()
         .map(|turn| turn["id"].as_str().unwrap())

@@ -46,6 +46,81 @@ fn no_escape_from_content_comes_through() {
 }
 
 #[test]
+fn no_escape_comes_through_in_records_of_any_kind() {
+    let log = Log::new();
+    let evil = Value::from(EVIL);
+    let step = |op: &str| format!(r#"{{"kind":"inbox","op":"{op}","id":1,"error":{evil}}}"#);
+    let lines = [
+        conversation(1).replace(
+            '}',
+            &format!(r#","project":{evil},"workspace":{evil},"user_id":{evil},"session_id":{evil},"last_error":{evil}}}"#),
+        ),
+        message(2, 1, EVIL).replace(
+            '}',
+            &format!(r#","model_used":{evil},"config_used":{evil},"error":{evil},"error_type":{evil},"tool_name":{evil},"tool_args":{evil},"tool_result":{evil},"inference_metadata":{evil},"models_in_chain":[{evil}]}}"#),
+        ),
+        event(None, "agent.started", 1000).replace('}', &format!(r#","payload":{evil}}}"#)),
+        format!(r#"{{"kind":"inbox","update_id":1,"payload":{evil}}}"#),
+        step("in_progress").replace(&format!(r#","error":{evil}"#), ""),
+        step("failed"),
+        format!(r#"{{"kind":"history","chat_id":1,"role":"user","content":{evil}}}"#),
+        thought(EVIL, EVIL).replace('}', &format!(r#","id":{evil}}}"#)),
+        format!(
+            r#"{{"kind":"code_edit_proposals","request_id":"{}","created_at":1000,"diffs_json":{evil}}}"#,
+            id(3)
+        ),
+        // Rejected, with reasons that quote it.
+        thought("t", "x").replace("plan", "\\u009b\\u001b[31m"),
+        event(None, "\\u001b[31m\\u202e.x", 1000),
+    ];
+    // The braces inside the text are not replaced: it has none.
+    let output = log.run_with(&["record"], lines.join("\n").as_bytes());
+    assert_eq!(
+        out(&output),
+        "9 records added, 0 unchanged, 2 rejected\n",
+        "{}",
+        err(&output)
+    );
+    let mut shown = vec![err(&output)];
+    for args in [
+        &["conversations"][..],
+        &["conversations", "--long"],
+        &["messages", &id(1)],
+        &["messages", &id(1), "--long"],
+        &["show", &id(1)],
+        &["events"],
+        &["events", "--long"],
+        &["tree", "1"],
+        &["inbox"],
+        &["inbox", "--long"],
+        &["history", "1"],
+        &["history", "1", "--long"],
+        &["thoughts"],
+        &["thoughts", "--long"],
+        &["thoughts", "verify"],
+        &["proposals"],
+        &["proposals", "--long"],
+        &["tail", "-n", "100"],
+        &["replay", "1970-01-01"],
+        &["get", "thoughts", EVIL],
+        &["get", "messages", &id(2)],
+    ] {
+        let text = log.ok(args);
+        assert!(
+            text.contains("\\u{1b}[31m") && text.contains("\\u{202e}turned"),
+            "{args:?}: {text}"
+        );
+        shown.push(text);
+    }
+    shown.push(err(&log.run(&["thoughts", "verify", "--task", &EVIL[1..]])));
+    for text in shown {
+        let evil = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{200b}\u{e0041}".contains(c);
+        assert!(!text.contains(evil), "{text:?}");
+    }
+    assert_eq!(log.json(&["messages", &id(1)])[0]["tool_args"], EVIL);
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_trouble() {
     let log = Log::new();
     let input: String = (1..=3000)

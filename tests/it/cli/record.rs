@@ -106,3 +106,134 @@ fn another_process_with_the_lock_has_its_own_exit_code() {
     // Who only reads needs no lock.
     assert_eq!(log.json(&["turns"]).len(), 1);
 }
+
+#[test]
+fn a_record_that_makes_no_sense_is_told_with_what_is_wrong() {
+    let log = Log::new();
+    let known = [conversation(1), message(2, 1, "here")].join("\n");
+    log.run_with(&["record"], known.as_bytes());
+    let before = log.json(&["tail", "-n", "100"]);
+    let with = |line: String, member: &str| line.replacen('{', &format!("{{{member},"), 1);
+    let cases = [
+        (
+            conversation(9).replace(r#""cli""#, r#""fax""#),
+            "client is \"fax\"",
+        ),
+        (
+            with(message(9, 1, "x"), r#""context_utilization":1.5"#),
+            "context_utilization is 1.5: give a number from 0 to 1",
+        ),
+        (
+            with(message(9, 1, "x"), r#""tokens_in":-1"#),
+            "tokens_in is -1",
+        ),
+        (with(message(9, 1, "x"), r#""sequence":1"#), "sequence 1"),
+        (
+            message(9, 1, "x").replace(r#""role":"user""#, r#""role":"bot""#),
+            "role is \"bot\"",
+        ),
+        (
+            message(9, 8, "x"),
+            "there is no conversation 00000000-0000-4000-8000-000000000008",
+        ),
+        (message(2, 1, "another"), "which says something else"),
+        (thought("", "x"), "task_id is empty"),
+        (
+            thought("t", "x").replace("plan", "dream"),
+            "type is \"dream\"",
+        ),
+        (event(Some(77), "a.b", 1000), "there is no event 77"),
+        (
+            event(None, "spawned", 1000),
+            "event_type \"spawned\" is no dotted name",
+        ),
+        (
+            r#"{"kind":"inbox","op":"done","id":5}"#.to_owned(),
+            "there is no such task",
+        ),
+        (
+            r#"{"kind":"history","chat_id":"x","role":"user","content":""}"#.to_owned(),
+            "chat_id is \"x\"",
+        ),
+        (
+            format!(
+                r#"{{"kind":"code_edit_proposals","request_id":"{}","created_at":1,"confidence":-0.5,"diffs_json":[]}}"#,
+                id(9)
+            ),
+            "confidence is -0.5",
+        ),
+        (
+            format!(
+                r#"{{"kind":"code_edit_proposals","op":"applied","request_id":"{}","applied_at":1}}"#,
+                id(9)
+            ),
+            "never proposed",
+        ),
+    ];
+    let input: Vec<&str> = cases.iter().map(|(line, _)| line.as_str()).collect();
+    let output = log.run_with(&["record", "--ack"], input.join("\n").as_bytes());
+    assert_eq!(code(&output), FINDINGS);
+    let acks = objects(&out(&output));
+    assert_eq!(acks.len(), cases.len());
+    for (ack, (line, expected)) in acks.iter().zip(&cases) {
+        let reason = ack["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(expected), "{line} is answered with {ack}");
+        assert_eq!(ack["status"], "rejected");
+    }
+    assert_eq!(log.json(&["tail", "-n", "100"]), before);
+}
+
+#[test]
+fn what_the_log_gives_is_told_in_the_ack() {
+    let log = Log::new();
+    let lines = [
+        turn(1, 1000, "one"),
+        conversation(2),
+        message(3, 2, "first"),
+        message(4, 2, "second"),
+        event(None, "a.b", 1000),
+        event(Some(1), "a.c", 1000),
+        r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
+        r#"{"kind":"history","chat_id":7,"role":"user","created_at":1,"content":""}"#.to_owned(),
+        // Known by its update_id.
+        r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
+    ];
+    let output = log.run_with(&["record", "--ack"], lines.join("\n").as_bytes());
+    let acks = objects(&out(&output));
+    let assigned: Vec<Option<i64>> = acks.iter().map(|ack| ack["assigned"].as_i64()).collect();
+    let expected = [
+        None,
+        None,
+        Some(1),
+        Some(2),
+        Some(1),
+        Some(2),
+        Some(1),
+        Some(1),
+        Some(1),
+    ];
+    assert_eq!(assigned, expected);
+    assert_eq!(acks[8]["status"], "unchanged");
+    assert!(acks[0].get("assigned").is_none());
+}
+
+#[test]
+fn the_lines_of_the_help_are_records() {
+    let help = out(&decklog(&["record", "--help"]).output().unwrap());
+    let (_, folded) = help.split_once("folded here:\n").unwrap();
+    let lines = folded
+        .trim_end()
+        .replace("\n   ", "")
+        .replace("f0e1…64 hex digits", &"f0e1".repeat(16));
+    let kinds = decklog::Kind::ALL.into_iter();
+    for kind in kinds.map(decklog::Kind::stem) {
+        assert!(lines.contains(&format!(r#""kind":"{kind}""#)), "{kind}");
+    }
+    let log = Log::new();
+    let output = log.run_with(&["record"], lines.as_bytes());
+    let expected = format!(
+        "{} records added, 0 unchanged, 0 rejected\n",
+        lines.lines().count()
+    );
+    assert_eq!((err(&output), out(&output)), (String::new(), expected));
+}

@@ -1,0 +1,162 @@
+//! `decklog conversations`, `messages` and `show`.
+
+use super::*;
+
+#[test]
+fn conversations_are_found_and_counted() {
+    let log = Log::new();
+    let lines: Vec<String> = (1..=600)
+        .map(|n| {
+            let project = if n % 2 == 0 { "even" } else { "odd" };
+            let day = n / 60 + 1;
+            let (hour, minute) = (n % 60 / 3, n % 3);
+            conversation(n)
+                .replace("27T08:00", &format!("{day:02}T{hour:02}:{minute:02}"))
+                .replace(r#""cli""#, if n % 3 == 0 { r#""web""# } else { r#""cli""# })
+                .replace(
+                    '}',
+                    &format!(r#","project":"{project}","user_id":"u{}"}}"#, n % 5),
+                )
+        })
+        .collect();
+    log.record(&lines);
+    let ids = |args: &[&str]| log.column(args, "id");
+    let expected: Vec<Value> = (1..=600).map(|n| id(n).into()).collect();
+    assert_eq!(ids(&["conversations", "--order", "oldest"]), expected);
+    assert!(ids(&["conversations"]).iter().eq(expected.iter().rev()));
+    let filtered = [
+        "conversations",
+        "--order",
+        "oldest",
+        "--project",
+        "even",
+        "--client",
+        "web",
+        "--user",
+        "u0",
+    ];
+    let numbers = (1..=600).filter(|n| n % 30 == 0);
+    assert_eq!(ids(&filtered), numbers.map(id).collect::<Vec<_>>());
+    let day = [
+        "conversations",
+        "--since",
+        "2025-12-02",
+        "--until",
+        "2025-12-03",
+    ];
+    assert_eq!(ids(&day).len(), 60);
+    assert_eq!(
+        ids(&["conversations", "--workspace", "w"]),
+        [] as [Value; 0]
+    );
+
+    let output = log.run(&[
+        "conversations",
+        "--project",
+        "odd",
+        "--limit",
+        "3",
+        "--offset",
+        "290",
+        "--json",
+    ]);
+    assert_eq!(code(&output), OK);
+    assert_eq!(objects(&out(&output)).len(), 3);
+    let told = "decklog: 3 of 300 conversations shown: go on with --offset 293, or set --limit\n";
+    assert_eq!(err(&output), told);
+    let output = log.run(&["conversations", "--offset", "598"]);
+    assert_eq!(
+        (out(&output).lines().count(), err(&output)),
+        (3, String::new())
+    );
+}
+
+#[test]
+fn a_conversation_reads_as_a_transcript() {
+    let log = Log::new();
+    let mut lines = vec![conversation(1)];
+    lines.push(message(2, 1, "What is\n\tin it?"));
+    lines.push(
+        message(3, 1, "").replace(
+            r#""role":"user""#,
+            r#""role":"assistant","model_used":"small-1","tokens_in":1200,"tokens_out":1,"latency_ms":37,"tool_name":"ls","tool_args":{"path":"."}"#,
+        ),
+    );
+    lines.push(message(4, 1, "").replace(
+        r#""role":"user""#,
+        r#""role":"tool","tool_result":"a\nb","error":"half of it","error_type":"timeout""#,
+    ));
+    log.record(&lines);
+    let expected = format!(
+        "\
+conversation {}
+  client    cli
+  status    error
+  error     half of it
+  created   2025-12-27T08:00:00Z
+  updated   2025-12-27T08:00:01.000Z
+  totals    3 messages, 1,200 tokens in, 1 token out, 37 ms
+  models    small-1
+
+#1  user  2025-12-27 08:00:01.000 UTC
+    What is
+    \tin it?
+
+#2  assistant  2025-12-27 08:00:01.000 UTC  small-1  1,200 tokens in  1 token out  37 ms
+  → call    ls {{\"path\":\".\"}}
+
+#3  tool  2025-12-27 08:00:01.000 UTC
+  ! error   timeout: half of it
+  ← result  a
+            b
+",
+        id(1)
+    );
+    assert_eq!(log.ok(&["show", &id(1)]), expected);
+
+    let rows = log.ok(&["messages", &id(1), "--from", "2", "--until", "3"]);
+    let row = "2025-12-27 08:00:01.000      2  assistant  small-1         ls {\"path\":\".\"}";
+    assert_eq!(rows.lines().collect::<Vec<_>>()[1..], [row]);
+    let stats = &log.json(&["get", "conversations", &id(1)])[0];
+    assert_eq!(
+        (&stats["total_tokens_in"], &stats["models_used"][0]),
+        (&1200.into(), &"small-1".into())
+    );
+    for command in [&["show"][..], &["messages"], &["get", "conversations"]] {
+        let missing = id(9);
+        let args: Vec<&str> = command.iter().copied().chain([&*missing]).collect();
+        let output = log.run(&args);
+        assert_eq!((code(&output), out(&output)), (FINDINGS, String::new()));
+        assert_eq!(
+            err(&output),
+            format!("decklog: there is no conversation {missing}\n")
+        );
+    }
+}
+
+#[test]
+fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
+    let log = Log::new();
+    let mut lines = vec![conversation(1)];
+    lines.extend((1..=1000).map(|n| message(n + 1, 1, &format!("say {n}"))));
+    log.record(&lines);
+    let text = log.ok(&["show", &id(1)]);
+    let said: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("    say "))
+        .collect();
+    assert_eq!(said, (1..=1000).map(|n| n.to_string()).collect::<Vec<_>>());
+    let sequences = |args: &[&str]| -> Vec<u64> {
+        let found = log.in_parts(args, "300").into_iter();
+        found
+            .map(|found| found["sequence"].as_u64().unwrap())
+            .collect()
+    };
+    let expected: Vec<u64> = (1..=1000).collect();
+    assert_eq!(sequences(&["messages", &id(1)]), expected);
+    // What it says to go on with names the order, too.
+    let newest = log.run(&["messages", &id(1), "--order", "newest", "--limit", "1"]);
+    assert!(err(&newest).contains("go on with --order newest --until 1000, or"));
+    let backwards = log.column(&["messages", &id(1), "--order", "newest"], "sequence");
+    assert!(backwards.iter().eq(expected.iter().rev()));
+}
