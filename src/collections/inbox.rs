@@ -161,7 +161,7 @@ impl Inbox<'_> {
     /// given back or its claim is released.
     pub fn claim(&self) -> Result<Option<InboxTask>> {
         self.reading(TaskStatus::Queued, || {
-            self.locked(|txn| self.claim_first(txn))
+            self.store.inner().transact(|txn| self.claim_first(txn))
         })
     }
 
@@ -207,7 +207,7 @@ impl Inbox<'_> {
             attempt: task.attempts,
             ..step(task, status, error)
         };
-        self.locked(|txn| put_held(txn, &step))
+        self.store.inner().transact(|txn| put_held(txn, &step))
     }
 
     /// Gives a task which was claimed back to the queue, for another attempt; returns where it
@@ -217,7 +217,7 @@ impl Inbox<'_> {
     /// As [`done`](Inbox::done).
     pub fn retry(&self, task: &InboxTask, error: &str) -> Result<TaskStatus> {
         let step = self.back(task, Some(error));
-        self.locked(|txn| put_held(txn, &step))?;
+        self.store.inner().transact(|txn| put_held(txn, &step))?;
         Ok(step.status)
     }
 
@@ -228,7 +228,7 @@ impl Inbox<'_> {
         let stale_since = now().saturating_sub(timeout);
         let is_stale = |task: &InboxTask| task.locked_at.is_none_or(|at| at <= stale_since);
         self.reading(TaskStatus::InProgress, || {
-            self.locked(|txn| {
+            self.store.inner().transact(|txn| {
                 let table = txn.table(KIND);
                 let select = at_state(TaskStatus::InProgress);
                 let rows = table.walk(select, Position::FIRST, Position::END);
@@ -245,17 +245,6 @@ impl Inbox<'_> {
                 Ok(released)
             })
         })
-    }
-
-    /// Runs under the lock. What was refused is committed too, as nothing: a transaction that is
-    /// dropped looks like a crash to whoever comes next.
-    fn locked<T>(&self, run: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
-        let inner = self.store.inner();
-        let mut txn = inner.begin()?;
-        let answer = run(&mut txn);
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        answer
     }
 
     /// Runs once more, on what the files say now, if a line of a task at this state could not be

@@ -146,19 +146,13 @@ impl<'a> Thoughts<'a> {
         let Record::Thought(record) = &checked else {
             return Err(collision());
         };
-        let key = || format!("{KIND} {}", record.id);
-        let inner = self.store.inner();
-        let mut txn = inner.begin()?;
-        let made = if txn.find(KIND, [&record.id, ""]).is_some() {
-            Err(taken(&record.id))
-        } else {
-            append(&mut txn, record)
-        };
-        // Also after a refusal: a transaction that is dropped looks like a crash to the next one.
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        made.map(|(record, _)| record)
-            .map_err(|e| e.with_key(key()))
+        let made = self.store.inner().transact(|txn| {
+            if txn.find(KIND, [&record.id, ""]).is_some() {
+                return Err(taken(&record.id));
+            }
+            append(txn, record).map(|(record, _)| record)
+        });
+        made.map_err(|e| e.with_key(format!("{KIND} {}", record.id)))
     }
 
     /// The record with this id.

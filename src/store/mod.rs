@@ -294,7 +294,7 @@ impl Inner {
     }
 
     /// Takes the write lock.
-    pub(crate) fn begin(&self) -> Result<Txn<'_>> {
+    fn begin(&self) -> Result<Txn<'_>> {
         {
             let mut background = self
                 .background
@@ -319,7 +319,7 @@ impl Inner {
     }
 
     /// Returns once what a transaction wrote is as durable as this handle promises.
-    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+    fn acknowledge(&self, ticket: Ticket) -> Result<()> {
         if self.durability == Durability::Disk || self.sync.is_crowded() {
             return self.sync.wait(ticket);
         }
