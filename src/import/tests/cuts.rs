@@ -3,11 +3,16 @@
 
 use proptest::prelude::*;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::log::MemoryLog;
 use super::messages::{answer, run, session, text, user};
 use super::{codex, import, sample};
+use crate::collections::Ack;
+use crate::error::Result;
+use crate::import::batch::Log;
 use crate::import::ids::named;
+use crate::record::{ConversationMessage, Record, ToolCall};
 
 /// A line of a session: of one of four responses, with so much more output, or a person's.
 fn steps() -> impl Strategy<Value = Vec<Option<(usize, u64)>>> {
@@ -46,6 +51,56 @@ proptest! {
         let (tokens_in, tokens_out, _) = step_by_step.sums(session());
         prop_assert_eq!((tokens_in, tokens_out), (input, output));
         prop_assert_eq!(run(&step_by_step, &lines).added, 0);
+    }
+}
+
+#[test]
+fn words_that_came_later_are_added_also_where_no_token_is() {
+    let lines = [
+        answer("a1", "r1", text("one"), 9, 1),
+        answer("a2", "r1", text("two"), 9, 1),
+        answer("a3", "r1", text("three"), 9, 1),
+    ];
+    let log = MemoryLog::default();
+    for cut in [1, 2, 3, 3, 1] {
+        run(&log, &lines[..cut]);
+    }
+    let content: Vec<String> = log.messages().into_iter().map(|m| m.content).collect();
+    assert_eq!(content, ["one", "two", "three"]);
+    assert_eq!(log.sums(session()), (9, 1, 3));
+}
+
+/// A log that keeps no contents, as one may be told to.
+#[derive(Default)]
+struct Discreet(MemoryLog);
+
+impl Log for Discreet {
+    fn record_batch(&self, mut records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
+        for record in &mut records {
+            if let Record::Message(message) = record {
+                message.content.clear();
+            }
+        }
+        self.0.record_batch(records)
+    }
+
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        self.0.get_tool_call(request_id, call_id)
+    }
+
+    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        self.0.get_message(id)
+    }
+}
+
+#[test]
+fn what_the_log_left_out_is_not_told_again() {
+    let whole = std::fs::read_to_string(sample("claude-code-session.jsonl")).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let log = Discreet::default();
+    for cut in [5, lines.len()] {
+        import(&log, &lines[..cut]);
+        assert_eq!(import(&log, &lines[..cut]).added, 0);
     }
 }
 
