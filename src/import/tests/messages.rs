@@ -53,8 +53,10 @@ fn response(id: &str) -> Uuid {
     foreign_id("claude-code:message", id)
 }
 
-/// Each message's role, content, tool and tokens.
-fn said(log: &MemoryLog) -> Vec<(Role, String, Option<String>, Option<i64>, Option<i64>)> {
+/// Role, content, tool and tokens.
+type Row = (Role, String, Option<String>, Option<i64>, Option<i64>);
+
+fn said(log: &MemoryLog) -> Vec<Row> {
     let row = |m: ConversationMessage| (m.role, m.content, m.tool_name, m.tokens_in, m.tokens_out);
     log.messages().into_iter().map(row).collect()
 }
@@ -289,10 +291,15 @@ fn a_response_in_two_files_is_told_once_and_grows_with_the_longer() {
         answer("a1", "r1", text("one"), 9, 1),
         answer("a2", "r1", text("two"), 9, 5),
     ];
-    let long = [&short[..], &[answer("a3", "r1", text("three"), 9, 8)]].concat();
-    for (name, lines) in [("a", &short[..]), ("b", &long), ("c", &short), ("d", &long)] {
+    let longer = [&short[..], &[answer("a3", "r1", text("three"), 9, 8)]].concat();
+    for (file, lines) in [
+        ("a", &short[..]),
+        ("b", &longer),
+        ("c", &short),
+        ("d", &longer),
+    ] {
         let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
-        std::fs::write(dir.path().join(format!("{name}.jsonl")), lines.join("\n")).unwrap();
+        std::fs::write(dir.path().join(format!("{file}.jsonl")), lines.join("\n")).unwrap();
     }
     let log = MemoryLog::default();
     let report = super::import_path(&log, dir.path());
