@@ -30,6 +30,8 @@ pub enum ErrorKind {
     NotAStore,
     /// The store was opened read-only.
     ReadOnly,
+    /// The queue of a [`Capture`](crate::Capture) is full; the record was not queued.
+    QueueFull,
 }
 
 impl ErrorKind {
@@ -46,6 +48,7 @@ impl ErrorKind {
             ErrorKind::NewerFormat => "newer_format",
             ErrorKind::NotAStore => "not_a_store",
             ErrorKind::ReadOnly => "read_only",
+            ErrorKind::QueueFull => "queue_full",
         }
     }
 }

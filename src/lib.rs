@@ -1,8 +1,9 @@
 //! The log that LLM agents keep.
 //!
-//! Conversation turns and tool calls, in date-partitioned JSONL files that grep and jq read, with
-//! an index in memory, the guarantees of a database, and no server to run. Any number of threads
-//! and processes may share one directory.
+//! Conversation turns, tool calls, edit proposals, conversations and their messages, events, tasks,
+//! chats and chained thoughts, in date-partitioned JSONL files that grep and jq read, with an index
+//! in memory, the guarantees of a database, and no server to run. Any number of threads and
+//! processes may share one directory.
 //!
 //! ```
 //! use decklog::{ObservabilityStore, Store, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
@@ -39,12 +40,16 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 //!
-//! - [`Store`] opens a log, records and queries; [`ObservabilityStore`] is the trait to code
-//!   against.
+//! - [`Store`] opens a log, records and queries every kind of [`Record`]; [`ObservabilityStore`] is
+//!   the trait to code against for turns and tool calls.
+//! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
+//!   what happened, as trees.
+//! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
+mod capture;
 mod collections;
 mod error;
 pub mod import;
@@ -56,10 +61,12 @@ mod segment;
 pub mod storage;
 mod store;
 
+pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
-    Order, Page, ProposalQuery, SpanStatus, TaskCounts, TaskQuery, Thoughts, TurnQuery,
+    Order, Page, ProposalQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
+    TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;

@@ -14,6 +14,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::show::Shown;
 use super::{import, show, verify};
 
 const SAMPLES: [(&str, &[u8]); 3] = [
@@ -85,9 +86,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         status: Some(CallStatus::Failed),
         ..CallQuery::default()
     };
-    show::call_heading(out)?;
+    show::row(out, ToolCall::HEADING)?;
     for call in store.tool_calls(&failed)?.items {
-        show::call_row(out, &call)?;
+        show::row_of(out, &call)?;
     }
 
     heading(out, "Every byte checked")?;
@@ -165,12 +166,12 @@ fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) 
     let mut calls = calls.iter().peekable();
     for turn in said {
         while let Some(call) = calls.next_if(|(req, _)| req.started_at.at < turn.created_at.at) {
-            show::call_row(out, call)?;
+            show::row_of(out, call)?;
         }
-        show::turn_row(out, turn)?;
+        show::row_of(out, turn)?;
     }
     for call in calls {
-        show::call_row(out, call)?;
+        show::row_of(out, call)?;
     }
     Ok(())
 }

@@ -5,17 +5,18 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::{json, output, show, time};
+use super::show::Shown;
+use super::{output, time};
 
 /// Show one record, by its key
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  decklog get calls 67e55044-10b1-426f-9247-bb680e5fe0c8 call_1 --json"
+    after_help = "Examples:\n  decklog get calls 67e55044-10b1-426f-9247-bb680e5fe0c8 call_1 --json\n  decklog get events 12"
 )]
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// The record as it stood at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    /// The turn, call or proposal as it stood at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
     #[arg(long, global = true, value_name = "TIME", value_parser = time::parse)]
     as_of: Option<i64>,
 }
@@ -35,11 +36,49 @@ enum What {
         /// The turn's id
         id: Uuid,
     },
+    /// A code edit proposal and what became of it
+    Proposals {
+        /// The request that proposed the edit
+        request_id: Uuid,
+    },
+    /// A conversation with what its messages add up to
+    Conversations {
+        /// The conversation's id
+        id: Uuid,
+    },
+    /// A message of a conversation
+    Messages {
+        /// The message's id
+        id: Uuid,
+    },
+    /// An event
+    Events {
+        /// The event's id
+        id: i64,
+    },
+    /// A task of the inbox
+    Inbox {
+        /// The task's id
+        id: i64,
+    },
+    /// A thought
+    Thoughts {
+        /// The thought's id
+        #[arg(allow_hyphen_values = true)]
+        id: String,
+    },
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let has_past = matches!(
+        args.what,
+        What::Calls { .. } | What::Turns { .. } | What::Proposals { .. }
+    );
+    if args.as_of.is_some() && !has_past {
+        let message = "--as-of goes with turns, calls and proposals: the others have no past";
+        return Err(Failure::usage(message));
+    }
     let store = context.open_to_read()?;
-    let (is_json, out) = (context.json, &mut context.out);
     match &args.what {
         What::Calls {
             request_id,
@@ -49,31 +88,54 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                 Some(at) => store.as_of(at).get_tool_call(*request_id, call_id),
                 None => store.get_tool_call(*request_id, call_id),
             };
-            match found? {
-                Some(call) if is_json => {
-                    let call = json::Call::new(&call).map_err(std::io::Error::from)?;
-                    out.json(&call)?;
-                }
-                Some(call) => show::call(out, &call)?,
-                None => return Ok(missing(&format!("tool call {request_id} {call_id}"))),
-            }
+            one(
+                context,
+                found?,
+                &format!("tool call {request_id} {call_id}"),
+            )
         }
         What::Turns { id } => {
             let found = match args.as_of {
                 Some(at) => store.as_of(at).get_turn(*id),
                 None => store.get_turn(*id),
             };
-            match found? {
-                Some(turn) if is_json => out.json(&json::Turn::new(&turn))?,
-                Some(turn) => show::turn(out, &turn)?,
-                None => return Ok(missing(&format!("turn {id}"))),
-            }
+            one(context, found?, &format!("turn {id}"))
         }
+        What::Proposals { request_id } => {
+            let found = match args.as_of {
+                Some(at) => store.as_of(at).get_proposal(*request_id),
+                None => store.get_proposal(*request_id),
+            };
+            one(context, found?, &format!("proposal {request_id}"))
+        }
+        What::Conversations { id } => {
+            let found = store.get_conversation(*id)?;
+            one(context, found, &format!("conversation {id}"))
+        }
+        What::Messages { id } => one(context, store.get_message(*id)?, &format!("message {id}")),
+        What::Events { id } => one(context, store.get_event(*id)?, &format!("event {id}")),
+        What::Inbox { id } => one(context, store.inbox().get(*id)?, &format!("task {id}")),
+        What::Thoughts { id } => {
+            let found = store.thoughts().get(id)?;
+            one(context, found, &format!("thought {id}"))
+        }
+    }
+}
+
+fn one(context: &mut Context, found: Option<impl Shown>, what: &str) -> Result<Exit, Failure> {
+    let Some(record) = found else {
+        return Ok(missing(what));
+    };
+    if context.json {
+        record.json(&mut context.out)?;
+    } else {
+        record.in_full(&mut context.out)?;
     }
     Ok(Exit::Ok)
 }
 
-fn missing(what: &str) -> Exit {
+/// Says that what was asked for is not there.
+pub fn missing(what: &str) -> Exit {
     output::say(&format!("there is no {what}"));
     Exit::Findings
 }

@@ -4,24 +4,34 @@
 // Comments on arguments are help texts, which are shown as they stand.
 #![allow(clippy::doc_markdown)]
 
+mod branches;
 mod calls;
 mod context;
+mod conversations;
 mod demo;
 mod escape;
+mod events;
 mod exit;
 mod get;
+mod history;
 mod import;
-mod json;
+mod inbox;
 mod line;
+mod list;
+mod messages;
 mod order;
 mod output;
+mod proposals;
 mod record;
 mod repair;
 mod replay;
 mod show;
 mod stdin;
 mod tail;
+mod thoughts;
 mod time;
+mod transcript;
+mod tree;
 mod turns;
 mod verify;
 
@@ -33,7 +43,7 @@ use clap::{Parser, Subcommand};
 use context::Context;
 use exit::{Exit, Failure};
 
-/// The log that LLM agents keep: turns and tool calls in plain JSONL files.
+/// The log that LLM agents keep, in plain JSONL files: what was said, done, planned and proposed.
 #[derive(Debug, Parser)]
 #[command(name = "decklog", version, after_help = exit::HELP)]
 struct Cli {
@@ -59,6 +69,15 @@ enum Command {
     Record(record::Args),
     Turns(turns::Args),
     Calls(calls::Args),
+    Proposals(proposals::Args),
+    Conversations(conversations::Args),
+    Messages(messages::Args),
+    Show(transcript::Args),
+    Events(events::Args),
+    Tree(tree::Args),
+    Inbox(inbox::Args),
+    History(history::Args),
+    Thoughts(thoughts::Args),
     Get(get::Args),
     Tail(tail::Args),
     Replay(replay::Args),
@@ -106,6 +125,15 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Record(args) => record::run(args, context),
         Command::Turns(args) => turns::run(args, context),
         Command::Calls(args) => calls::run(args, context),
+        Command::Proposals(args) => proposals::run(args, context),
+        Command::Conversations(args) => conversations::run(args, context),
+        Command::Messages(args) => messages::run(args, context),
+        Command::Show(args) => transcript::run(args, context),
+        Command::Events(args) => events::run(args, context),
+        Command::Tree(args) => tree::run(args, context),
+        Command::Inbox(args) => inbox::run(args, context),
+        Command::History(args) => history::run(args, context),
+        Command::Thoughts(args) => thoughts::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),

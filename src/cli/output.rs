@@ -1,5 +1,6 @@
 //! Standard output and standard error. Nothing here panics when no one reads them.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
@@ -45,6 +46,22 @@ impl Output {
         self.to.write_all(b"\n")
     }
 
+    /// A line in parts, cut where the terminal ends; in colours where a terminal shows it and
+    /// the person does not mind.
+    pub fn spans(&mut self, spans: &[Span<'_>]) -> io::Result<()> {
+        let text = painted(spans, self.columns(), self.has_colours());
+        self.line(text.trim_end())
+    }
+
+    fn has_colours(&self) -> bool {
+        let is = |name, value: fn(&str) -> bool| {
+            std::env::var_os(name).is_some_and(|found| value(&found.to_string_lossy()))
+        };
+        self.is_terminal
+            && !is("NO_COLOR", |set| !set.is_empty())
+            && !is("TERM", |terminal| terminal == "dumb")
+    }
+
     /// A line that holds a value as JSON.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.json_text(&serde_json::to_string(value)?)
@@ -64,6 +81,63 @@ impl Output {
     }
 }
 
+/// A part of a line; what is not our own words in it is escaped by the caller.
+#[derive(Debug)]
+pub struct Span<'a> {
+    text: Cow<'a, str>,
+    colour: Option<Colour>,
+}
+
+impl<'a> Span<'a> {
+    pub fn plain(text: impl Into<Cow<'a, str>>) -> Span<'a> {
+        Span {
+            text: text.into(),
+            colour: None,
+        }
+    }
+
+    pub fn of(text: impl Into<Cow<'a, str>>, colour: Colour) -> Span<'a> {
+        Span {
+            text: text.into(),
+            colour: Some(colour),
+        }
+    }
+}
+
+/// The colours of what we say ourselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+    /// Less bright than the rest.
+    Dim = 2,
+}
+
+/// The start of a line that fits into so many columns.
+fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
+    let whole: String = spans.iter().map(|span| &*span.text).collect();
+    let fitting = escape::clipped(&whole, columns);
+    if !has_colours {
+        return fitting.into_owned();
+    }
+    // What is cut ends in a sign of its own, which takes the colour of what it stands for.
+    let mut left = &*fitting;
+    let mut line = String::with_capacity(left.len() + 32);
+    for span in spans {
+        let is_cut = span.text.len() > left.len() || !left.starts_with(&*span.text);
+        let (part, rest) = left.split_at(if is_cut { left.len() } else { span.text.len() });
+        match span.colour {
+            Some(colour) if !part.is_empty() => {
+                line.push_str(&format!("\u{1b}[{}m{part}\u{1b}[0m", colour as u8));
+            }
+            _ => line.push_str(part),
+        }
+        left = rest;
+    }
+    line
+}
+
 /// A message for the person, on standard error. Escaped as a whole: it may quote anything.
 pub fn say(message: &str) {
     // Nobody to tell if this cannot be written.
@@ -75,4 +149,28 @@ fn terminal_columns() -> usize {
     let size = terminal_size::terminal_size();
     size.map_or(80, |(width, _)| usize::from(width.0))
         .max(COLUMNS_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_take_no_room() {
+        let spans = [
+            Span::of("├─ ", Colour::Dim),
+            Span::plain("one"),
+            Span::of("  failed", Colour::Red),
+        ];
+        assert_eq!(painted(&spans, 80, false), "├─ one  failed");
+        let red = |text: &str| format!("\u{1b}[31m{text}\u{1b}[0m");
+        let start = "\u{1b}[2m├─ \u{1b}[0mone";
+        assert_eq!(
+            painted(&spans, 80, true),
+            start.to_owned() + &red("  failed")
+        );
+        assert_eq!(painted(&spans, 10, true), start.to_owned() + &red("  f…"));
+        assert_eq!(painted(&spans, 10, false), "├─ one  f…");
+        assert_eq!(painted(&spans, 5, true), "\u{1b}[2m├─ \u{1b}[0mo…");
+    }
 }

@@ -13,10 +13,14 @@ use super::stdin::{Ahead, Input};
 
 /// Record what comes on standard input, one JSON object a line
 ///
-/// A record has the field names of the files and its kind, conversation_turns or tool_calls. A
-/// turn gives its own kind as turn_kind; a tool call says in op whether it is requested,
-/// completed, failed or retracted. A line that cannot be kept is told with its number, and the
-/// others are kept.
+/// A record has the field names of the files and its kind: conversation_turns, tool_calls,
+/// code_edit_proposals, conversations, messages, events, inbox, history or thought_records. A
+/// turn gives its own kind as turn_kind. A tool call says in op whether it is requested,
+/// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
+/// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. What the
+/// log can give may be left out: the ids and times of the others, the sequence of a message, the
+/// hashes of a thought. A line that cannot be kept is told with its number, and the others are
+/// kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog record --ack < records.jsonl
@@ -29,11 +33,27 @@ Its lines, folded here:
    "tool_name":"read_file","started_at":1766832000200,"arguments_json":{"path":"a.txt"},
    "args_sha256":"f0e1…64 hex digits"}
   {"kind":"tool_calls","op":"completed","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
-   "call_id":"call_1","ended_at":1766832000237,"latency_ms":37,"outcome_json":{"lines":12}}"#)]
+   "call_id":"call_1","ended_at":1766832000237,"latency_ms":37,"outcome_json":{"lines":12}}
+  {"kind":"code_edit_proposals","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
+   "created_at":1766832000250,"confidence":0.9,"diffs_json":[{"file":"a.txt","+":"hi"}]}
+  {"kind":"code_edit_proposals","op":"approved",
+   "request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11","decided_at":1766832001000}
+  {"kind":"conversations","id":"9d1c6a52-3b0e-4a83-8f57-2c1f0f5f4a10","client":"cli","project":"x"}
+  {"kind":"messages","conversation_id":"9d1c6a52-3b0e-4a83-8f57-2c1f0f5f4a10",
+   "role":"assistant","content":"2","model_used":"small-1","tokens_in":12,"tokens_out":1}
+  {"kind":"events","event_type":"agent.started","payload":{"agent":"coder"}}
+  {"kind":"events","event_type":"turn.started","parent_id":1}
+  {"kind":"inbox","update_id":7001,"payload":{"text":"deploy"}}
+  {"kind":"inbox","op":"in_progress","id":1}
+  {"kind":"inbox","op":"failed","id":1,"error":"no such host"}
+  {"kind":"history","chat_id":-1001234,"role":"user","content":"hi"}
+  {"kind":"thought_records","task_id":"fix-the-build","agent_id":"coder","type":"plan",
+   "content":"Read the error first."}"#)]
 pub struct Args {
     /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
     ///
-    /// The status is added, unchanged or rejected, the last with a reason and no seq.
+    /// The status is added, unchanged or rejected, the last with a reason and no seq. An event, a
+    /// task and an entry of a history are told their id in "assigned", a message its sequence.
     #[arg(long)]
     ack: bool,
     /// When a record is acknowledged
@@ -47,6 +67,8 @@ struct AckLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assigned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -156,6 +178,7 @@ fn acknowledge(context: &mut Context, answers: &[Answer]) -> Result<(), Failure>
             line: *line,
             seq: answer.ok().map(|ack| ack.seq),
             status: answer.map_or("rejected", |ack| ack.status.as_str()),
+            assigned: answer.ok().and_then(|ack| ack.assigned),
             reason: answer.err().map(String::as_str),
         })?;
     }

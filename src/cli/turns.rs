@@ -1,13 +1,13 @@
 //! `decklog turns`
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use decklog::{ConversationTurn, Cursor, Order, Page, Store, TurnKind, TurnQuery};
+use decklog::{Order, TurnKind, TurnQuery};
 use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::order::{First, Part, each, say_rest};
-use super::{json, output, show, time};
+use super::list::{List, Part, Times, one_of};
+use super::order::First;
+use super::time;
 
 /// List conversation turns
 ///
@@ -18,12 +18,8 @@ use super::{json, output, show, time};
     after_help = "Example:\n  decklog turns --since 2025-12-09 --kind user --json | jq -r .content"
 )]
 pub struct Args {
-    /// Only turns created at this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    since: Option<i64>,
-    /// Only turns created before this time
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    until: Option<i64>,
+    #[command(flatten)]
+    times: Times,
     /// Only turns of this message
     #[arg(long, value_name = "ID")]
     message: Option<Uuid>,
@@ -34,17 +30,13 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     parent: Option<Uuid>,
     /// Only turns of this kind
-    #[arg(long, value_parser = kinds())]
+    #[arg(long, value_parser = one_of(&TurnKind::ALL, TurnKind::as_str))]
     kind: Option<TurnKind>,
     /// The turns as they stood at this time
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     as_of: Option<i64>,
-    /// At most this many. Default: 50 on a terminal, else all
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    /// Go on where an earlier list ended
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<Cursor>,
+    #[command(flatten)]
+    part: Part,
     /// The end from which --limit counts. Default: newest, and oldest with --json
     #[arg(long, value_name = "END")]
     order: Option<First>,
@@ -53,100 +45,30 @@ pub struct Args {
     long: bool,
 }
 
-fn kinds() -> impl TypedValueParser<Value = TurnKind> {
-    PossibleValuesParser::new(TurnKind::ALL.map(TurnKind::as_str)).try_map(|word| {
-        let kind = TurnKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-        kind.ok_or("unknown kind")
-    })
-}
-
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let part = Part {
-        limit: context.limit(args.limit),
-        after: args.after,
+    let list = List {
+        part: args.part,
+        first: List::end_of_log(context, args.order, args.part.limit),
+        is_log: true,
+        long: args.long,
+        none: "no turns match",
     };
-    let default = if context.json || part.limit.is_none() {
-        First::Oldest
-    } else {
-        First::Newest
-    };
-    let first = args.order.unwrap_or(default);
-    let mut any = false;
-    let mut page = |limit, after| {
-        let page = args.page(&store, first, limit, after)?;
-        any |= !page.items.is_empty();
-        Ok(page)
-    };
-    let rest = if context.json {
-        each(part, &mut page, |turn| {
-            Ok(context.out.json(&json::Turn::new(&turn))?)
-        })?
-    } else if first == First::Newest {
-        let mut turns = Vec::new();
-        let rest = each(part, &mut page, |turn| {
-            turns.push(turn);
-            Ok(())
-        })?;
-        for (place, turn) in turns.iter().rev().enumerate() {
-            args.show(context, place == 0, turn)?;
-        }
-        rest
-    } else {
-        let mut is_first = true;
-        each(part, &mut page, |turn| {
-            let at_top = std::mem::replace(&mut is_first, false);
-            args.show(context, at_top, &turn)
-        })?
-    };
-    if !any && !context.json {
-        output::say("no turns match");
-    }
-    say_rest(context, first, rest)?;
-    Ok(Exit::Ok)
-}
-
-impl Args {
-    fn page(
-        &self,
-        store: &Store,
-        first: First,
-        limit: usize,
-        after: Option<Cursor>,
-    ) -> decklog::Result<Page<ConversationTurn>> {
+    list.print(context, |limit, after| {
         let query = TurnQuery {
-            message_id: self.message,
-            parent_id: self.parent,
-            thread_id: self.thread,
-            kind: self.kind,
-            since: self.since,
-            until: self.until,
-            order: Order::from(first),
+            message_id: args.message,
+            parent_id: args.parent,
+            thread_id: args.thread,
+            kind: args.kind,
+            since: args.times.since,
+            until: args.times.until,
+            order: Order::from(list.first),
             limit,
             after,
         };
-        match self.as_of {
+        match args.as_of {
             Some(at) => store.as_of(at).turns(&query),
             None => store.turns(&query),
         }
-    }
-
-    fn show(
-        &self,
-        context: &mut Context,
-        at_top: bool,
-        turn: &ConversationTurn,
-    ) -> Result<(), Failure> {
-        let out = &mut context.out;
-        if self.long {
-            if !at_top {
-                out.line("")?;
-            }
-            return Ok(show::turn(out, turn)?);
-        }
-        if at_top {
-            show::turn_heading(out)?;
-        }
-        Ok(show::turn_row(out, turn)?)
-    }
+    })
 }

@@ -110,15 +110,7 @@ impl ConversationQuery {
 impl Store {
     /// The conversation with this id, and what its messages add up to.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
-        self.inner().ask(|view| {
-            let Some((row, _)) = view.find(KIND, [&id.to_string(), ""]) else {
-                return Ok(None);
-            };
-            let mut names = Names::default();
-            let found = read(view, row)?.filter(|conversation| conversation.id == id);
-            let with_stats = |found| stats(view, &found, &mut names).map(|stats| (found, stats));
-            found.map(with_stats).transpose()
-        })
+        self.inner().ask(|view| get(view, id))
     }
 
     /// Conversations, a part of the list at a time.
@@ -187,8 +179,9 @@ impl Store {
         })
     }
 
-    /// Changes a conversation: what `change` makes of it as it stands is recorded. Its
-    /// `updated_at` becomes now unless `change` sets it. Returns what was recorded.
+    /// Changes a conversation: what `change` makes of it as it stands is recorded, if that is
+    /// something else. Its `updated_at` becomes now unless `change` sets it, or it is later.
+    /// Returns the conversation as it stands then.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationStatus, Store};
@@ -210,24 +203,26 @@ impl Store {
         id: Uuid,
         change: impl FnOnce(&mut Conversation),
     ) -> Result<Conversation> {
-        let inner = self.inner();
-        let mut txn = inner.begin()?;
-        let known = find(&txn, id)?.ok_or_else(|| unknown(id))?;
-        let mut conversation = known.clone();
-        change(&mut conversation);
-        conversation.id = id;
-        if conversation.updated_at == known.updated_at && conversation != known {
-            conversation.updated_at = Timestamp::now();
-        }
-        let record = Record::ConversationUpdated(conversation).checked()?;
-        let Record::ConversationUpdated(conversation) = &record else {
-            return Err(collision());
-        };
-        put(&mut txn, conversation, true)?;
-        let conversation = conversation.clone();
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(conversation)
+        self.inner().transact(|txn| {
+            let known = find(txn, id)?.ok_or_else(|| unknown(id))?;
+            let mut conversation = known.clone();
+            change(&mut conversation);
+            conversation.id = id;
+            if conversation == known {
+                return Ok(known);
+            }
+            if conversation.updated_at == known.updated_at {
+                // A clock that is behind the last writer's takes nothing back.
+                let now = Timestamp::now();
+                if now.at() > known.updated_at.at() {
+                    conversation.updated_at = now;
+                }
+            }
+            let record = Record::ConversationUpdated(conversation).checked()?;
+            let conversation = conversation_in(&record)?;
+            put(txn, conversation, true).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            Ok(conversation.clone())
+        })
     }
 }
 
@@ -266,8 +261,19 @@ fn unknown(id: Uuid) -> Error {
     ))
 }
 
+pub(super) fn get(
+    from: &impl Reads,
+    id: Uuid,
+) -> Result<Option<(Conversation, ConversationStats)>> {
+    let Some(found) = find(from, id)? else {
+        return Ok(None);
+    };
+    let stats = stats(from, &found, &mut Names::default())?;
+    Ok(Some((found, stats)))
+}
+
 /// The conversation as it stands.
-pub(super) fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
+fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
         return Ok(None);
     };
@@ -328,7 +334,7 @@ fn stats(
     let Some(talk) = from.index().talks().get(key) else {
         return Ok(ConversationStats::default());
     };
-    let mut named = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
+    let mut all_of = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
         let mut found = Vec::with_capacity(users.len());
         for (hash, loc) in users {
             if let Some(name) = names.get(hash) {
@@ -354,7 +360,7 @@ fn stats(
         total_tokens_in: talk.tokens_in,
         total_tokens_out: talk.tokens_out,
         total_latency_ms: talk.latency_ms,
-        models_used: named(&talk.models, true)?,
-        configs_used: named(&talk.configs, false)?,
+        models_used: all_of(&talk.models, true)?,
+        configs_used: all_of(&talk.configs, false)?,
     })
 }

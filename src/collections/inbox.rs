@@ -160,29 +160,29 @@ impl Inbox<'_> {
     /// Claims the oldest task that waits; `None` if none does. No one else gets it until it is
     /// given back or its claim is released.
     pub fn claim(&self) -> Result<Option<InboxTask>> {
-        let inner = self.store.inner();
-        let mut txn = inner.begin()?;
-        let mut claimed = None;
-        while let Some(row) = first(&txn, TaskStatus::Queued) {
-            let task = read(&txn, &row)?.ok_or_else(collision)?;
+        self.reading(TaskStatus::Queued, || {
+            self.locked(|txn| self.claim_first(txn))
+        })
+    }
+
+    fn claim_first(&self, txn: &mut Txn<'_>) -> Result<Option<InboxTask>> {
+        while let Some(row) = first(txn, TaskStatus::Queued) {
+            let task = read(txn, &row)?.ok_or_else(collision)?;
             // It was queued when more attempts were allowed.
             if task.attempts >= self.attempts_max {
-                self.give_back(&mut txn, &task, None)?;
+                self.give_back(txn, &task, None)?;
                 continue;
             }
             let step = step(&task, TaskStatus::InProgress, None);
-            put_step(&mut txn, &step)?;
-            claimed = Some(InboxTask {
+            put_step(txn, &step).map_err(|e| e.with_key(key(task.id)))?;
+            return Ok(Some(InboxTask {
                 status: TaskStatus::InProgress,
                 attempts: task.attempts + 1,
                 locked_at: Some(step.at),
                 ..task
-            });
-            break;
+            }));
         }
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(claimed)
+        Ok(None)
     }
 
     /// Says that a task which was claimed is done.
@@ -207,7 +207,7 @@ impl Inbox<'_> {
             attempt: task.attempts,
             ..step(task, status, error)
         };
-        self.store.record(step).map(drop)
+        self.locked(|txn| put_held(txn, &step))
     }
 
     /// Gives a task which was claimed back to the queue, for another attempt; returns where it
@@ -216,12 +216,9 @@ impl Inbox<'_> {
     /// # Errors
     /// As [`done`](Inbox::done).
     pub fn retry(&self, task: &InboxTask, error: &str) -> Result<TaskStatus> {
-        let inner = self.store.inner();
-        let mut txn = inner.begin()?;
-        let status = self.give_back(&mut txn, task, Some(error))?;
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(status)
+        let step = self.back(task, Some(error));
+        self.locked(|txn| put_held(txn, &step))?;
+        Ok(step.status)
     }
 
     /// Releases claims that are older than a timeout, as those of workers that died; returns the
@@ -229,36 +226,52 @@ impl Inbox<'_> {
     pub fn release_stale(&self, timeout: Duration) -> Result<Vec<InboxTask>> {
         let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let stale_since = now().saturating_sub(timeout);
+        let is_stale = |task: &InboxTask| task.locked_at.is_none_or(|at| at <= stale_since);
+        self.reading(TaskStatus::InProgress, || {
+            self.locked(|txn| {
+                let table = txn.table(KIND);
+                let select = at_state(TaskStatus::InProgress);
+                let rows = table.walk(select, Position::FIRST, Position::END);
+                let mut released = Vec::new();
+                for row in rows.filter_map(|row| table.row(row)) {
+                    released.extend(read(txn, row)?.filter(is_stale));
+                }
+                for task in &mut released {
+                    let reason = format!("the claim of attempt {} timed out", task.attempts);
+                    task.status = self.give_back(txn, task, Some(&reason))?;
+                    task.locked_at = None;
+                    task.error = Some(reason);
+                }
+                Ok(released)
+            })
+        })
+    }
+
+    /// Runs under the lock. What was refused is committed too, as nothing: a transaction that is
+    /// dropped looks like a crash to whoever comes next.
+    fn locked<T>(&self, run: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
         let inner = self.store.inner();
         let mut txn = inner.begin()?;
-        let select = at_state(TaskStatus::InProgress);
-        let table = txn.table(KIND);
-        let rows: Vec<Row> = table
-            .walk(select, Position::FIRST, Position::END)
-            .filter_map(|row| table.row(row).copied())
-            .collect();
-        let mut released = Vec::new();
-        for row in rows {
-            let Some(task) = read(&txn, &row)? else {
-                continue;
-            };
-            if task
-                .locked_at
-                .is_none_or(|locked_at| locked_at <= stale_since)
-            {
-                let reason = format!("the claim of attempt {} timed out", task.attempts);
-                let status = self.give_back(&mut txn, &task, Some(&reason))?;
-                released.push(InboxTask {
-                    status,
-                    locked_at: None,
-                    error: Some(reason),
-                    ..task
-                });
-            }
-        }
+        let answer = run(&mut txn);
         let ticket = txn.commit()?;
         inner.acknowledge(ticket)?;
-        Ok(released)
+        answer
+    }
+
+    /// Runs once more, on what the files say now, if a line of a task at this state could not be
+    /// read: one that was damaged since it was indexed must not stand in the way of the others.
+    fn reading<T>(&self, status: TaskStatus, run: impl Fn() -> Result<T>) -> Result<T> {
+        match run() {
+            Err(e) if e.kind() == ErrorKind::Damaged => {
+                self.list(&TaskQuery {
+                    status: Some(status),
+                    limit: usize::MAX,
+                    ..TaskQuery::default()
+                })?;
+                run()
+            }
+            answer => answer,
+        }
     }
 
     fn give_back(
@@ -267,6 +280,13 @@ impl Inbox<'_> {
         task: &InboxTask,
         error: Option<&str>,
     ) -> Result<TaskStatus> {
+        let step = self.back(task, error);
+        put_step(txn, &step).map_err(|e| e.with_key(key(task.id)))?;
+        Ok(step.status)
+    }
+
+    /// The step with which a task goes back to the queue or, after its last attempt, fails.
+    fn back(&self, task: &InboxTask, error: Option<&str>) -> InboxStep {
         let is_last = task.attempts >= self.attempts_max;
         let status = if is_last {
             TaskStatus::Failed
@@ -274,13 +294,37 @@ impl Inbox<'_> {
             TaskStatus::Queued
         };
         let last_words = format!("the task was tried {} times", task.attempts);
-        let step = InboxStep {
+        InboxStep {
             attempt: task.attempts,
             ..step(task, status, error.or(is_last.then_some(&last_words)))
-        };
-        put_step(txn, &step).map_err(|e| e.with_key(format!("{KIND} {}", task.id)))?;
-        Ok(status)
+        }
     }
+}
+
+/// A step of whoever holds a task.
+fn put_held(txn: &mut Txn<'_>, step: &InboxStep) -> Result<()> {
+    Record::from(step.clone()).checked()?;
+    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let waits = found.is_some_and(|(_, row)| row.stands() && row.state == Op::Queued);
+    let put = if step.attempt == 0 {
+        // As a record it would stand for the latest attempt, which may be someone else's.
+        Err(lifecycle(
+            "the task was not claimed: give what claim returned",
+        ))
+    } else if waits && step.status == TaskStatus::Failed {
+        // As a record it would give up what no one holds.
+        Err(lifecycle(format!(
+            "the task is queued and attempt {} holds it no more: claim it first",
+            step.attempt
+        )))
+    } else {
+        put_step(txn, step).map(drop)
+    };
+    put.map_err(|e| e.with_key(key(step.id)))
+}
+
+fn key(id: i64) -> String {
+    format!("{KIND} {id}")
 }
 
 fn step(task: &InboxTask, status: TaskStatus, error: Option<&str>) -> InboxStep {
@@ -397,8 +441,11 @@ pub(super) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
         };
         return Err(Error::new(ErrorKind::Conflict, message));
     }
+    // Why it came back stays with the task while the next one works on it.
+    let kept = task.error.filter(|_| is_claim);
     let step = InboxStep {
         attempt,
+        error: step.error.clone().or(kept),
         ..step.clone()
     };
     let seq = txn.push(&Record::InboxStep(step), None)?;
@@ -408,12 +455,13 @@ pub(super) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
 /// Whether a step is the last one once more. A claim is only if it says its very time: else two
 /// workers would hold one task.
 fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
+    let same_error = last.error == step.error;
     last.status == step.status
-        && last.error == step.error
         && if step.status == TaskStatus::InProgress {
-            step.attempt == last.attempt && step.at == last.at
+            let is_same_claim = step.attempt == last.attempt && step.at == last.at;
+            is_same_claim && (same_error || step.error.is_none())
         } else {
-            step.attempt == 0 || step.attempt == last.attempt
+            same_error && (step.attempt == 0 || step.attempt == last.attempt)
         }
 }
 

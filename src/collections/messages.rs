@@ -8,7 +8,7 @@ use super::{Ack, collision};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Messages;
 
@@ -66,25 +66,31 @@ impl Store {
         conversation_id: Uuid,
         query: &MessageQuery,
     ) -> Result<Vec<ConversationMessage>> {
-        self.inner().ask(|view| {
-            let hash = view.hasher().lookup(&conversation_id.to_string());
-            let walk = Walk {
-                select: Select::Lookup(0, hash),
-                since: query.from.unwrap_or(i64::MIN),
-                until: query.until.unwrap_or(i64::MAX),
-                order: query.order,
-                limit: query.limit,
-                after: None,
-                as_of: None,
-            };
-            let found = page(view.table(KIND), walk, |row| {
-                let message = read(view, row)?;
-                let message = message.filter(|found| found.conversation_id == conversation_id);
-                Ok(message.map(|message| (message.timestamp.at(), message)))
-            })?;
-            Ok(found.items)
-        })
+        self.inner().ask(|view| list(view, conversation_id, query))
     }
+}
+
+pub(super) fn list(
+    view: &View<'_>,
+    conversation_id: Uuid,
+    query: &MessageQuery,
+) -> Result<Vec<ConversationMessage>> {
+    let hash = view.hasher().lookup(&conversation_id.to_string());
+    let walk = Walk {
+        select: Select::Lookup(0, hash),
+        since: query.from.unwrap_or(i64::MIN),
+        until: query.until.unwrap_or(i64::MAX),
+        order: query.order,
+        limit: query.limit,
+        after: None,
+        as_of: None,
+    };
+    let found = page(view.table(KIND), walk, |row| {
+        let message = read(view, row)?;
+        let message = message.filter(|found| found.conversation_id == conversation_id);
+        Ok(message.map(|message| (message.timestamp.at(), message)))
+    })?;
+    Ok(found.items)
 }
 
 pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ack> {

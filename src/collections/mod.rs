@@ -10,6 +10,7 @@ mod messages;
 mod observability;
 mod page;
 mod proposals;
+mod session;
 mod thoughts;
 mod tree;
 mod turns;
@@ -23,9 +24,12 @@ pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;
 pub use page::{Cursor, Order, Page};
 pub use proposals::ProposalQuery;
+pub use session::{SessionItem, SessionNode, SessionTree};
 pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
+
+use std::borrow::Borrow;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
@@ -133,7 +137,8 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        self.put_batch(records, put)
+        let judged = |record: Record| (record.checked(), IfKnown::Judged);
+        self.put_batch(records.into_iter().map(judged))
     }
 
     /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
@@ -142,36 +147,54 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        self.put_batch(records, |txn, record| match known(txn, record) {
-            Some(seq) => Ok(Ack::unchanged(seq)),
-            None => put(txn, record),
-        })
+        let left = |record: Record| (record.checked(), IfKnown::Left);
+        self.put_batch(records.into_iter().map(left))
     }
 
-    fn put_batch(
+    /// Puts records that were checked, each by the rule that goes with it.
+    pub(crate) fn put_batch<R: Borrow<Record>>(
         &self,
-        records: impl IntoIterator<Item = Record>,
-        put: impl Fn(&mut Txn<'_>, &Record) -> Result<Ack>,
+        records: impl IntoIterator<Item = (Result<R>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
-        let inner = self.inner();
-        let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
-        let mut txn = inner.begin()?;
-        let answers = checked
-            .into_iter()
-            .map(|record| {
+        // What it takes to check them is done before the lock is taken.
+        let checked: Vec<_> = records.into_iter().collect();
+        self.inner().transact(|txn| {
+            let put_one = |(record, if_known): (Result<R>, IfKnown)| {
                 txn.check_whole()?;
-                put(&mut txn, &record?)
-            })
-            .collect();
-        let ticket = txn.commit()?;
-        inner.acknowledge(ticket)?;
-        Ok(answers)
+                let record = record?;
+                let record = record.borrow();
+                match if_known {
+                    IfKnown::Left => put_if_new(txn, record),
+                    IfKnown::Judged => put(txn, record),
+                }
+            };
+            Ok(checked.into_iter().map(put_one).collect())
+        })
     }
 }
 
-/// The first line of the record's key, if the log has one. What only follows on another record
-/// has no key of its own.
-fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
+/// What becomes of a record if the log has a line of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfKnown {
+    /// It is put by the rules of its kind.
+    Judged,
+    /// Nothing: the log stays as it is, whatever the record says.
+    Left,
+}
+
+fn put_if_new(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
+    match known(txn, record) {
+        Some((seq, asserted)) => {
+            txn.confirm(asserted)?;
+            Ok(Ack::unchanged(seq))
+        }
+        None => put(txn, record),
+    }
+}
+
+/// The first line of the record's key, if the log has one, and where its last assertion stands.
+/// What only follows on another record has no key of its own.
+fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
         Record::CallRequested(req) => (req.request_id, &*req.call_id),
@@ -181,7 +204,7 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<u64> {
         _ => return None,
     };
     let (_, row) = txn.find(record.kind(), [&id.to_string(), call_id])?;
-    row.asserted.is_some().then_some(row.seq)
+    row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
 fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {

@@ -67,8 +67,12 @@ pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposa
     let id = proposal.request_id.to_string();
     let key = [&*id, ""];
     let found = txn.find(KIND, key);
-    if let Some((_, row)) = found.filter(|(_, row)| row.done.is_some() && row.stands()) {
-        let known = proposal_at(txn.read(KIND, row.asserted)?)?;
+    if let Some((_, row)) = found.filter(|(_, row)| row.done.is_some() && row.asserted.is_some()) {
+        let mut known = proposal_at(txn.read(KIND, row.asserted)?)?;
+        if row.is_retracted {
+            // It may come back at another time, but what was decided was decided of its edits.
+            known.created_at = proposal.created_at;
+        }
         if proposal.created_at.is_valid && !same(&known, proposal) {
             return Err(lifecycle(format!(
                 "the proposal is {}: its edits stand; propose others under a request_id of their own",
@@ -181,7 +185,9 @@ fn decided_at(step: &ProposalStep) -> Option<i64> {
 fn applied_at(step: &ProposalStep) -> Option<i64> {
     match step.status {
         ProposalStatus::Applied => Some(step.at),
-        _ => step.applied_at,
+        ProposalStatus::Reverted => step.applied_at,
+        // A line that someone wrote may claim it all the same.
+        _ => None,
     }
 }
 

@@ -149,13 +149,16 @@ impl<'a> Thoughts<'a> {
         let key = || format!("{KIND} {}", record.id);
         let inner = self.store.inner();
         let mut txn = inner.begin()?;
-        if txn.find(KIND, [&record.id, ""]).is_some() {
-            return Err(taken(&record.id).with_key(key()));
-        }
-        let (record, _) = append(&mut txn, record).map_err(|e| e.with_key(key()))?;
+        let made = if txn.find(KIND, [&record.id, ""]).is_some() {
+            Err(taken(&record.id))
+        } else {
+            append(&mut txn, record)
+        };
+        // Also after a refusal: a transaction that is dropped looks like a crash to the next one.
         let ticket = txn.commit()?;
         inner.acknowledge(ticket)?;
-        Ok(record)
+        made.map(|(record, _)| record)
+            .map_err(|e| e.with_key(key()))
     }
 
     /// The record with this id.
@@ -197,12 +200,12 @@ impl<'a> Thoughts<'a> {
         let mut checks = check(&view, Some(task_id));
         Ok(checks.remove(task_id).unwrap_or_else(|| ChainCheck {
             task_id: task_id.to_owned(),
-            damage: view.damage(KIND),
             ..ChainCheck::default()
         }))
     }
 
-    /// Recomputes the chains of all tasks, by name.
+    /// Recomputes the chains of all tasks, by name. What cannot be read any more and leaves no
+    /// chain to tell it of comes under the empty name, which no task has.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).
@@ -319,30 +322,29 @@ fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck>
     let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
     let damage = view.damage(KIND);
     let table = view.table(KIND);
-    for row in rows(view, task_id).filter_map(|row| table.row(row)) {
+    let mut lost = Vec::new();
+    for (id, row) in rows(view, task_id).filter_map(|id| Some((id, table.row(id)?))) {
         let (record, fault) = match view.read_checked(KIND, row.asserted) {
             Ok((decoded, is_good)) => match decoded.record {
                 Record::Thought(record) => {
-                    let fault = (!is_good).then_some("its line was changed: the checksum is wrong");
+                    let fault = if !is_good {
+                        Some("its line was changed: the checksum is wrong")
+                    } else if table.history(id).is_some() {
+                        Some("another line says its id, too")
+                    } else {
+                        None
+                    };
                     (Some(record), fault.map(str::to_owned))
                 }
                 _ => (None, Some(collision().to_string())),
             },
             Err(e) => (None, Some(e.to_string())),
         };
-        // One whose line cannot be read any more may be of any chain that is checked.
         let Some(record) = record else {
-            let at = break_at(view, row.asserted, 0, None, fault.unwrap_or_default());
-            for check in checks.values_mut() {
-                check.broken.get_or_insert_with(|| ChainBreak {
-                    position: check.records + 1,
-                    ..at.clone()
-                });
-            }
-            if let (Some(task_id), true) = (task_id, checks.is_empty()) {
-                let check = entry(&mut checks, task_id);
-                check.broken = Some(ChainBreak { position: 1, ..at });
-            }
+            lost.push((
+                id,
+                break_at(view, row.asserted, 0, None, fault.unwrap_or_default()),
+            ));
             continue;
         };
         if task_id.is_some_and(|task_id| task_id != record.task_id) {
@@ -372,10 +374,48 @@ fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck>
         }
         check.head = Some(record.hash);
     }
+    for (id, broken) in lost {
+        tell_lost(view, &mut checks, task_id, id, broken);
+    }
+    // What is damaged is told even where it left no chain to tell it of.
+    if checks.is_empty() && !damage.is_empty() {
+        entry(&mut checks, task_id.unwrap_or_default());
+    }
     for check in checks.values_mut() {
         check.damage.clone_from(&damage);
     }
     checks
+}
+
+/// Tells the chain of a record whose line cannot be read any more. The index knows which one it
+/// is; if no record of it can be read, it has no name but the one that was asked for.
+fn tell_lost(
+    view: &View<'_>,
+    checks: &mut BTreeMap<String, ChainCheck>,
+    task_id: Option<&str>,
+    id: RowId,
+    broken: ChainBreak,
+) {
+    let table = view.table(KIND);
+    let Some(place) = table.place(Select::All, id) else {
+        return;
+    };
+    let select = |task_id: &str| Select::Lookup(0, view.hasher().lookup(task_id));
+    let is_of =
+        |task_id: &str| table.walk(select(task_id), place, Position::END).next() == Some(id);
+    let owner = checks.keys().find(|task_id| is_of(task_id)).cloned();
+    let owner = owner.unwrap_or_else(|| task_id.unwrap_or_default().to_owned());
+    let before = table.walk(select(&owner), Position::FIRST, place).count() as u64;
+    let check = entry(checks, &owner);
+    let position = before + 1;
+    // The record after it was found not to follow, at the place that this one had.
+    if check
+        .broken
+        .as_ref()
+        .is_none_or(|first| position <= first.position)
+    {
+        check.broken = Some(ChainBreak { position, ..broken });
+    }
 }
 
 fn entry<'a>(checks: &'a mut BTreeMap<String, ChainCheck>, task_id: &str) -> &'a mut ChainCheck {

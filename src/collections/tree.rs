@@ -1,6 +1,6 @@
 //! Trees of events: what happened under an event, how it ended and how long it took.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde::Serialize;
 
@@ -63,8 +63,8 @@ impl Store {
     /// The tree under an event; `None` if there is no such event.
     ///
     /// What `x.started` began ends with the `x.completed` or `x.failed` under it or, failing
-    /// that, beside it: the first that no other began, or the one whose payload names the same
-    /// `call_id`.
+    /// that, beside it: the one whose payload names the same `call_id` or, where one of the two
+    /// names none, the first that no other began.
     pub fn event_tree(&self, id: i64) -> Result<Option<EventTree>> {
         self.inner().ask(|view| {
             let Some(root) = find(view, id)? else {
@@ -77,6 +77,7 @@ impl Store {
             let mut nodes = nodes(view, root)?;
             nodes[0].parent_is_gone = parent_is_gone;
             close_spans(&mut nodes);
+            close_root(view, &mut nodes[0])?;
             Ok(Some(EventTree { nodes }))
         })
     }
@@ -94,60 +95,83 @@ fn nodes(from: &impl Reads, root: Event) -> Result<Vec<EventNode>> {
         let first = waiting.len();
         waiting.extend(below.map(|child| (depth + 1, child)));
         waiting[first..].reverse();
-        nodes.push(EventNode {
-            event,
-            depth,
-            status: None,
-            duration_ms: None,
-            parent_is_gone: false,
-        });
+        nodes.push(node(depth, event));
     }
     Ok(nodes)
 }
 
+/// What is open under one event, of one sort: places in the list of nodes, the first begun first.
+#[derive(Default)]
+struct Begun {
+    all: VecDeque<usize>,
+    /// Those whose payload names a call, by its name.
+    calls: HashMap<String, VecDeque<usize>>,
+    /// Those whose payload names none.
+    others: VecDeque<usize>,
+}
+
+impl Begun {
+    /// The one that an end belongs to: that of its call or, if neither names another call, the
+    /// first.
+    fn find(&mut self, call_id: Option<&String>, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut first = |places: &mut VecDeque<usize>| {
+            // What has ended meanwhile never opens again.
+            while places.front().is_some_and(|place| !is_open(*place)) {
+                places.pop_front();
+            }
+            places.front().copied()
+        };
+        match call_id {
+            Some(call_id) => self
+                .calls
+                .get_mut(call_id)
+                .and_then(&mut first)
+                .or_else(|| first(&mut self.others)),
+            None => first(&mut self.all),
+        }
+    }
+}
+
 /// Pairs what began with what ended.
 fn close_spans(nodes: &mut [EventNode]) {
-    // What is open, by what it is and the event that its end would be under.
-    let mut open: HashMap<(String, Option<i64>), Vec<usize>> = HashMap::new();
+    // What is open, by what it is and the event that its end would be beside.
+    let mut beside: HashMap<(String, Option<i64>), Begun> = HashMap::new();
+    // What began, by its id and what it is.
+    let mut above: HashMap<(i64, String), usize> = HashMap::new();
     for place in 0..nodes.len() {
         let event = &nodes[place].event;
         let Some((what, word)) = event.event_type.rsplit_once('.') else {
             continue;
         };
         let what = what.to_owned();
+        let (id, parent) = (event.id, event.parent_id);
+        let call_id = call_id(event);
         match word {
             "started" => {
                 nodes[place].status = Some(SpanStatus::Running);
-                let event = &nodes[place].event;
-                let (id, parent) = (event.id, event.parent_id);
-                open.entry((what.clone(), Some(id)))
-                    .or_default()
-                    .push(place);
-                open.entry((what, parent)).or_default().push(place);
+                above.insert((id, what.clone()), place);
+                let begun = beside.entry((what, parent)).or_default();
+                begun.all.push_back(place);
+                let own = match call_id {
+                    Some(call_id) => begun.calls.entry(call_id).or_default(),
+                    None => &mut begun.others,
+                };
+                own.push_back(place);
             }
             "completed" | "failed" => {
-                let call_id = call_id(event);
-                let parent = event.parent_id;
-                let ended_at = event.created_at;
-                let failed = word == "failed";
-                let Some(begun) = open.get_mut(&(what, parent)) else {
-                    continue;
+                let is_open = |place: usize| nodes[place].status == Some(SpanStatus::Running);
+                let over = parent.and_then(|parent| above.get(&(parent, what.clone())));
+                let found = match over.copied().filter(|place| is_open(*place)) {
+                    Some(place) => Some(place),
+                    None => beside
+                        .get_mut(&(what, parent))
+                        .and_then(|begun| begun.find(call_id.as_ref(), is_open)),
                 };
-                let is_open = |begun: &usize| nodes[*begun].status == Some(SpanStatus::Running);
-                let own = |begun: &&usize| {
-                    call_id.is_some() && self::call_id(&nodes[**begun].event) == call_id
-                };
-                begun.retain(is_open);
-                // The event above comes first: it was noted before those beside it.
-                let above = begun
-                    .iter()
-                    .find(|begun| Some(nodes[**begun].event.id) == parent);
-                let found = above
-                    .or_else(|| begun.iter().find(own))
-                    .or_else(|| begun.first());
-                if let Some(begun) = found.copied() {
+                if let Some(begun) = found {
+                    let is_failed = word == "failed";
+                    let ended_at = event.created_at;
                     let node = &mut nodes[begun];
-                    node.status = Some(if failed {
+                    node.status = Some(if is_failed {
                         SpanStatus::Failed
                     } else {
                         SpanStatus::Completed
@@ -157,6 +181,48 @@ fn close_spans(nodes: &mut [EventNode]) {
             }
             _ => {}
         }
+    }
+}
+
+/// How a root ended by what stands beside it, which is not in its tree.
+fn close_root(from: &impl Reads, root: &mut EventNode) -> Result<()> {
+    let (Some(SpanStatus::Running), Some(parent)) = (root.status, root.event.parent_id) else {
+        return Ok(());
+    };
+    let what = |event: &Event| {
+        event
+            .event_type
+            .rsplit_once('.')
+            .map(|(what, _)| what.to_owned())
+    };
+    let wanted = what(&root.event);
+    let mut around = Vec::new();
+    for beside in children(from, parent)? {
+        if what(&beside) != wanted {
+            continue;
+        }
+        let below = children(from, beside.id)?;
+        around.push(node(1, beside));
+        let below = below.into_iter().filter(|event| what(event) == wanted);
+        around.extend(below.map(|event| node(2, event)));
+    }
+    close_spans(&mut around);
+    let found = around
+        .into_iter()
+        .find(|node| node.event.id == root.event.id);
+    if let Some(found) = found {
+        (root.status, root.duration_ms) = (found.status, found.duration_ms);
+    }
+    Ok(())
+}
+
+fn node(depth: usize, event: Event) -> EventNode {
+    EventNode {
+        event,
+        depth,
+        status: None,
+        duration_ms: None,
+        parent_is_gone: false,
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) struct Entry {
     pub op: Op,
     /// As in [`Envelope::number`].
     pub number: i64,
-    pub sums: Sums,
+    /// Few lines have any.
+    pub sums: Option<Box<Sums>>,
 }
 
 impl Entry {
@@ -68,8 +69,7 @@ impl Entry {
 /// What a line adds to what is derived from many.
 #[derive(Debug, Clone)]
 pub(crate) enum Sums {
-    Nothing,
-    Message(Box<Measured>),
+    Message(Measured),
     /// The `update_id` of a task.
     Update(i64),
 }
@@ -129,12 +129,10 @@ impl Hasher {
         let first = envelope.lookups[0].as_deref();
         let sums = match (kind, &envelope.measures, first) {
             (Kind::Messages, Some(measures), Some(conversation)) => {
-                Sums::Message(Box::new(self.measured(conversation, measures)))
+                Some(Sums::Message(self.measured(conversation, measures)))
             }
-            (Kind::Inbox, _, Some(update_id)) => {
-                update_id.parse().map_or(Sums::Nothing, Sums::Update)
-            }
-            _ => Sums::Nothing,
+            (Kind::Inbox, _, Some(update_id)) => update_id.parse().ok().map(Sums::Update),
+            _ => None,
         };
         Entry {
             seq: envelope.seq,
@@ -144,7 +142,7 @@ impl Hasher {
             lookups: envelope.lookups.each_ref().map(lookup),
             op: envelope.op,
             number: envelope.number,
-            sums,
+            sums: sums.map(Box::new),
         }
     }
 

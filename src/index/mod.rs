@@ -68,10 +68,10 @@ impl Index {
     }
 
     fn add_up(&mut self, entry: &Entry, is_new: bool) {
-        match &entry.sums {
-            Sums::Message(measured) if is_new => self.talks.add(entry, measured),
-            Sums::Update(id) => self.update_id_max = self.update_id_max.max(Some(*id)),
-            Sums::Message(_) | Sums::Nothing => {}
+        match entry.sums.as_deref() {
+            Some(Sums::Message(measured)) if is_new => self.talks.add(entry, measured),
+            Some(Sums::Update(id)) => self.update_id_max = self.update_id_max.max(Some(*id)),
+            Some(Sums::Message(_)) | None => {}
         }
     }
 }

@@ -11,6 +11,13 @@ pub(super) enum Place {
     Number,
 }
 
+/// Which of several lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    First,
+    Last,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// How many lookup hashes a row has.
@@ -28,8 +35,11 @@ pub(super) struct Shape {
     pub usual_state: Option<Op>,
     /// Assertions and retractions are kept, so that the past can be asked for.
     pub has_history: bool,
-    /// The first outcome of a row stands, else the last.
-    pub first_outcome_stands: bool,
+    /// Which outcome of a row stands.
+    pub outcome: Which,
+    /// Which assertion of a row stands. What is only ever added is never asserted again, so
+    /// another line of the key is none of ours.
+    pub assertion: Which,
 }
 
 impl Shape {
@@ -47,7 +57,8 @@ impl Shape {
             lookup_order: Place::Time,
             usual_state: None,
             has_history: false,
-            first_outcome_stands: false,
+            outcome: Which::Last,
+            assertion: Which::Last,
         };
         let numbered = Shape {
             order: Place::Number,
@@ -66,7 +77,7 @@ impl Shape {
                 posted: &[0, 2],
                 usual_state: Some(Op::Completed),
                 has_history: true,
-                first_outcome_stands: true,
+                outcome: Which::First,
                 ..plain
             },
             Kind::CodeEditProposals => Shape {
@@ -84,12 +95,14 @@ impl Shape {
                 width: 1,
                 posted: &[0],
                 lookup_order: Place::Number,
+                assertion: Which::First,
                 ..plain
             },
             // Parent, type. Roots have no parent.
             Kind::Events => Shape {
                 posted: &[0, 1],
                 posts_absent: true,
+                assertion: Which::First,
                 ..numbered
             },
             // Update.
@@ -101,11 +114,15 @@ impl Shape {
             // Chat.
             Kind::History => Shape {
                 posted: &[0],
+                assertion: Which::First,
                 ..numbered
             },
-            // Task and hash, not the hash before it.
+            // Task and hash, not the hash before it. The history tells of lines that would change
+            // what was recorded.
             Kind::ThoughtRecords => Shape {
                 posted: &[0, 2],
+                has_history: true,
+                assertion: Which::First,
                 ..numbered
             },
         }

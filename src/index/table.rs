@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use super::entry::{Entry, KeyHash, Loc};
 use super::postings::{Position, Postings};
-use super::shape::{Place, Shape};
+use super::shape::{Place, Shape, Which};
 use crate::line::Op;
 use crate::record::Kind;
 
@@ -215,7 +215,7 @@ impl Table {
         let row = &mut self.rows[id.0 as usize];
         let effect = effect(entry, row.asserted.is_some());
         if effect == Effect::Step {
-            if !row.done.is_some() || !self.shape.first_outcome_stands {
+            if !row.done.is_some() || self.shape.outcome == Which::Last {
                 row.state = entry.op;
                 row.done = entry.loc;
             }
@@ -229,6 +229,9 @@ impl Table {
                 .entry(id)
                 .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
             history.push(entry.loc);
+        }
+        if self.shape.assertion == Which::First && !is_first {
+            return (id, false);
         }
         row.is_retracted = effect == Effect::Retract;
         if !row.is_retracted {

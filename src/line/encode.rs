@@ -42,7 +42,7 @@ pub(crate) fn encode(
     }
     let mut line = LineWriter { out };
     line.begin(seq, record.at(), op_of(record));
-    let written = line.body(record, parent_id);
+    let written = line.body(record, parent_id).map_err(|e| named(record, e));
     line.end(start);
     let len = out.len() - start;
     let written = written.and_then(|()| {
@@ -56,6 +56,22 @@ pub(crate) fn encode(
         out.truncate(start);
     }
     written
+}
+
+/// The error of a record that does not serialize itself: the payload at fault, by its name.
+fn named(record: &Record, error: Error) -> Error {
+    let payloads = match record {
+        Record::Message(message) => vec![
+            ("tool_args", &message.tool_args),
+            ("inference_metadata", &message.inference_metadata),
+        ],
+        Record::Event(event) => vec![("payload", &event.payload)],
+        _ => Vec::new(),
+    };
+    let mut errors = payloads
+        .into_iter()
+        .filter_map(|(name, text)| form(name, text.as_deref()?).err());
+    errors.next().unwrap_or(error)
 }
 
 /// What a line of this record asserts.

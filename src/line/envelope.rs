@@ -23,8 +23,8 @@ pub(crate) struct Envelope<'a> {
     /// What the records of some kinds are ordered by: an id that the log gave, a message's
     /// sequence; else the time.
     pub number: i64,
-    /// Of a message.
-    pub measures: Option<Measures<'a>>,
+    /// Of a message. Boxed: envelopes are moved about, and few have any.
+    pub measures: Option<Box<Measures<'a>>>,
 }
 
 /// What a message adds to the sums of its conversation.
@@ -56,7 +56,7 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
         Kind::ThoughtRecords => seq.try_into().ok()?,
         _ => at,
     };
-    let measures = (kind == Kind::Messages).then(|| take_measures(rest));
+    let measures = (kind == Kind::Messages).then(|| Box::new(take_measures(rest)));
     Some(Envelope {
         seq,
         at,
@@ -118,7 +118,7 @@ pub(crate) fn of(record: &Record, op: Op, seq: u64) -> Envelope<'_> {
             lookups[0] = Some(uuid(&message.conversation_id));
             lookups[1] = Some(int(sequence));
             envelope.number = sequence;
-            envelope.measures = Some(measures_of(message));
+            envelope.measures = Some(Box::new(measures_of(message)));
         }
         Record::Event(event) => {
             key[0] = int(event.id);

@@ -159,6 +159,10 @@ impl ProposalStep {
         };
         own(is_decision, "decided_at", &mut self.decided_at)?;
         own(is_applied, "applied_at", &mut self.applied_at)?;
+        if let Some(time) = self.applied_at.filter(|_| is_decision) {
+            let message = format!("applied_at {time} belongs to the step that applies");
+            return Err(Error::invalid(message));
+        }
         if let Some(commit) = &self.commit_hash {
             check_name("commit_hash", commit, false)?;
             if is_decision {

@@ -11,6 +11,8 @@ use crate::storage::{StorageFile, read_full};
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// What stands at one place of a segment.
+// There is one at a time, and boxing would cost an allocation a line.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
     /// A line that ends with LF; `bytes` is without it.

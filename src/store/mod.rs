@@ -146,7 +146,8 @@ impl Store {
         self.inner.sync.wait(ticket)
     }
 
-    /// What was found in the files that is not as decklog wrote it, up to 10,000 places.
+    /// What was found in the files that is not as decklog wrote it, up to 10,000 places of each
+    /// kind of record.
     /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
         let view = self.inner.fresh()?;
@@ -275,6 +276,23 @@ impl Inner {
         Ok(news.clone())
     }
 
+    /// The longest line that this handle writes, in bytes with its LF.
+    pub(crate) fn line_bytes_max(&self) -> usize {
+        self.line_bytes_max
+    }
+
+    /// Whether this handle may write at all.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](ErrorKind::ReadOnly).
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only {
+            let message = "the store was opened read-only: open it without read_only to write";
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(self.storage.root()));
+        }
+        Ok(())
+    }
+
     /// Takes the write lock.
     pub(crate) fn begin(&self) -> Result<Txn<'_>> {
         {
@@ -287,6 +305,17 @@ impl Inner {
             }
         }
         Txn::begin(self)
+    }
+
+    /// Runs `work` under the write lock and acknowledges what it wrote. Its answer comes back
+    /// also where that is a refusal: what it wrote before that is in the log.
+    pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        let mut txn = self.begin()?;
+        let answer = work(&mut txn);
+        // A transaction that is dropped would make the next writer look at everything.
+        let ticket = txn.commit()?;
+        self.acknowledge(ticket)?;
+        answer
     }
 
     /// Returns once what a transaction wrote is as durable as this handle promises.

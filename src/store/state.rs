@@ -12,7 +12,7 @@ use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, Tail, list};
 use crate::storage::{Access, Storage, full_path, read_full};
 
-/// More damage than this is counted, but not listed.
+/// More damage than this of one kind of record is counted, but not listed.
 const DAMAGE_LISTED_MAX: usize = 10_000;
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -51,6 +51,8 @@ pub(super) struct State {
     pub is_stale: bool,
     pub damage: Vec<Damage>,
     pub damage_count: u64,
+    /// How much of [`State::damage`] is of each kind.
+    damage_listed: [usize; Kind::ALL.len()],
 }
 
 impl State {
@@ -65,6 +67,7 @@ impl State {
             is_stale: true,
             damage: Vec::new(),
             damage_count: 0,
+            damage_listed: [0; Kind::ALL.len()],
         }
     }
 
@@ -342,7 +345,11 @@ impl State {
                 entries.push((line.kind, line.entry.with_seq(line.kind, seq)));
             }
             let name = segment.name;
-            reports.extend(read.reports.into_iter().map(|report| report.in_file(name)));
+            reports.extend(
+                read.reports
+                    .into_iter()
+                    .map(|report| (name.kind, report.in_file(name))),
+            );
         }
         entries.sort_by_key(|(kind, entry)| (entry.seq, *kind, entry.loc));
         if entries
@@ -360,8 +367,13 @@ impl State {
         }
         self.max_seq = entries.last().map_or(self.max_seq, |(_, entry)| entry.seq);
         self.damage_count += reports.len() as u64;
-        let room = DAMAGE_LISTED_MAX.saturating_sub(self.damage.len());
-        self.damage.extend(reports.into_iter().take(room));
+        for (kind, damage) in reports {
+            let listed = &mut self.damage_listed[kind as usize];
+            if *listed < DAMAGE_LISTED_MAX {
+                *listed += 1;
+                self.damage.push(damage);
+            }
+        }
         true
     }
 
@@ -381,6 +393,7 @@ impl State {
         self.max_seq = 0;
         self.damage.clear();
         self.damage_count = 0;
+        self.damage_listed = [0; Kind::ALL.len()];
     }
 }
 

@@ -76,13 +76,30 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
         let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
         let file = storage.open(&path, Access::Read).map_err(io)?;
         let kind = name.kind;
+        let mut last_seq = 0;
         let mut check = |line: Found<'_>| {
             let mut report = line.report();
             line.facts(kind, &mut |fact: Fact<'_>| {
                 // The checksum says that these are the bytes that were written; whether they
                 // were worth writing is a question of its own.
                 match decode(kind, fact.bytes) {
-                    Ok(_) => seqs.push(fact.envelope.seq),
+                    Ok(_) if fact.is_altered => seqs.push(fact.envelope.seq),
+                    Ok(_) => {
+                        let seq = fact.envelope.seq;
+                        seqs.push(seq);
+                        // One that is there twice is told as such.
+                        if seq < last_seq {
+                            report = Some(Report {
+                                offset: fact.offset,
+                                length: fact.bytes.len() as u64,
+                                class: DamageClass::Altered,
+                                reason: format!(
+                                    "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
+                                ),
+                            });
+                        }
+                        last_seq = last_seq.max(seq);
+                    }
                     Err(reason) => {
                         report = Some(Report {
                             offset: fact.offset,

@@ -6,8 +6,11 @@ use std::path::Path;
 
 use decklog::storage::Disk;
 use decklog::{
-    ConversationTurn, ObservabilityStore, Store, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
-    Validity, args_sha256, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationStatus,
+    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, InferenceMetadata,
+    ObservabilityStore, ProposalStatus, ProposalStep, Record, Role, Store, TaskStatus,
+    ThoughtRecord, ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
+    Validity, args_sha256, event_type, verify,
 };
 use uuid::Uuid;
 
@@ -81,6 +84,104 @@ fn write_example(store: &Store) {
         ..turn
     };
     store.upsert_conversation_turn(retracted).unwrap();
+    for record in other_kinds() {
+        store.record(record).unwrap();
+    }
+}
+
+/// One life of each kind but turns and calls, in order.
+fn other_kinds() -> Vec<Record> {
+    let at = 1_766_832_000_000;
+    let created_at: Timestamp = "2025-12-27T10:40:00Z".parse().unwrap();
+    let conversation = Conversation {
+        workspace: Some("/home/me/app".into()),
+        project: Some("app".into()),
+        user_id: Some("me".into()),
+        session_id: Some("s-1".into()),
+        created_at: created_at.clone(),
+        updated_at: created_at.clone(),
+        ..Conversation::new(id(5), Client::Cli)
+    };
+    let question = ConversationMessage {
+        id: id(6),
+        timestamp: created_at.clone(),
+        ..ConversationMessage::new(id(5), Role::User, "What is 1 + 1?")
+    };
+    let metadata: InferenceMetadata = serde_json::from_str(
+        r#"{"config":"fast","models_used":["small-1"],"total_latency_ms":850,"context_utilization":0.25,
+            "tokens_by_model":{"small-1":{"in":12,"out":1}}}"#,
+    )
+    .unwrap();
+    let answer = ConversationMessage {
+        id: id(7),
+        timestamp: "2025-12-27T10:40:00.850Z".parse().unwrap(),
+        ..ConversationMessage::new(id(5), Role::Assistant, "2")
+    };
+    let completed = Conversation {
+        status: ConversationStatus::Completed,
+        updated_at: "2025-12-27T12:41:00+02:00".parse().unwrap(),
+        ..conversation.clone()
+    };
+    let event = |parent_id, event_type: &str, created_at, payload: Option<&str>| Event {
+        created_at,
+        payload: payload.map(Into::into),
+        ..Event::new(parent_id, event_type)
+    };
+    let task = InboxTask {
+        created_at: at,
+        ..InboxTask::new(7001, Some(r#"{"text":"deploy"}"#.into()))
+    };
+    let step = |status, at| InboxStep {
+        id: 1,
+        status,
+        at,
+        attempt: 0,
+        error: None,
+    };
+    let entry = HistoryEntry {
+        created_at: at,
+        ..HistoryEntry::new(-42, Role::User, "deploy")
+    };
+    let thought = ThoughtRecord {
+        id: "r1".into(),
+        task_id: "t1".into(),
+        prev_hash: String::new(),
+        hash: String::new(),
+        thought_type: ThoughtType::Plan,
+        agent_id: "a1".into(),
+        timestamp: "2026-04-17T00:00:00Z".parse().unwrap(),
+        content: "hello".into(),
+    };
+    let applied = ProposalStep {
+        commit_hash: Some("4b825dc".into()),
+        ..ProposalStep::new(id(8), ProposalStatus::Applied, at + 2_000)
+    };
+    vec![
+        CodeEditProposal {
+            confidence: Some(0.9),
+            ..CodeEditProposal::new(id(8), r#"[{"file":"a.rs","add":["x"]}]"#, at)
+        }
+        .into(),
+        ProposalStep::new(id(8), ProposalStatus::Approved, at + 1_000).into(),
+        applied.into(),
+        conversation.into(),
+        question.into(),
+        answer.with_metadata(&metadata).into(),
+        completed.into(),
+        event(None, event_type::AGENT_STARTED, at, None).into(),
+        event(
+            Some(1),
+            event_type::AGENT_COMPLETED,
+            at + 900,
+            Some(r#"{"turns":1}"#),
+        )
+        .into(),
+        task.into(),
+        step(TaskStatus::InProgress, at + 10).into(),
+        step(TaskStatus::Done, at + 20).into(),
+        entry.into(),
+        thought.into(),
+    ]
 }
 
 #[test]
@@ -89,7 +190,7 @@ fn the_document_shows_what_is_written() {
     let store = Store::open(dir.path()).unwrap();
     write_example(&store);
     let examples = examples();
-    assert_eq!(examples.len(), 3, "the document shows three files");
+    assert_eq!(examples.len(), 10, "the document shows ten files");
     for (file, shown) in examples {
         let written = fs::read_to_string(dir.path().join(file)).unwrap();
         assert_eq!(shown, written, "{file}");
@@ -138,7 +239,7 @@ fn copy_dir(from: &Path, to: &Path) {
 fn check_example(path: &Path) {
     let found = verify(&Disk::new(path)).unwrap();
     assert!(found.is_clean(), "{found:?}");
-    assert_eq!(found.good_lines, 6);
+    assert_eq!(found.good_lines, 20);
     let store = Store::open(path).unwrap();
     assert_eq!(store.list_conversation_since(0, 10).unwrap(), []);
     let then = store
@@ -156,7 +257,26 @@ fn check_example(path: &Path) {
     let (req, done) = store.get_tool_call(id(4), "call_a0").unwrap().unwrap();
     assert_eq!(req.arguments_json.as_deref(), Some("not JSON"));
     assert_eq!(done.unwrap().error_kind.as_deref(), Some("timeout"));
+    let proposal = store.get_proposal(id(8)).unwrap().unwrap();
+    assert_eq!(proposal.status, ProposalStatus::Applied);
+    assert_eq!(proposal.commit_hash.as_deref(), Some("4b825dc"));
+    let (conversation, stats) = store.get_conversation(id(5)).unwrap().unwrap();
+    assert_eq!(conversation.status, ConversationStatus::Completed);
+    assert_eq!((stats.message_count, stats.total_tokens_in), (2, 12));
+    let answer = store.get_message(id(7)).unwrap().unwrap();
+    assert_eq!((answer.sequence, &*answer.content), (Some(2), "2"));
+    let tree = store.event_tree(1).unwrap().unwrap();
+    assert_eq!(tree.nodes[0].duration_ms, Some(900));
+    assert_eq!(store.inbox().counts().unwrap().done, 1);
+    assert_eq!(store.telegram_offset().unwrap(), 7002);
+    assert_eq!(store.history(-42, 5).unwrap()[0].content, "deploy");
+    let check = store.thoughts().verify_chain("t1").unwrap();
+    assert!(check.is_intact(), "{check:?}");
+    let pinned = "6a2f9597f563d5515cfa69891a51806d0f93bfbe222997d3ba37c365ceee3f1a";
+    assert_eq!(check.head.as_deref(), Some(pinned));
     // And it goes on from there.
-    write_example(&store);
+    store
+        .log_event(Some(1), event_type::REPLY_SENT, None)
+        .unwrap();
     assert!(verify(&Disk::new(path)).unwrap().is_clean());
 }

@@ -9,10 +9,15 @@
     clippy::similar_names
 )]
 
+mod anything;
+mod capture;
 mod cli;
 mod faults;
 mod files;
+mod history;
 mod import;
+mod inbox;
+mod kinds;
 mod layout;
 mod live;
 mod model;
@@ -20,3 +25,4 @@ mod races;
 mod recovery;
 mod rules;
 mod support;
+mod thoughts;

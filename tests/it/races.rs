@@ -468,7 +468,7 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
 }
 
 /// CRC-32 (IEEE), bit by bit: the test's own, so that it does not share the engine's faults.
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
             (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use decklog::storage::{Access, Entry, FileStat, Memory, Storage, StorageFile};
 use decklog::{
-    ConversationTurn, Durability, Kind, Options, Record, Store, ToolCallDone, ToolCallReq,
-    ToolStatus, TurnKind, Validity, args_sha256,
+    ConversationTurn, Durability, Options, Record, Store, ToolCallDone, ToolCallReq, ToolStatus,
+    TurnKind, Validity, args_sha256,
 };
 use uuid::Uuid;
 
@@ -136,10 +136,7 @@ pub fn all_lines(store: &Store) -> Vec<(u64, Record)> {
     let lines = store.last_lines(usize::MAX).unwrap();
     let read = |line: &decklog::LogLine| {
         let members = line.text.strip_prefix('{').unwrap();
-        let text = match line.kind {
-            Kind::ToolCalls => format!("{{\"kind\":\"tool_calls\",{members}"),
-            _ => line.text.clone(),
-        };
+        let text = format!("{{\"kind\":\"{}\",{members}", line.kind);
         Record::from_json(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
     lines.iter().map(|line| (line.seq, read(line))).collect()

@@ -69,10 +69,7 @@ pub(crate) struct Txn<'s> {
 impl<'s> Txn<'s> {
     /// Takes the lock and catches up on what other processes wrote.
     pub(in super::super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
-        if inner.is_read_only {
-            let message = "the store was opened read-only: open it without read_only to write";
-            return Err(Error::new(ErrorKind::ReadOnly, message).with_path(inner.storage.root()));
-        }
+        inner.check_writable()?;
         let storage = &*inner.storage;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = writer

@@ -1,0 +1,136 @@
+//! What a gateway sees, as records: a request, an answer, a failure. Here for the queue, and as
+//! calls of the store that wait.
+
+use uuid::Uuid;
+
+use crate::collections::IfKnown;
+use crate::error::{Error, Result};
+use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record, Role, Source};
+use crate::store::Store;
+
+impl Store {
+    /// Records a request: the conversation, which is created if the log has none with its id and
+    /// is else left as it is, and messages of it. They are acknowledged when this returns.
+    /// [`Capture::capture_request`](crate::Capture::capture_request) does not wait.
+    ///
+    /// ```
+    /// use decklog::{Client, Conversation, ConversationMessage, ConversationStatus, Role, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);
+    /// let id = conversation.id;
+    /// let question = ConversationMessage::new(id, Role::User, "What is 1 + 1?");
+    /// store.capture_request(conversation, [question])?;
+    /// store.capture_error(id, "timeout", "no answer within 30 s", None)?;
+    /// let (conversation, _) = store.get_conversation(id)?.expect("captured above");
+    /// assert_eq!(conversation.status, ConversationStatus::Error);
+    /// assert_eq!(conversation.last_error.as_deref(), Some("no answer within 30 s"));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`record`](Store::record), for the first record that the log did not take; the others
+    /// may be recorded. [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message of another
+    /// conversation, and then nothing is recorded.
+    pub fn capture_request(
+        &self,
+        conversation: Conversation,
+        messages: impl IntoIterator<Item = ConversationMessage>,
+    ) -> Result<()> {
+        let records = request(conversation, messages)?;
+        let records = records
+            .into_iter()
+            .map(|(record, if_known)| Ok((record.checked()?, if_known)))
+            .collect::<Result<Vec<_>>>()?;
+        let checked = records
+            .iter()
+            .map(|(record, if_known)| (Ok(record), *if_known));
+        for answer in self.put_batch(checked)? {
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Records a model's answer as the next message of its conversation, filled from the metadata.
+    /// Returns the message's id.
+    ///
+    /// # Errors
+    /// As [`record`](Store::record).
+    pub fn capture_response(
+        &self,
+        conversation_id: Uuid,
+        content: impl Into<String>,
+        metadata: &InferenceMetadata,
+    ) -> Result<Uuid> {
+        let message = response(conversation_id, content.into(), metadata);
+        let id = message.id;
+        self.record(message).map(|_| id)
+    }
+
+    /// Records a failure in place of an answer: an assistant's message without content, whose
+    /// error becomes the conversation's `last_error` and its status `error`. Returns the message's
+    /// id.
+    ///
+    /// # Errors
+    /// As [`record`](Store::record).
+    pub fn capture_error(
+        &self,
+        conversation_id: Uuid,
+        error_type: impl Into<String>,
+        error: impl Into<String>,
+        metadata: Option<&InferenceMetadata>,
+    ) -> Result<Uuid> {
+        let failed = (error_type.into(), error.into());
+        let message = failure(conversation_id, String::new(), failed, metadata);
+        let id = message.id;
+        self.record(message).map(|_| id)
+    }
+}
+
+pub(super) fn request(
+    conversation: Conversation,
+    messages: impl IntoIterator<Item = ConversationMessage>,
+) -> Result<Vec<(Record, IfKnown)>> {
+    let id = conversation.id;
+    let mut records = vec![(Record::from(conversation), IfKnown::Left)];
+    for message in messages {
+        if message.conversation_id != id {
+            return Err(Error::invalid(format!(
+                "message {} is of conversation {}, and the request of {id}",
+                message.id, message.conversation_id
+            )));
+        }
+        records.push((message.into(), IfKnown::Judged));
+    }
+    Ok(records)
+}
+
+pub(super) fn response(
+    conversation_id: Uuid,
+    content: String,
+    metadata: &InferenceMetadata,
+) -> ConversationMessage {
+    ConversationMessage::new(conversation_id, Role::Assistant, content).with_metadata(metadata)
+}
+
+/// A failure, by its class and what was said. It speaks in the assistant's role, so that it counts
+/// among the answers; without metadata no model is known to have had a part in it.
+pub(super) fn failure(
+    conversation_id: Uuid,
+    content: String,
+    (error_type, error): (String, String),
+    metadata: Option<&InferenceMetadata>,
+) -> ConversationMessage {
+    let message = match metadata {
+        Some(metadata) => response(conversation_id, content, metadata),
+        None => ConversationMessage {
+            source: Source::System,
+            ..ConversationMessage::new(conversation_id, Role::Assistant, content)
+        },
+    };
+    ConversationMessage {
+        error_type: Some(error_type),
+        error: Some(error),
+        ..message
+    }
+}

@@ -1,0 +1,121 @@
+//! An answer that comes in chunks and becomes one message.
+
+use uuid::Uuid;
+
+use super::{Capture, gateway};
+use crate::error::Result;
+use crate::record::{ConversationMessage, InferenceMetadata};
+
+/// An answer on its way; from [`Capture::response`]. It is kept in memory until it ends, and
+/// queued as one message. One that is dropped before it ended is recorded with what came, as an
+/// error of type `interrupted`.
+///
+/// ```
+/// use decklog::{Client, Conversation, InferenceMetadata, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// # let capture = store.capture()?;
+/// # let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);
+/// # let conversation_id = conversation.id;
+/// # capture.capture_request(conversation, [])?;
+/// let mut response = capture.response(conversation_id);
+/// for chunk in ["1 + 1 ", "is 2."] {
+///     // … send it to the client …
+///     response.push(chunk);
+/// }
+/// let id = response.finish(&InferenceMetadata::default())?;
+/// # capture.flush()?;
+/// assert_eq!(store.get_message(id)?.unwrap().content, "1 + 1 is 2.");
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ResponseStream {
+    capture: Capture,
+    id: Uuid,
+    conversation_id: Uuid,
+    content: String,
+    metadata: Option<InferenceMetadata>,
+    has_ended: bool,
+}
+
+impl ResponseStream {
+    pub(super) fn new(capture: Capture, conversation_id: Uuid) -> ResponseStream {
+        ResponseStream {
+            capture,
+            id: Uuid::new_v4(),
+            conversation_id,
+            content: String::new(),
+            metadata: None,
+            has_ended: false,
+        }
+    }
+
+    /// Says what is known before the answer ends, such as the model: for the message of an answer
+    /// that fails or is interrupted.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: InferenceMetadata) -> ResponseStream {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// The id that the message will have.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Adds a chunk. What is past the longest line of the store, 16 MiB unless set, is not kept:
+    /// the answer cannot be recorded any more.
+    pub fn push(&mut self, chunk: &str) {
+        if self.content.len() <= self.capture.text_bytes_max() {
+            self.content.push_str(chunk);
+        }
+    }
+
+    /// Queues the answer, filled from the metadata. Returns the message's id.
+    ///
+    /// # Errors
+    /// As [`Capture::record`].
+    pub fn finish(mut self, metadata: &InferenceMetadata) -> Result<Uuid> {
+        let content = std::mem::take(&mut self.content);
+        let message = gateway::response(self.conversation_id, content, metadata);
+        self.end(message)
+    }
+
+    /// Queues what came of an answer that failed, with the error, which becomes the
+    /// conversation's `last_error` and its status `error`. Returns the message's id.
+    ///
+    /// # Errors
+    /// As [`Capture::record`].
+    pub fn fail(mut self, error_type: impl Into<String>, error: impl Into<String>) -> Result<Uuid> {
+        self.end_failed(error_type.into(), error.into())
+    }
+
+    fn end_failed(&mut self, error_type: String, error: String) -> Result<Uuid> {
+        let content = std::mem::take(&mut self.content);
+        let metadata = self.metadata.as_ref();
+        let failed = (error_type, error);
+        let message = gateway::failure(self.conversation_id, content, failed, metadata);
+        self.end(message)
+    }
+
+    fn end(&mut self, message: ConversationMessage) -> Result<Uuid> {
+        self.has_ended = true;
+        let id = self.id;
+        self.capture
+            .record(ConversationMessage { id, ..message })
+            .map(|()| id)
+    }
+}
+
+impl Drop for ResponseStream {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let error = "the answer was cut off before its end";
+        let ended = self.end_failed("interrupted".to_owned(), error.to_owned());
+        if let Err(error) = ended {
+            self.capture.note(error);
+        }
+    }
+}

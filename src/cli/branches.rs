@@ -1,0 +1,147 @@
+//! A tree, drawn with a line for each node. Trees come from what agents wrote: they may be of any
+//! depth, and so nothing here recurses or grows with it.
+
+use std::io;
+
+use decklog::SpanStatus;
+
+use super::escape::one_line;
+use super::output::{Colour, Output, Span};
+use super::show::grouped;
+
+/// How deep a node is drawn at most; of a deeper one the depth is told as a number.
+const LEVELS_MAX: usize = 40;
+/// How wide a level is drawn.
+const LEVEL_COLUMNS: usize = 3;
+
+/// A node as it is drawn; nothing in it is escaped yet.
+#[derive(Debug)]
+pub struct Node {
+    pub label: String,
+    pub status: Option<SpanStatus>,
+    pub duration_ms: Option<i64>,
+    /// What else there is to say. May be long: it comes last.
+    pub detail: String,
+}
+
+/// Draws a tree: `depths` has the depth of every node, from the root's 0 on, each above what is
+/// under it, and `nodes` the nodes themselves.
+pub fn draw(
+    out: &mut Output,
+    depths: &[usize],
+    nodes: impl IntoIterator<Item = Node>,
+) -> io::Result<()> {
+    // Half of a terminal at the most, so that there is room for what the nodes say.
+    let levels = LEVELS_MAX.min(out.columns() / 2 / LEVEL_COLUMNS);
+    for (branch, node) in branches(depths).into_iter().zip(nodes) {
+        let status = node.status.map(|status| {
+            let colour = match status {
+                SpanStatus::Running => Colour::Yellow,
+                SpanStatus::Completed => Colour::Green,
+                SpanStatus::Failed => Colour::Red,
+            };
+            let took = node.duration_ms.map_or(String::new(), |ms| {
+                let sign = if ms < 0 { "-" } else { "" };
+                format!(" {sign}{} ms", grouped(ms.unsigned_abs()))
+            });
+            Span::of(format!("  {}{took}", status.as_str()), colour)
+        });
+        let detail = one_line(node.detail.trim());
+        let detail = (!detail.is_empty()).then(|| Span::plain(format!("  {detail}")));
+        let mut spans = vec![
+            Span::of(branch.drawn(levels), Colour::Dim),
+            Span::plain(one_line(&node.label)),
+        ];
+        spans.extend(status.into_iter().chain(detail));
+        out.spans(&spans)?;
+    }
+    Ok(())
+}
+
+/// What leads to a node.
+#[derive(Debug, Clone, Copy)]
+struct Branch {
+    depth: usize,
+    /// Nothing else is under the node above it.
+    is_last: bool,
+    /// The levels above it, from the lowest bit on, at which more is to come.
+    goes_on: u64,
+}
+
+fn branches(depths: &[usize]) -> Vec<Branch> {
+    // From the end on: a level goes on above a node if something on that level comes below it.
+    let mut goes_on = 0_u64;
+    let below = |level: usize| u64::MAX >> (u64::BITS as usize - level.min(LEVELS_MAX));
+    let mut branches: Vec<Branch> = depths
+        .iter()
+        .rev()
+        .map(|depth| {
+            let depth = *depth;
+            let level = depth.checked_sub(1).filter(|level| *level < LEVELS_MAX);
+            let bit = level.map_or(0, |level| 1 << level);
+            let branch = Branch {
+                depth,
+                is_last: goes_on & bit == 0,
+                goes_on: level.map_or(goes_on, |level| {
+                    if level == 0 {
+                        0
+                    } else {
+                        goes_on & below(level)
+                    }
+                }),
+            };
+            goes_on = match level {
+                Some(level) => goes_on & below(level + 1) | bit,
+                None if depth == 0 => 0,
+                None => goes_on,
+            };
+            branch
+        })
+        .collect();
+    branches.reverse();
+    branches
+}
+
+impl Branch {
+    fn drawn(self, levels: usize) -> String {
+        let mut drawn = String::new();
+        let above = self.depth.saturating_sub(1).min(levels);
+        for level in 0..above {
+            let goes_on = self.goes_on >> level & 1 == 1;
+            drawn.push_str(if goes_on { "│  " } else { "   " });
+        }
+        if self.depth > levels {
+            drawn.push_str(&format!("[{}] ", grouped(self.depth as u64)));
+        } else if self.depth > 0 {
+            drawn.push_str(if self.is_last { "└─ " } else { "├─ " });
+        }
+        drawn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(depths: &[usize], levels: usize) -> Vec<String> {
+        let branches = branches(depths).into_iter();
+        branches.map(|branch| branch.drawn(levels)).collect()
+    }
+
+    #[test]
+    fn lines_lead_from_each_node_to_what_is_under_it() {
+        let expected = ["", "├─ ", "│  ├─ ", "│  │  └─ ", "│  └─ ", "└─ ", "   └─ "];
+        assert_eq!(drawn(&[0, 1, 2, 3, 2, 1, 2], 40), expected);
+        assert_eq!(drawn(&[0], 40), [""]);
+    }
+
+    #[test]
+    fn a_node_far_down_is_told_by_its_depth() {
+        let lines = drawn(&[0, 1, 2, 3, 3, 1], 2);
+        assert_eq!(lines[2..], ["│  └─ ", "│     [3] ", "│     [3] ", "└─ "]);
+        let depths: Vec<usize> = (0..100_000).collect();
+        let lines = drawn(&depths, LEVELS_MAX);
+        assert_eq!(lines[40], "   ".repeat(39) + "└─ ");
+        assert_eq!(lines[99_999], "   ".repeat(40) + "[99,999] ");
+    }
+}

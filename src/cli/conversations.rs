@@ -1,0 +1,106 @@
+//! `decklog conversations`
+
+use decklog::{Client, ConversationQuery, ConversationStatus, Order};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::list::{Printer, Times, one_of};
+use super::order::{First, each};
+use super::output;
+use super::show::grouped;
+
+/// List conversations with what their messages add up to, the last begun first
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog conversations --project decklog --since 2025-12-09 --long\n  decklog conversations --status error --json | jq '{id, last_error, total_tokens_out}'"
+)]
+pub struct Args {
+    /// Only conversations of this workspace
+    #[arg(long, value_name = "NAME")]
+    workspace: Option<String>,
+    /// Only conversations of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only conversations held there
+    #[arg(long, value_parser = one_of(Client::ALL, Client::as_str))]
+    client: Option<Client>,
+    /// Only conversations of this user
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Only conversations of this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only conversations that stand there
+    #[arg(long, value_parser = one_of(ConversationStatus::ALL, ConversationStatus::as_str))]
+    status: Option<ConversationStatus>,
+    #[command(flatten)]
+    times: Times,
+    /// The end that comes first
+    #[arg(long, value_name = "END", default_value = "newest")]
+    order: First,
+    /// At most this many. Default: 50 on a terminal, else all
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Pass over so many first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+    /// Show all there is to each conversation, its id too
+    #[arg(long, short)]
+    long: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let limit = context.limit(args.limit);
+    let mut total = 0;
+    // What begins while the list is printed would move all that follows.
+    let mut until = args.times.until;
+    let mut printer = Printer::new(context, args.long);
+    each(
+        limit,
+        Some(args.offset),
+        |limit, offset| {
+            let offset = offset.unwrap_or(0);
+            let list = store.conversations(&args.query(until, limit, offset))?;
+            if offset == args.offset {
+                total = list.total;
+            }
+            if let (First::Newest, 0, Some((newest, _))) = (args.order, offset, list.items.first())
+            {
+                until = newest.created_at.at().checked_add(1);
+            }
+            let next = offset.saturating_add(list.items.len());
+            let is_last = list.items.is_empty() || next >= list.total;
+            Ok((list.items, (!is_last).then_some(next)))
+        },
+        |conversation| printer.print(&conversation),
+    )?;
+    let shown = printer.end("no conversations match; names are compared as they are, capitals too");
+    let next = args.offset.saturating_add(shown);
+    if next < total {
+        context.out.flush()?;
+        let (shown, total) = (grouped(shown as u64), grouped(total as u64));
+        output::say(&format!(
+            "{shown} of {total} conversations shown: go on with --offset {next}, or set --limit"
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+impl Args {
+    fn query(&self, until: Option<i64>, limit: usize, offset: usize) -> ConversationQuery {
+        ConversationQuery {
+            workspace: self.workspace.clone(),
+            project: self.project.clone(),
+            client: self.client,
+            user_id: self.user.clone(),
+            session_id: self.session.clone(),
+            status: self.status,
+            since: self.times.since,
+            until,
+            order: Order::from(self.order),
+            limit,
+            offset,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `decklog inbox`
+
+use decklog::{Order, TaskCounts, TaskQuery, TaskStatus};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::list::{List, Part, one_of};
+use super::order::First;
+use super::show::grouped;
+
+/// List the tasks of the inbox, by id
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog inbox --status failed --json | jq '{id, error}'\n  decklog inbox --counts"
+)]
+pub struct Args {
+    /// Only tasks that stand there
+    #[arg(long, value_parser = one_of(TaskStatus::ALL, TaskStatus::as_str))]
+    status: Option<TaskStatus>,
+    #[command(flatten)]
+    part: Part,
+    /// The end that comes first
+    #[arg(long, value_name = "END", default_value = "oldest")]
+    order: First,
+    /// Show all there is to each task
+    #[arg(long, short)]
+    long: bool,
+    /// Only say how many tasks stand where
+    #[arg(long, conflicts_with_all = ["status", "limit", "after", "order", "long"])]
+    counts: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    if args.counts {
+        return counts(context, store.inbox().counts()?);
+    }
+    let list = List {
+        part: args.part,
+        first: args.order,
+        is_log: false,
+        long: args.long,
+        none: "no tasks match",
+    };
+    list.print(context, |limit, after| {
+        let query = TaskQuery {
+            status: args.status,
+            order: Order::from(args.order),
+            limit,
+            after,
+        };
+        store.inbox().list(&query)
+    })
+}
+
+fn counts(context: &mut Context, counts: TaskCounts) -> Result<Exit, Failure> {
+    if context.json {
+        context.out.json(&counts)?;
+        return Ok(Exit::Ok);
+    }
+    for (status, count) in [
+        (TaskStatus::Queued, counts.queued),
+        (TaskStatus::InProgress, counts.in_progress),
+        (TaskStatus::Done, counts.done),
+        (TaskStatus::Failed, counts.failed),
+    ] {
+        let (status, count) = (status.as_str(), grouped(count as u64));
+        context.out.line(&format!("{status:<11}  {count:>9}"))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,152 @@
+//! What the commands that list records have in common.
+
+// No doc comments on what is flattened into arguments: it would be taken for the command's help.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use decklog::{Cursor, Page};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::order::{First, each};
+use super::show::{self, Shown};
+use super::{output, time};
+
+// Times that records lie between.
+#[derive(Debug, clap::Args)]
+pub struct Times {
+    /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub since: Option<i64>,
+    /// Only what is before this time
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub until: Option<i64>,
+}
+
+// Which part of a list is shown.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Part {
+    /// At most this many. Default: 50 on a terminal, else all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Go on where an earlier list ended
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<Cursor>,
+}
+
+/// Reads one of a few words.
+pub fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    word: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|one| word(*one))).try_map(move |given| {
+        let found = all.iter().find(|one| word(**one) == given);
+        found.copied().ok_or("unknown word")
+    })
+}
+
+/// A list to be printed.
+#[derive(Debug, Clone, Copy)]
+pub struct List<'a> {
+    pub part: Part,
+    pub first: First,
+    /// Text has the earliest record at the top, whichever end was asked for, as a log does.
+    pub is_log: bool,
+    pub long: bool,
+    /// What is said where there is nothing to list.
+    pub none: &'a str,
+}
+
+impl List<'_> {
+    /// The end that a list which reads as a log is taken from, unless told otherwise: the newest,
+    /// and the oldest where all of it is printed or a program reads.
+    pub fn end_of_log(context: &Context, given: Option<First>, limit: Option<usize>) -> First {
+        let is_all = context.json || context.limit(limit).is_none();
+        let default = if is_all { First::Oldest } else { First::Newest };
+        given.unwrap_or(default)
+    }
+
+    /// Prints the list, of which `page` gets a page by its limit and start.
+    pub fn print<T: Shown>(
+        self,
+        context: &mut Context,
+        mut page: impl FnMut(usize, Option<Cursor>) -> decklog::Result<Page<T>>,
+    ) -> Result<Exit, Failure> {
+        let limit = context.limit(self.part.limit);
+        let page = |limit, after| page(limit, after).map(|page| (page.items, page.next));
+        let is_turned = self.is_log && self.first == First::Newest && !context.json;
+        let mut printer = Printer::new(context, self.long);
+        let rest = if is_turned {
+            let mut records = Vec::new();
+            let rest = each(limit, self.part.after, page, |record| {
+                records.push(record);
+                Ok(())
+            })?;
+            for record in records.iter().rev() {
+                printer.print(record)?;
+            }
+            rest
+        } else {
+            each(limit, self.part.after, page, |record| {
+                printer.print(&record)
+            })?
+        };
+        printer.end(self.none);
+        if let Some(cursor) = rest {
+            let first = self.first.as_str();
+            say_more(context, &format!("--order {first} --after {cursor}"))?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Says that a limit cut the list, and how to go on.
+pub fn say_more(context: &mut Context, how: &str) -> Result<(), Failure> {
+    // Below the list, where both go to a terminal.
+    context.out.flush()?;
+    output::say(&format!("there are more: go on with {how}, or set --limit"));
+    Ok(())
+}
+
+/// Prints records one after the other: as JSON, as the rows of a table, or in full.
+pub struct Printer<'a> {
+    context: &'a mut Context,
+    long: bool,
+    printed: usize,
+}
+
+impl<'a> Printer<'a> {
+    pub fn new(context: &'a mut Context, long: bool) -> Printer<'a> {
+        Printer {
+            context,
+            long,
+            printed: 0,
+        }
+    }
+
+    pub fn print<T: Shown>(&mut self, record: &T) -> Result<(), Failure> {
+        let out = &mut self.context.out;
+        let is_first = self.printed == 0;
+        self.printed += 1;
+        if self.context.json {
+            return Ok(record.json(out)?);
+        }
+        if self.long {
+            if !is_first {
+                out.line("")?;
+            }
+            return Ok(record.in_full(out)?);
+        }
+        if is_first {
+            show::row(out, T::HEADING)?;
+        }
+        Ok(show::row_of(out, record)?)
+    }
+
+    /// Says so if there was nothing to print; returns how many records there were.
+    pub fn end(self, none: &str) -> usize {
+        if self.printed == 0 && !self.context.json {
+            output::say(none);
+        }
+        self.printed
+    }
+}

@@ -1,0 +1,146 @@
+//! Messages of conversations: in a list, and in a transcript.
+
+use std::io;
+
+use decklog::ConversationMessage;
+
+use super::{Shown, count, failure, failure_in_row, field, grouped, moment, optional};
+use crate::cli::escape::{clipped, lines, one_line, padded};
+use crate::cli::output::Output;
+use crate::cli::time;
+
+const SEQUENCE_COLUMNS: usize = 5;
+const ROLE_COLUMNS: usize = 9;
+const MODEL_COLUMNS: usize = 14;
+
+impl Shown for ConversationMessage {
+    const HEADING: &'static str =
+        "SENT (UTC)                   #  ROLE       MODEL           CONTENT, AND WHY IT FAILED";
+
+    fn row(&self) -> String {
+        let model = one_line(self.model_used.as_deref().unwrap_or("-")).into_owned();
+        // A message that only calls a tool has no words of its own.
+        let (call, content) = (self.call(), self.content.trim());
+        let says = match call {
+            Some(call) if content.is_empty() => call,
+            _ => content.to_owned(),
+        };
+        format!(
+            "{}  {:>SEQUENCE_COLUMNS$}  {}  {}  {}{}",
+            time::shown(self.timestamp.at()),
+            self.sequence.unwrap_or_default(),
+            padded(self.role.as_str(), ROLE_COLUMNS),
+            padded(&clipped(&model, MODEL_COLUMNS), MODEL_COLUMNS),
+            failure_in_row(self.failure().as_deref()),
+            one_line(&says)
+        )
+    }
+
+    fn in_full(&self, out: &mut Output) -> io::Result<()> {
+        out.line(&format!("message {}", self.id))?;
+        field(out, "in", &self.conversation_id.to_string())?;
+        let sequence = self.sequence.unwrap_or_default();
+        field(out, "sequence", &sequence.to_string())?;
+        field(out, "sent", self.timestamp.as_str())?;
+        let role = format!("{}, from the {}", self.role, self.source);
+        field(out, "role", &role)?;
+        let texts = [
+            ("model", &self.model_used),
+            ("config", &self.config_used),
+            ("mode", &self.orchestration_mode),
+            ("task", &self.task_type),
+        ];
+        for (label, value) in texts {
+            optional(out, label, value.as_deref())?;
+        }
+        let chain = self.models_in_chain.as_ref().map(|chain| chain.join(" → "));
+        optional(out, "chain", chain.as_deref())?;
+        optional(out, "cost", joined(&self.cost()).as_deref())?;
+        let context = [
+            self.context_utilization.map(|part| format!("{part} used")),
+            self.compression_applied.map(|is_so| {
+                if is_so {
+                    "compressed"
+                } else {
+                    "not compressed"
+                }
+                .to_owned()
+            }),
+        ];
+        let context: Vec<String> = context.into_iter().flatten().collect();
+        optional(out, "context", joined(&context).as_deref())?;
+        let handoffs = self.handoff_steps.map(|steps| steps.to_string());
+        optional(out, "handoffs", handoffs.as_deref())?;
+        optional(out, "error", self.failure().as_deref())?;
+        optional(out, "tool", self.tool_name.as_deref())?;
+        optional(out, "arguments", self.tool_args.as_deref())?;
+        optional(out, "result", self.tool_result.as_deref())?;
+        optional(out, "metadata", self.inference_metadata.as_deref())?;
+        field(out, self.content_type.as_str(), &self.content)
+    }
+
+    fn json(&self, out: &mut Output) -> io::Result<()> {
+        out.json(self)
+    }
+}
+
+/// Words with commas between them, if there are any.
+fn joined(words: &[String]) -> Option<String> {
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// What a message says of itself, in words.
+trait InWords {
+    fn failure(&self) -> Option<String>;
+    fn call(&self) -> Option<String>;
+    fn cost(&self) -> Vec<String>;
+}
+
+impl InWords for ConversationMessage {
+    fn failure(&self) -> Option<String> {
+        failure(self.error_type.as_deref(), self.error.as_deref())
+    }
+
+    /// The tool's name and what it was given.
+    fn call(&self) -> Option<String> {
+        let parts = [&self.tool_name, &self.tool_args];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// Tokens and time.
+    fn cost(&self) -> Vec<String> {
+        let tokens = |n: i64| count(n.unsigned_abs(), "token");
+        let parts = [
+            self.tokens_in.map(|n| format!("{} in", tokens(n))),
+            self.tokens_out.map(|n| format!("{} out", tokens(n))),
+            self.latency_ms
+                .map(|ms| format!("{} ms", grouped(ms.unsigned_abs()))),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+/// A message as it stands in a transcript: a heading at the margin, what is known of it below,
+/// and what it says further in, so that no content can pass for either.
+pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Result<()> {
+    let mut heading = vec![
+        format!("#{}", message.sequence.unwrap_or_default()),
+        message.role.to_string(),
+        moment(message.timestamp.at()),
+    ];
+    heading.extend(message.model_used.clone());
+    heading.extend(message.cost());
+    out.line("")?;
+    out.line(&one_line(&heading.join("  ")))?;
+    if let Some(why) = message.failure() {
+        field(out, "! error", &why)?;
+    }
+    if !message.content.is_empty() {
+        for line in lines(&message.content).split('\n') {
+            out.line(&format!("    {line}"))?;
+        }
+    }
+    optional(out, "→ call", message.call().as_deref())?;
+    optional(out, "← result", message.tool_result.as_deref())
+}

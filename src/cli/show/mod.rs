@@ -1,0 +1,109 @@
+//! Records as a person reads them: a line in a table, or all there is to them; and as JSON.
+
+mod call;
+mod conversation;
+mod entry;
+mod event;
+pub mod json;
+mod message;
+mod proposal;
+mod task;
+mod thought;
+mod turn;
+
+use std::io;
+
+pub use message::in_transcript;
+
+use super::escape::{clipped, lines, one_line};
+use super::output::Output;
+use super::time;
+
+/// Where the values of a record shown in full begin.
+const LABEL_COLUMNS: usize = 10;
+
+/// A record that commands show. What it says is escaped here, not by who prints it.
+pub trait Shown {
+    /// The heading of a table of such records.
+    const HEADING: &'static str;
+
+    /// Its line in a table, not cut yet.
+    fn row(&self) -> String;
+
+    /// All it has, a field a line.
+    fn in_full(&self, out: &mut Output) -> io::Result<()>;
+
+    /// It as one JSON object, with the field names of the files.
+    fn json(&self, out: &mut Output) -> io::Result<()>;
+}
+
+/// A line of a table, cut where the terminal ends.
+pub fn row(out: &mut Output, text: &str) -> io::Result<()> {
+    let columns = out.columns();
+    out.line(clipped(text, columns).trim_end())
+}
+
+/// A record's line in a table.
+pub fn row_of(out: &mut Output, record: &impl Shown) -> io::Result<()> {
+    row(out, &record.row())
+}
+
+fn moment(at: i64) -> String {
+    format!("{} UTC", time::shown(at))
+}
+
+/// A field of a record; the lines of its value stay below each other.
+pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
+    let value = lines(value);
+    let mut label = label;
+    for line in value.trim_end().split('\n') {
+        let text = format!("  {label:<LABEL_COLUMNS$}{line}");
+        out.line(text.trim_end())?;
+        label = "";
+    }
+    Ok(())
+}
+
+/// A field that not every record has.
+pub fn optional(out: &mut Output, label: &str, value: Option<&str>) -> io::Result<()> {
+    value.map_or(Ok(()), |value| field(out, label, value))
+}
+
+/// Why something failed, if anything says so: the class of the error, and its words.
+fn failure(class: Option<&str>, words: Option<&str>) -> Option<String> {
+    match (class, words) {
+        (Some(class), Some(words)) => Some(format!("{class}: {words}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
+/// Why something failed, as it stands in a row: in front of what is of any length.
+fn failure_in_row(why: Option<&str>) -> String {
+    why.map_or(String::new(), |why| format!("! {}  ", one_line(why.trim())))
+}
+
+/// A number of milliseconds, or that there is none.
+fn milliseconds(ms: Option<i64>) -> String {
+    ms.map_or("-".to_owned(), |ms| {
+        format!("{} ms", grouped(ms.unsigned_abs()))
+    })
+}
+
+/// A number with its thousands apart.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things, in words.
+pub fn count(n: u64, thing: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(n))
+}

@@ -1,0 +1,147 @@
+//! `decklog thoughts`
+
+use std::io;
+
+use clap::Subcommand;
+use decklog::{ChainCheck, Damage};
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::get::missing;
+use super::list::Printer;
+use super::output::{self, Output};
+use super::show::{count, grouped};
+
+/// List thoughts in the order in which they were recorded, or check their chains
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog thoughts --task fix-the-build --json | jq -r .content\n  decklog thoughts verify"
+)]
+pub struct Args {
+    /// Only thoughts of this task
+    #[arg(long, global = true, value_name = "TASK")]
+    task: Option<String>,
+    /// At most this many, from the first one on. Default: 50 on a terminal, else all
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Show all there is to each thought, its id and hashes too
+    #[arg(long, short)]
+    long: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Recompute the chain of each task, or of one, from what its lines say now
+    ///
+    /// Exits with 0 only if every chain is whole and no line that may belong to one is damaged.
+    /// To be sure that no chain was cut short or written anew, compare the heads with those that
+    /// were kept elsewhere.
+    #[command(
+        after_help = "Example:\n  decklog thoughts verify --json | jq 'select(.broken or .damage)'"
+    )]
+    Verify,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    match &args.action {
+        None => list(args, context),
+        Some(Action::Verify) if args.limit.is_some() || args.long => Err(Failure::usage(
+            "--limit and --long are for lists: verify takes neither",
+        )),
+        Some(Action::Verify) => verify(args.task.as_deref(), context),
+    }
+}
+
+fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let limit = context.limit(args.limit);
+    // One more tells whether there are more.
+    let asked = limit.map(|limit| limit.saturating_add(1));
+    let thoughts = store.thoughts().list(args.task.as_deref(), asked)?;
+    let shown = limit.unwrap_or(usize::MAX).min(thoughts.len());
+    let mut printer = Printer::new(context, args.long);
+    for thought in &thoughts[..shown] {
+        printer.print(thought)?;
+    }
+    printer.end("no thoughts match; tasks are compared as they are, capitals too");
+    if shown < thoughts.len() {
+        context.out.flush()?;
+        output::say("there are more: set --limit");
+    }
+    Ok(Exit::Ok)
+}
+
+fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let checks = match task {
+        Some(task) => vec![store.thoughts().verify_chain(task)?],
+        None => store.thoughts().verify_chains()?,
+    };
+    // What is damaged may belong to any chain, so all of them tell the same.
+    let damage = checks.first().map_or(&[][..], |check| &check.damage);
+    for check in &checks {
+        if context.json {
+            context.out.json(check)?;
+        } else {
+            tell(&mut context.out, check)?;
+        }
+    }
+    if !context.json {
+        for place in damage {
+            tell_damage(&mut context.out, place)?;
+        }
+    }
+    let mut exit = Exit::with_findings(checks.iter().any(|check| !check.is_intact()));
+    match (task, checks.first()) {
+        (Some(task), Some(check)) if check.records == 0 && check.is_intact() => {
+            exit = missing(&format!("thought of task {task:?}"));
+        }
+        (None, None) if !context.json => output::say("there are no thoughts"),
+        _ => {}
+    }
+    Ok(exit)
+}
+
+fn tell(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
+    let verdict = if check.broken.is_some() {
+        "broken"
+    } else if check.is_intact() {
+        "intact"
+    } else {
+        "unsure"
+    };
+    out.line(&format!(
+        "{verdict}    {}  {}  head {}",
+        one_line(&check.task_id),
+        count(check.records, "record"),
+        one_line(check.head.as_deref().unwrap_or("-"))
+    ))?;
+    let Some(place) = &check.broken else {
+        return Ok(());
+    };
+    let id = place.id.as_deref().map(|id| format!(", id {id}"));
+    let text = format!(
+        "record {}{}, {} at byte {}: {}",
+        grouped(place.position),
+        id.unwrap_or_default(),
+        place.file,
+        place.offset,
+        place.reason
+    );
+    out.line(&format!("  {}", one_line(&text)))
+}
+
+fn tell_damage(out: &mut Output, damage: &Damage) -> io::Result<()> {
+    let text = format!(
+        "{:<9} {} at byte {}, {}: {}",
+        damage.class.as_str(),
+        damage.file,
+        damage.offset,
+        count(damage.length, "byte"),
+        damage.reason
+    );
+    out.line(&one_line(&text))
+}

@@ -1,0 +1,51 @@
+//! `decklog show`
+
+use uuid::Uuid;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::get::missing;
+use super::messages::page;
+use super::order::{First, each};
+use super::show::{Shown, in_transcript};
+
+/// Show a conversation from its first message to its last, as it reads
+///
+/// --json prints the conversation on the first line and a message on each that follows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog show 67e55044-10b1-426f-9247-bb680e5fe0c8 | less")]
+pub struct Args {
+    /// The conversation's id, as 'decklog conversations --long' shows it
+    conversation: Uuid,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let id = args.conversation;
+    let Some(conversation) = store.get_conversation(id)? else {
+        return Ok(missing(&format!("conversation {id}")));
+    };
+    let is_json = context.json;
+    let out = &mut context.out;
+    if is_json {
+        conversation.json(out)?;
+    } else {
+        conversation.in_full(out)?;
+    }
+    each(
+        None,
+        None,
+        |limit, after: Option<i64>| {
+            let from = after.and_then(|last| last.checked_add(1));
+            page(&store, id, from, None, First::Oldest, limit)
+        },
+        |message| {
+            Ok(if is_json {
+                message.json(out)?
+            } else {
+                in_transcript(out, &message)?
+            })
+        },
+    )?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,234 @@
+//! `decklog tree`
+
+use std::str::FromStr;
+
+use decklog::{
+    ConversationQuery, EventNode, EventQuery, Order, SessionItem, SessionNode, Store, TurnQuery,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::branches::{Node, draw};
+use super::context::Context;
+use super::escape::clipped;
+use super::exit::{Exit, Failure};
+use super::get::missing;
+use super::output;
+use super::show::{count, grouped, json};
+
+/// How much of a text is shown.
+const DETAIL_COLUMNS: usize = 120;
+
+/// Show a run or a session as a tree: how each part ended, and how long it took
+///
+/// The id of an event shows what happened under it. That of a conversation, or of a thread of
+/// turns, shows its prompts, what was answered and which tools were called. Without an id, the
+/// latest run or session. --json prints one node a line, from the root on, with its depth,
+/// status and duration_ms.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  decklog tree 12 --json | jq 'select(.status==\"failed\")'\n\nIts colours stay away where NO_COLOR is set, and where no terminal shows them."
+)]
+pub struct Args {
+    /// An event, as 'decklog events --roots' shows it, or a conversation or thread
+    id: Option<Root>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Root {
+    Event(i64),
+    Session(Uuid),
+}
+
+impl FromStr for Root {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Root, String> {
+        let event = text.parse().map(Root::Event);
+        event
+            .or_else(|_| text.parse().map(Root::Session))
+            .map_err(|_| "give the number of an event, or the UUID of a conversation".to_owned())
+    }
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let root = match args.id {
+        Some(root) => Some(root),
+        None => latest(&store)?,
+    };
+    match root {
+        Some(Root::Event(id)) => match store.event_tree(id)? {
+            Some(tree) => events(context, tree.nodes),
+            None => Ok(missing(&format!("event {id}"))),
+        },
+        Some(Root::Session(id)) => match store.session_tree(id)? {
+            Some(tree) => session(context, tree.nodes),
+            None => Ok(missing(&format!("conversation or thread {id}"))),
+        },
+        None => {
+            output::say("there is neither an event nor a conversation in the log");
+            Ok(Exit::Findings)
+        }
+    }
+}
+
+/// The root of the run or session that began last.
+fn latest(store: &Store) -> decklog::Result<Option<Root>> {
+    let events = EventQuery {
+        roots: true,
+        order: Order::NewestFirst,
+        limit: 1,
+        ..EventQuery::default()
+    };
+    let conversations = ConversationQuery {
+        limit: 1,
+        ..ConversationQuery::default()
+    };
+    let turns = TurnQuery {
+        order: Order::NewestFirst,
+        limit: 1,
+        ..TurnQuery::default()
+    };
+    let event = store.events(&events)?.items.into_iter().next();
+    let event = event.map(|event| (event.created_at, Root::Event(event.id)));
+    let conversation = store
+        .conversations(&conversations)?
+        .items
+        .into_iter()
+        .next();
+    let conversation = conversation.map(|(it, _)| (it.created_at.at(), Root::Session(it.id)));
+    let begun = event.into_iter().chain(conversation);
+    if let Some((_, root)) = begun.max_by_key(|(at, _)| *at) {
+        return Ok(Some(root));
+    }
+    // A log that has turns and no conversations.
+    let turn = store.turns(&turns)?.items.into_iter().next();
+    Ok(turn.and_then(|turn| turn.thread_id).map(Root::Session))
+}
+
+fn events(context: &mut Context, nodes: Vec<EventNode>) -> Result<Exit, Failure> {
+    if context.json {
+        for node in &nodes {
+            context.out.json(node)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let depths: Vec<usize> = nodes.iter().map(|node| node.depth).collect();
+    draw(&mut context.out, &depths, nodes.into_iter().map(event))?;
+    Ok(Exit::Ok)
+}
+
+fn event(node: EventNode) -> Node {
+    let gone = if node.parent_is_gone {
+        " (its parent is not in the log any more)"
+    } else {
+        ""
+    };
+    let payload = node.event.payload.unwrap_or_default();
+    Node {
+        label: format!("#{} {}{gone}", node.event.id, node.event.event_type),
+        status: node.status,
+        duration_ms: node.duration_ms,
+        detail: clipped(&payload, DETAIL_COLUMNS).into_owned(),
+    }
+}
+
+fn session(context: &mut Context, nodes: Vec<SessionNode>) -> Result<Exit, Failure> {
+    if context.json {
+        for node in &nodes {
+            let line = SessionLine::new(node).map_err(std::io::Error::from)?;
+            context.out.json(&line)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let depths: Vec<usize> = nodes.iter().map(|node| node.depth).collect();
+    draw(&mut context.out, &depths, nodes.into_iter().map(place))?;
+    Ok(Exit::Ok)
+}
+
+fn place(node: SessionNode) -> Node {
+    let (label, detail) = match node.item {
+        SessionItem::Conversation(it) => {
+            let (conversation, stats) = *it;
+            let named = conversation.session_id.or(conversation.project);
+            let totals = format!(
+                "{}, {} tokens in, {} out",
+                count(stats.message_count, "message"),
+                grouped(stats.total_tokens_in),
+                grouped(stats.total_tokens_out),
+            );
+            let name = named.unwrap_or_else(|| conversation.id.to_string());
+            (format!("{} {name}", conversation.client), totals)
+        }
+        SessionItem::Turn(turn) => (turn.kind.as_str().to_owned(), turn.content),
+        SessionItem::Message(message) => {
+            let label = match (&message.model_used, &message.tool_name) {
+                (Some(name), _) | (None, Some(name)) => format!("{} {name}", message.role),
+                (None, None) => message.role.to_string(),
+            };
+            (label, message.error.unwrap_or(message.content))
+        }
+        SessionItem::Call(call) => {
+            let (req, done) = *call;
+            let failure = done.and_then(|done| done.error_msg.or(done.error_kind));
+            let failure = failure.map_or(String::new(), |why| format!("! {}  ", why.trim()));
+            let arguments = req.arguments_json.unwrap_or_default();
+            (req.tool_name, failure + &arguments)
+        }
+    };
+    Node {
+        label,
+        status: node.status,
+        duration_ms: node.duration_ms,
+        detail: clipped(detail.trim(), DETAIL_COLUMNS).into_owned(),
+    }
+}
+
+/// A place of a session's tree, with all fields of what stands there.
+#[derive(Serialize)]
+struct SessionLine<'a> {
+    depth: usize,
+    at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<decklog::SpanStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<i64>,
+    #[serde(flatten)]
+    item: Item<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Item<'a> {
+    Conversation {
+        #[serde(flatten)]
+        conversation: &'a decklog::Conversation,
+        #[serde(flatten)]
+        stats: &'a decklog::ConversationStats,
+    },
+    Turn(json::Turn<'a>),
+    Message(&'a decklog::ConversationMessage),
+    Call(json::Call<'a>),
+}
+
+impl<'a> SessionLine<'a> {
+    fn new(node: &'a SessionNode) -> serde_json::Result<SessionLine<'a>> {
+        let item = match &node.item {
+            SessionItem::Conversation(it) => Item::Conversation {
+                conversation: &it.0,
+                stats: &it.1,
+            },
+            SessionItem::Turn(turn) => Item::Turn(json::Turn::new(turn)),
+            SessionItem::Message(message) => Item::Message(message),
+            SessionItem::Call(call) => Item::Call(json::Call::new(call)?),
+        };
+        Ok(SessionLine {
+            depth: node.depth,
+            at: node.at,
+            status: node.status,
+            duration_ms: node.duration_ms,
+            item,
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! A session as a tree: each prompt, under it what was answered, and under that the tools that
+//! were called.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::page::Order;
+use super::{
+    CallQuery, MessageQuery, SpanStatus, TurnQuery, calls, conversations, messages, turns,
+};
+use crate::error::Result;
+use crate::record::{
+    Conversation, ConversationMessage, ConversationStats, ConversationTurn, Role, ToolCall,
+    ToolStatus, TurnKind,
+};
+use crate::store::{Store, View};
+
+/// What stands at one place of a session's tree.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionItem {
+    /// The conversation, with what its messages add up to.
+    Conversation(Box<(Conversation, ConversationStats)>),
+    /// A turn.
+    Turn(ConversationTurn),
+    /// A message, where there are no turns.
+    Message(Box<ConversationMessage>),
+    /// A tool call.
+    Call(Box<ToolCall>),
+}
+
+/// A place of a session's tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionNode {
+    /// What stands there.
+    pub item: SessionItem,
+    /// How deep, from 0.
+    pub depth: usize,
+    /// When it was, or began, in epoch milliseconds.
+    pub at: i64,
+    /// How long it took, in milliseconds: a call by its outcome, a prompt up to the last thing
+    /// under it.
+    pub duration_ms: Option<i64>,
+    /// How it ended, where it is something that ends.
+    pub status: Option<SpanStatus>,
+}
+
+/// A session, drawn from above: under each place come those that are deeper.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionTree {
+    /// The places, in the order in which a tree is drawn.
+    pub nodes: Vec<SessionNode>,
+}
+
+impl Store {
+    /// The tree of a conversation or of a thread of turns, which is one and the same id where
+    /// both are kept; `None` if there is neither.
+    ///
+    /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
+    /// under its turn. Tool outputs are left out: they are the calls' outcomes. A conversation
+    /// without turns is drawn from its messages.
+    pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
+        self.inner().ask(|view| {
+            let conversation = conversations::get(view, id)?;
+            let mut tree = of_turns(view, id)?;
+            if tree.is_empty() {
+                tree = of_messages(view, id)?;
+            }
+            if conversation.is_none() && tree.is_empty() {
+                return Ok(None);
+            }
+            let mut nodes = Vec::with_capacity(tree.len() + 1);
+            if let Some((conversation, stats)) = conversation {
+                let began = conversation.created_at.at();
+                let ended = tree.iter().map(SessionNode::ends).max();
+                nodes.push(SessionNode {
+                    depth: 0,
+                    at: began,
+                    duration_ms: ended.map(|ended| ended.saturating_sub(began)),
+                    status: None,
+                    item: SessionItem::Conversation(Box::new((conversation, stats))),
+                });
+                for node in &mut tree {
+                    node.depth += 1;
+                }
+            }
+            nodes.append(&mut tree);
+            Ok(Some(SessionTree { nodes }))
+        })
+    }
+}
+
+impl SessionNode {
+    fn ends(&self) -> i64 {
+        self.at.saturating_add(self.duration_ms.unwrap_or(0))
+    }
+}
+
+/// A prompt and what it led to.
+struct Prompt {
+    node: SessionNode,
+    below: Vec<SessionNode>,
+}
+
+fn plain(item: SessionItem, depth: usize, at: i64) -> SessionNode {
+    SessionNode {
+        item,
+        depth,
+        at,
+        duration_ms: None,
+        status: None,
+    }
+}
+
+fn of_turns(view: &View<'_>, thread_id: Uuid) -> Result<Vec<SessionNode>> {
+    let query = TurnQuery {
+        thread_id: Some(thread_id),
+        limit: usize::MAX,
+        ..TurnQuery::default()
+    };
+    let mut prompts: Vec<Prompt> = Vec::new();
+    // The prompt that a turn comes from, by the turn.
+    let mut origins: HashMap<Uuid, usize> = HashMap::new();
+    for turn in turns::list(view, &query, None)?.items {
+        let parent = turn.parent_id.and_then(|parent| origins.get(&parent));
+        let (id, at) = (turn.id, turn.created_at.at);
+        let is_prompt = turn.kind == TurnKind::User;
+        let origin = if let Some(origin) = parent.copied().filter(|_| !is_prompt) {
+            if turn.kind != TurnKind::Tool {
+                let below = &mut prompts[origin].below;
+                below.push(plain(SessionItem::Turn(turn), 1, at));
+            }
+            origin
+        } else {
+            prompts.push(Prompt {
+                node: plain(SessionItem::Turn(turn), 0, at),
+                below: Vec::new(),
+            });
+            prompts.len() - 1
+        };
+        origins.insert(id, origin);
+        let depth = 1 + usize::from(parent_is_below(&prompts[origin], id));
+        let below = &mut prompts[origin].below;
+        below.extend(calls_of(view, id, depth)?);
+    }
+    Ok(drawn(prompts))
+}
+
+/// Whether a turn stands under its prompt, and is not the prompt itself.
+fn parent_is_below(prompt: &Prompt, turn: Uuid) -> bool {
+    !matches!(&prompt.node.item, SessionItem::Turn(own) if own.id == turn)
+}
+
+fn calls_of(view: &View<'_>, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
+    let query = CallQuery {
+        parent_id: Some(turn),
+        order: Order::OldestFirst,
+        limit: usize::MAX,
+        ..CallQuery::default()
+    };
+    let calls = calls::list(view, &query, None)?.items.into_iter();
+    let node = |call: ToolCall| SessionNode {
+        depth,
+        at: call.0.started_at.at,
+        duration_ms: call.1.as_ref().map(|done| done.latency_ms),
+        status: Some(match call.1.as_ref().map(|done| done.status) {
+            None => SpanStatus::Running,
+            Some(ToolStatus::Completed) => SpanStatus::Completed,
+            Some(ToolStatus::Failed) => SpanStatus::Failed,
+        }),
+        item: SessionItem::Call(Box::new(call)),
+    };
+    Ok(calls.map(node).collect())
+}
+
+fn of_messages(view: &View<'_>, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
+    let query = MessageQuery {
+        limit: usize::MAX,
+        ..MessageQuery::default()
+    };
+    let mut prompts: Vec<Prompt> = Vec::new();
+    for message in messages::list(view, conversation_id, &query)? {
+        let at = message.timestamp.at();
+        let is_prompt = message.role == Role::User;
+        let status = match message.role {
+            _ if message.error.is_some() => Some(SpanStatus::Failed),
+            Role::Assistant => Some(SpanStatus::Completed),
+            _ => None,
+        };
+        let mut node = SessionNode {
+            duration_ms: message.latency_ms,
+            status,
+            ..plain(SessionItem::Message(Box::new(message)), 0, at)
+        };
+        match prompts.last_mut().filter(|_| !is_prompt) {
+            Some(prompt) => {
+                node.depth = 1;
+                prompt.below.push(node);
+            }
+            None => prompts.push(Prompt {
+                node,
+                below: Vec::new(),
+            }),
+        }
+    }
+    Ok(drawn(prompts))
+}
+
+/// The prompts with what is under them; each took as long as that.
+fn drawn(prompts: Vec<Prompt>) -> Vec<SessionNode> {
+    let mut nodes = Vec::new();
+    for Prompt { mut node, below } in prompts {
+        if node.duration_ms.is_none() {
+            let ended = below.iter().map(SessionNode::ends).max();
+            node.duration_ms = ended.map(|ended| ended.saturating_sub(node.at).max(0));
+        }
+        nodes.push(node);
+        nodes.extend(below);
+    }
+    nodes
+}

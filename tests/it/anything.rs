@@ -1,0 +1,797 @@
+//! Random records of every kind, as hostile as the types allow, and a plain mirror of what a log
+//! that took them must say.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use decklog::{
+    Ack, CallQuery, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
+    ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Event, EventQuery,
+    HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, ProposalQuery, ProposalStatus,
+    ProposalStep, Record, Role, Source, Store, TaskQuery, TaskStatus, ThoughtRecord, ThoughtType,
+    Timestamp, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity,
+    args_sha256,
+};
+use uuid::Uuid;
+
+use super::support::{DAY_1, DAY_MS, Rng};
+
+/// The last millisecond of 9999-12-31.
+pub const AT_MAX: i64 = 253_402_300_799_999;
+
+pub fn some<T>(rng: &mut Rng, value: impl FnOnce(&mut Rng) -> T) -> Option<T> {
+    if rng.one_in(2) {
+        Some(value(rng))
+    } else {
+        None
+    }
+}
+
+pub fn uuid(rng: &mut Rng) -> Uuid {
+    Uuid::from_u64_pair(rng.next(), rng.next())
+}
+
+/// A text of pieces that are trouble somewhere.
+pub fn text(rng: &mut Rng) -> String {
+    const PIECES: [&str; 26] = [
+        "",
+        "a",
+        "\"",
+        "\\",
+        "\\\"",
+        "\n",
+        "\r\n",
+        "\t",
+        "\0",
+        "\u{1}",
+        "\u{1f}",
+        "\u{7f}",
+        "\u{85}",
+        "\u{2028}",
+        "\u{2029}",
+        "\u{feff}",
+        "\u{fffd}",
+        "🦀",
+        "👩‍👩‍👧",
+        "e\u{301}",
+        "\u{10ffff}",
+        "\\u0000",
+        "\\ud800",
+        ",\"crc\":\"00000000\"}",
+        "{\"seq\":1,",
+        "null",
+    ];
+    (0..rng.below(6)).map(|_| *rng.pick(&PIECES)).collect()
+}
+
+pub fn name(rng: &mut Rng) -> String {
+    if rng.one_in(12) {
+        return "n".repeat(1024);
+    }
+    text(rng)
+}
+
+fn name_not_empty(rng: &mut Rng) -> String {
+    Some(name(rng))
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "x".into())
+}
+
+pub fn payload(rng: &mut Rng) -> String {
+    const PAYLOADS: [&str; 25] = [
+        "",
+        "null",
+        "true",
+        "1",
+        "-0.0",
+        "1e400",
+        "\"x\"",
+        "{}",
+        "[]",
+        " {}",
+        "{} ",
+        "{\n}",
+        "[1,\r2]",
+        "{a}",
+        "{\"a\":}",
+        "not json",
+        "[ 1 ,\t2 , { \"b\" : [ ] } ]",
+        "{\"a\":{\"b\":{\"c\":[1,2.50,\"\\u00e9\\n\"]}},\"a\":1}",
+        "[1e400]",
+        "[123456789012345678901234567890,0.1000000000000000055511151231257827]",
+        "{\"crc\":\"00000000\"}",
+        "[\"\\ud83d\\ude00\"]",
+        "{\"\u{2028}\":\"\u{7f}\"}",
+        "[NaN]",
+        "{\"seq\":0}",
+    ];
+    match rng.below(8) {
+        0 => text(rng),
+        1 => serde_json::to_string(&BTreeMap::from([(text(rng), text(rng))])).unwrap(),
+        2 => "[".repeat(63) + &"]".repeat(63),
+        _ => (*rng.pick(&PAYLOADS)).to_owned(),
+    }
+}
+
+pub fn fraction(rng: &mut Rng) -> f64 {
+    const SPECIAL: [f64; 8] = [
+        0.0,
+        -0.0,
+        1.0,
+        5e-324,
+        f64::MIN_POSITIVE,
+        f64::EPSILON,
+        0.1 + 0.2,
+        1.0 - f64::EPSILON / 2.0,
+    ];
+    if rng.one_in(3) {
+        return *rng.pick(&SPECIAL);
+    }
+    (rng.next() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+pub fn number(rng: &mut Rng) -> i64 {
+    *rng.pick(&[
+        0,
+        1,
+        2,
+        37,
+        i64::from(u32::MAX) + 1,
+        (1 << 53) + 1,
+        i64::MAX - 1,
+        i64::MAX,
+    ])
+}
+
+pub fn at(rng: &mut Rng) -> i64 {
+    match rng.below(20) {
+        0 => 0,
+        1 => AT_MAX,
+        _ => DAY_1 + rng.below(3) as i64 * DAY_MS + rng.below(50_000) as i64,
+    }
+}
+
+/// An instant from `from` on, in one of the many ways in which it may be written.
+pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
+    let at = (from + rng.below(100_000) as i64).min(AT_MAX);
+    let (day, ms) = (at.div_euclid(DAY_MS), at.rem_euclid(DAY_MS));
+    let date = decklog::Day::of(day * DAY_MS).unwrap();
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let (t, z) = *rng.pick(&[("T", "Z"), ("t", "z"), ("T", "+00:00"), ("T", "-00:00")]);
+    let digits = *rng.pick(&["", "000", "000000", "999999999"]);
+    let text = format!(
+        "{date}{t}{hour:02}:{minute:02}:{second:02}.{:03}{digits}{z}",
+        ms % 1000
+    );
+    match rng.below(4) {
+        0 => Timestamp::from_ms(at).unwrap(),
+        // 5:45 hours to the east, where that is another day.
+        1 if hour >= 19 && minute >= 15 && at < AT_MAX - DAY_MS => {
+            let date = decklog::Day::of((day + 1) * DAY_MS).unwrap();
+            let (hour, minute) = (hour - 19, minute - 15);
+            format!(
+                "{date}T{hour:02}:{minute:02}:{second:02}.{:03}+04:45",
+                ms % 1000
+            )
+            .parse()
+            .unwrap()
+        }
+        _ => text.parse().unwrap(),
+    }
+}
+
+/// What a log that took some records must say.
+#[derive(Debug, Default, Clone)]
+pub struct Mirror {
+    /// Keys get new versions and are retracted, too.
+    with_versions: bool,
+    /// The last assertion of each, whether it stands.
+    turns: BTreeMap<Uuid, (ConversationTurn, bool)>,
+    calls: BTreeMap<(Uuid, String), (ToolCall, bool)>,
+    proposals: BTreeMap<Uuid, (CodeEditProposal, bool)>,
+    conversations: BTreeMap<Uuid, (u64, Conversation)>,
+    messages: Vec<(u64, ConversationMessage)>,
+    events: BTreeMap<i64, Event>,
+    tasks: BTreeMap<i64, InboxTask>,
+    history: BTreeMap<i64, HistoryEntry>,
+    thoughts: Vec<ThoughtRecord>,
+    lines: u64,
+}
+
+impl Mirror {
+    pub fn new(with_versions: bool) -> Mirror {
+        Mirror {
+            with_versions,
+            ..Mirror::default()
+        }
+    }
+
+    /// A record that the log must take.
+    pub fn any(&self, rng: &mut Rng, kind: Kind) -> Record {
+        match kind {
+            Kind::ConversationTurns => self.any_turn(rng).into(),
+            Kind::ToolCalls => self.any_call(rng),
+            Kind::CodeEditProposals => self.any_proposal(rng),
+            Kind::Conversations => self.any_conversation(rng).into(),
+            Kind::Messages if self.conversations.is_empty() => self.any_conversation(rng).into(),
+            Kind::Messages => self.any_message(rng).into(),
+            Kind::Events => Event {
+                id: new_id(rng, &self.events),
+                parent_id: one_of(rng, &self.events).map(|event| event.id),
+                event_type: (*rng.pick(&["a.b", "worker.spawned", "A-1.b_2.c", "x.started"]))
+                    .into(),
+                created_at: at(rng),
+                payload: some(rng, payload),
+            }
+            .into(),
+            Kind::Inbox => self.any_task(rng),
+            Kind::History => HistoryEntry {
+                id: new_id(rng, &self.history),
+                chat_id: *rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]),
+                role: *rng.pick(Role::ALL),
+                created_at: at(rng),
+                content: text(rng),
+            }
+            .into(),
+            Kind::ThoughtRecords => self.any_thought(rng).into(),
+            _ => panic!("{kind} is new"),
+        }
+    }
+
+    fn any_turn(&self, rng: &mut Rng) -> ConversationTurn {
+        let known = one_of(rng, &self.turns).filter(|_| self.with_versions);
+        let mut turn = ConversationTurn {
+            id: known.map_or_else(|| uuid(rng), |(turn, _)| turn.id),
+            parent_id: some(rng, uuid),
+            message_id: uuid(rng),
+            kind: *rng.pick(&TurnKind::ALL),
+            content: text(rng),
+            created_at: Validity::at(at(rng)),
+            thread_id: some(rng, uuid),
+        };
+        turn.created_at.is_valid = known.is_none() || rng.one_in(2);
+        turn
+    }
+
+    fn any_call(&self, rng: &mut Rng) -> Record {
+        let known = one_of(rng, &self.calls);
+        if let Some(((req, None), true)) = known
+            && rng.one_in(2)
+        {
+            return ToolCallDone {
+                request_id: req.request_id,
+                call_id: req.call_id.clone(),
+                ended_at: Validity::at(at(rng)),
+                latency_ms: number(rng),
+                outcome_json: some(rng, payload),
+                error_kind: some(rng, name),
+                error_msg: some(rng, text),
+                status: *rng.pick(&[ToolStatus::Completed, ToolStatus::Failed]),
+            }
+            .into();
+        }
+        let known = known
+            .filter(|_| self.with_versions)
+            .map(|((req, _), _)| req);
+        let mut req = ToolCallReq {
+            request_id: known.map_or_else(|| uuid(rng), |req| req.request_id),
+            call_id: known.map_or_else(|| name_not_empty(rng), |req| req.call_id.clone()),
+            parent_id: uuid(rng),
+            vendor: name(rng),
+            tool_name: name(rng),
+            args_sha256: args_sha256(&payload(rng)),
+            arguments_json: some(rng, payload),
+            started_at: Validity::at(at(rng)),
+        };
+        req.started_at.is_valid = known.is_none() || rng.one_in(2);
+        req.into()
+    }
+
+    fn any_proposal(&self, rng: &mut Rng) -> Record {
+        use ProposalStatus::{Applied, Approved, Denied, Pending, Reverted};
+        if let Some((known, true)) = one_of(rng, &self.proposals) {
+            let next = match known.status {
+                Pending => Some(*rng.pick(&[Approved, Denied])),
+                Approved => Some(Applied),
+                Applied => Some(Reverted),
+                Denied | Reverted => None,
+            };
+            if let Some(next) = next {
+                let mut step = ProposalStep::new(known.request_id, next, at(rng));
+                if next == Applied {
+                    step.commit_hash = some(rng, name_not_empty);
+                }
+                return step.into();
+            }
+            if self.with_versions && rng.one_in(2) {
+                let mut taken_back = known.clone();
+                taken_back.created_at = Validity::retracted(at(rng));
+                taken_back.status = Pending;
+                (taken_back.decided_at, taken_back.applied_at) = (None, None);
+                taken_back.commit_hash = None;
+                return taken_back.into();
+            }
+        }
+        CodeEditProposal {
+            confidence: some(rng, fraction),
+            ..CodeEditProposal::new(uuid(rng), payload(rng), at(rng))
+        }
+        .into()
+    }
+
+    fn any_conversation(&self, rng: &mut Rng) -> Conversation {
+        let known = one_of(rng, &self.conversations).filter(|_| self.with_versions);
+        let created_at = match known {
+            Some((_, known)) => known.created_at.clone(),
+            None => {
+                let at = at(rng);
+                timestamp(rng, at)
+            }
+        };
+        Conversation {
+            id: known.map_or_else(|| uuid(rng), |(_, known)| known.id),
+            workspace: some(rng, name),
+            project: some(rng, name),
+            client: *rng.pick(Client::ALL),
+            user_id: some(rng, name),
+            session_id: some(rng, name),
+            status: *rng.pick(ConversationStatus::ALL),
+            updated_at: timestamp(rng, created_at.at()),
+            created_at,
+            last_error: some(rng, text),
+        }
+    }
+
+    fn any_message(&self, rng: &mut Rng) -> ConversationMessage {
+        let place = rng.below(self.conversations.len());
+        let (_, conversation) = self.conversations.values().nth(place).unwrap();
+        let taken: BTreeSet<i64> = self.sequences(conversation.id).collect();
+        let last = taken.last().copied().unwrap_or(0);
+        let sequence = match rng.below(30) {
+            0 => i64::MAX - 1,
+            1..6 => rng.below(40) as i64,
+            _ => last.saturating_add(1),
+        };
+        let is_free = !taken.contains(&sequence) && sequence < i64::MAX;
+        let sequence = is_free.then_some(sequence).filter(|_| rng.one_in(2));
+        let free = || (0..).find(|sequence| !taken.contains(sequence));
+        let at = at(rng);
+        ConversationMessage {
+            id: uuid(rng),
+            conversation_id: conversation.id,
+            sequence: if last >= i64::MAX - 1 {
+                sequence.or_else(free)
+            } else {
+                sequence
+            },
+            timestamp: timestamp(rng, at),
+            role: *rng.pick(Role::ALL),
+            source: *rng.pick(Source::ALL),
+            content_type: *rng.pick(ContentType::ALL),
+            model_used: some(rng, name),
+            config_used: some(rng, name),
+            orchestration_mode: some(rng, name),
+            task_type: some(rng, name),
+            tokens_in: some(rng, number),
+            tokens_out: some(rng, number),
+            latency_ms: some(rng, number),
+            context_utilization: some(rng, fraction),
+            handoff_steps: some(rng, number),
+            compression_applied: some(rng, |rng| rng.one_in(2)),
+            error_type: some(rng, name),
+            error: rng.one_in(6).then(|| text(rng)),
+            tool_name: some(rng, name),
+            models_in_chain: some(rng, |rng| (0..rng.below(3)).map(|_| name(rng)).collect()),
+            content: text(rng),
+            tool_args: some(rng, payload),
+            tool_result: some(rng, text),
+            inference_metadata: some(rng, payload),
+        }
+    }
+
+    fn any_task(&self, rng: &mut Rng) -> Record {
+        use TaskStatus::{Done, Failed, InProgress, Queued};
+        let known = one_of(rng, &self.tasks).filter(|_| rng.one_in(2));
+        let next = match known.map(|task| task.status) {
+            Some(Queued) => Some(InProgress),
+            Some(InProgress) => Some(*rng.pick(&[Done, Failed, Queued])),
+            _ => None,
+        };
+        if let (Some(task), Some(status)) = (known, next) {
+            let attempt = task.attempts + i64::from(status == InProgress);
+            return InboxStep {
+                id: task.id,
+                status,
+                at: at(rng),
+                attempt: some(rng, |_| attempt).unwrap_or(0),
+                error: some(rng, text),
+            }
+            .into();
+        }
+        let update_id = match rng.below(10) {
+            0 => i64::MIN,
+            1 => i64::MAX,
+            _ => rng.next() as i64,
+        };
+        let is_new = self.tasks.values().all(|task| task.update_id != update_id);
+        InboxTask {
+            id: new_id(rng, &self.tasks),
+            created_at: at(rng),
+            ..InboxTask::new(
+                if is_new { update_id } else { rng.next() as i64 },
+                some(rng, payload),
+            )
+        }
+        .into()
+    }
+
+    fn any_thought(&self, rng: &mut Rng) -> ThoughtRecord {
+        let at = at(rng);
+        let id = format!("{}{}", text(rng), uuid(rng));
+        let mut thought = ThoughtRecord {
+            id,
+            task_id: (*rng.pick(&["t", "\"\u{2028}\\", "🦀"])).into(),
+            prev_hash: String::new(),
+            hash: String::new(),
+            thought_type: *rng.pick(ThoughtType::ALL),
+            agent_id: name_not_empty(rng),
+            timestamp: timestamp(rng, at),
+            content: text(rng),
+        };
+        if rng.one_in(3) {
+            self.chain(&mut thought);
+        }
+        thought
+    }
+
+    fn chain(&self, thought: &mut ThoughtRecord) {
+        let mut chain = self
+            .thoughts
+            .iter()
+            .filter(|known| known.task_id == thought.task_id);
+        let last = chain.next_back().map(|known| known.hash.clone());
+        thought.prev_hash = last.unwrap_or_else(|| decklog::GENESIS_HASH.to_owned());
+        thought.hash = thought.computed_hash();
+    }
+
+    pub fn sequences(&self, conversation: Uuid) -> impl Iterator<Item = i64> {
+        let messages = self.messages.iter().map(|(_, message)| message);
+        let own = messages.filter(move |message| message.conversation_id == conversation);
+        own.map(|message| message.sequence.unwrap())
+    }
+
+    /// Takes in what the log took.
+    pub fn take(&mut self, record: Record, ack: Ack) {
+        self.lines += 1;
+        assert_eq!(ack.seq, self.lines);
+        let given = |id: i64, max: i64| if id == 0 { max + 1 } else { id };
+        let assigned = match record {
+            Record::Turn(turn) => {
+                let stands = turn.created_at.is_valid;
+                self.turns.insert(turn.id, (turn, stands));
+                None
+            }
+            Record::CallRequested(req) => {
+                let stands = req.started_at.is_valid;
+                let known = self.calls.remove(&(req.request_id, req.call_id.clone()));
+                let done = known.and_then(|((_, done), _)| done);
+                self.calls
+                    .insert((req.request_id, req.call_id.clone()), ((req, done), stands));
+                None
+            }
+            Record::CallDone(done) => {
+                let key = (done.request_id, done.call_id.clone());
+                self.calls.get_mut(&key).unwrap().0.1 = Some(done);
+                None
+            }
+            Record::Proposal(proposal) if !proposal.created_at.is_valid => {
+                self.proposals.get_mut(&proposal.request_id).unwrap().1 = false;
+                None
+            }
+            Record::Proposal(proposal) => {
+                self.proposals.insert(proposal.request_id, (proposal, true));
+                None
+            }
+            Record::ProposalStep(step) => {
+                let (known, _) = self.proposals.get_mut(&step.request_id).unwrap();
+                known.status = step.status;
+                match step.status {
+                    ProposalStatus::Approved | ProposalStatus::Denied => {
+                        known.decided_at = Some(step.at)
+                    }
+                    ProposalStatus::Applied => {
+                        known.applied_at = Some(step.at);
+                        known.commit_hash = step.commit_hash;
+                    }
+                    _ => {}
+                }
+                None
+            }
+            Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
+                self.conversations
+                    .insert(conversation.id, (ack.seq, conversation));
+                None
+            }
+            Record::Message(mut message) => {
+                let last = self.sequences(message.conversation_id).max().unwrap_or(0);
+                message.sequence = message.sequence.or(Some(last + 1));
+                let sequence = message.sequence;
+                self.messages.push((ack.seq, *message));
+                sequence
+            }
+            Record::Event(mut event) => {
+                event.id = given(event.id, last_id(&self.events));
+                let id = event.id;
+                self.events.insert(id, event);
+                Some(id)
+            }
+            Record::History(mut entry) => {
+                entry.id = given(entry.id, last_id(&self.history));
+                let id = entry.id;
+                self.history.insert(id, entry);
+                Some(id)
+            }
+            Record::InboxTask(mut task) => {
+                task.id = given(task.id, last_id(&self.tasks));
+                let id = task.id;
+                self.tasks.insert(id, task);
+                Some(id)
+            }
+            Record::InboxStep(step) => {
+                let task = self.tasks.get_mut(&step.id).unwrap();
+                let is_claim = step.status == TaskStatus::InProgress;
+                task.attempts += i64::from(is_claim);
+                task.status = step.status;
+                task.locked_at = is_claim.then_some(step.at);
+                // A claim keeps why the task came back.
+                task.error = step.error.or(task.error.take().filter(|_| is_claim));
+                Some(step.id)
+            }
+            Record::Thought(mut thought) => {
+                self.chain(&mut thought);
+                self.thoughts.push(thought);
+                None
+            }
+            _ => panic!("{record:?} is new"),
+        };
+        assert_eq!(ack.assigned, assigned);
+    }
+
+    /// The conversation as it must be read.
+    pub fn conversation(&self, id: Uuid) -> Option<(Conversation, ConversationStats)> {
+        let (said, conversation) = self.conversations.get(&id)?;
+        let mut conversation = conversation.clone();
+        let mut stats = ConversationStats::default();
+        let add = |sum: &mut u64, count: Option<i64>| {
+            *sum = sum.saturating_add(count.unwrap_or(0) as u64);
+        };
+        let note = |names: &mut Vec<String>, name: &Option<String>| {
+            let is_new = |name: &&String| !names.contains(name);
+            let name = name.as_ref().filter(is_new).cloned();
+            names.extend(name);
+        };
+        for (seq, message) in &self.messages {
+            if message.conversation_id != id {
+                continue;
+            }
+            stats.message_count += 1;
+            add(&mut stats.total_tokens_in, message.tokens_in);
+            add(&mut stats.total_tokens_out, message.tokens_out);
+            add(&mut stats.total_latency_ms, message.latency_ms);
+            note(&mut stats.models_used, &message.model_used);
+            note(&mut stats.configs_used, &message.config_used);
+            if message.error.is_some() && seq > said {
+                conversation.status = ConversationStatus::Error;
+                conversation.last_error.clone_from(&message.error);
+            }
+            if message.timestamp.at() > conversation.updated_at.at() {
+                conversation.updated_at = Timestamp::from_ms(message.timestamp.at()).unwrap();
+            }
+        }
+        Some((conversation, stats))
+    }
+
+    /// Asks whatever there is to ask; the answers may be anything.
+    pub fn ask(&self, store: &Store) -> decklog::Result<()> {
+        let at = [None, Some(0), Some(DAY_1 + DAY_MS), Some(AT_MAX)];
+        for id in self.turns.keys() {
+            store.get_turn(*id)?;
+        }
+        for (request_id, call_id) in self.calls.keys() {
+            store.get_tool_call(*request_id, call_id)?;
+        }
+        for id in self.proposals.keys() {
+            store.get_proposal(*id)?;
+            for at in at.into_iter().flatten() {
+                store.as_of(at).get_proposal(*id)?;
+            }
+        }
+        for at in at.into_iter().flatten() {
+            store.as_of(at).turns(&TurnQuery::default())?;
+            store.as_of(at).tool_calls(&CallQuery::default())?;
+            store.as_of(at).proposals(&ProposalQuery::default())?;
+        }
+        store.turns(&TurnQuery::default())?;
+        store.tool_calls(&CallQuery::default())?;
+        for status in ProposalStatus::ALL.iter().copied().map(Some).chain([None]) {
+            store.proposals(&ProposalQuery {
+                status,
+                ..ProposalQuery::default()
+            })?;
+        }
+        store.conversations(&ConversationQuery::default())?;
+        for id in self.conversations.keys() {
+            store.get_conversation(*id)?;
+            store.messages(*id, &MessageQuery::default())?;
+        }
+        for (_, message) in &self.messages {
+            store.get_message(message.id)?;
+        }
+        store.events(&EventQuery::default())?;
+        store.current_revision()?;
+        for id in self.events.keys() {
+            store.event_tree(*id)?;
+            store.worker_sequence(*id)?;
+        }
+        store.inbox().list(&TaskQuery::default())?;
+        store.inbox().counts()?;
+        store.telegram_offset()?;
+        for entry in self.history.values() {
+            store.history(entry.chat_id, 3)?;
+        }
+        store.thoughts().list(None, None)?;
+        store.thoughts().verify_chains()?;
+        store.damage()?;
+        Ok(())
+    }
+
+    /// Reads everything back through the typed functions, and checks the chains.
+    pub fn check(&self, store: &Store) {
+        self.check_records(store);
+        for check in store.thoughts().verify_chains().unwrap() {
+            assert!(check.is_intact(), "{check:?}");
+        }
+    }
+
+    /// Reads everything back through the typed functions.
+    pub fn check_records(&self, store: &Store) {
+        const ALL: usize = usize::MAX;
+        for (id, (turn, stands)) in &self.turns {
+            assert_eq!(
+                store.get_turn(*id).unwrap().as_ref(),
+                Some(turn).filter(|_| *stands)
+            );
+        }
+        let query = TurnQuery {
+            limit: ALL,
+            ..TurnQuery::default()
+        };
+        let standing = self.turns.values().filter(|(_, stands)| *stands).count();
+        assert_eq!(store.turns(&query).unwrap().items.len(), standing);
+
+        for ((request_id, call_id), (call, stands)) in &self.calls {
+            let found = store.get_tool_call(*request_id, call_id).unwrap();
+            assert_eq!(found.as_ref(), Some(call).filter(|_| *stands));
+        }
+        let query = CallQuery {
+            limit: ALL,
+            ..CallQuery::default()
+        };
+        let standing = self.calls.values().filter(|(_, stands)| *stands).count();
+        assert_eq!(store.tool_calls(&query).unwrap().items.len(), standing);
+
+        for (id, (proposal, stands)) in &self.proposals {
+            let found = store.get_proposal(*id).unwrap();
+            assert_eq!(found.as_ref(), Some(proposal).filter(|_| *stands));
+        }
+        let query = ProposalQuery {
+            limit: ALL,
+            ..ProposalQuery::default()
+        };
+        let standing = self
+            .proposals
+            .values()
+            .filter(|(_, stands)| *stands)
+            .count();
+        assert_eq!(store.proposals(&query).unwrap().items.len(), standing);
+
+        for id in self.conversations.keys() {
+            assert_eq!(store.get_conversation(*id).unwrap(), self.conversation(*id));
+            let query = MessageQuery {
+                limit: ALL,
+                ..MessageQuery::default()
+            };
+            let messages = self.messages.iter().map(|(_, message)| message);
+            let mut expected: Vec<_> = messages
+                .filter(|known| known.conversation_id == *id)
+                .cloned()
+                .collect();
+            expected.sort_by_key(|message| message.sequence);
+            assert_eq!(store.messages(*id, &query).unwrap(), expected);
+        }
+        let query = ConversationQuery {
+            limit: ALL,
+            ..ConversationQuery::default()
+        };
+        let found = store.conversations(&query).unwrap();
+        assert_eq!(
+            (found.items.len(), found.total),
+            (self.conversations.len(), self.conversations.len())
+        );
+        for (found, stats) in found.items {
+            assert_eq!(self.conversation(found.id), Some((found, stats)));
+        }
+        for (_, message) in &self.messages {
+            assert_eq!(
+                store.get_message(message.id).unwrap().as_ref(),
+                Some(message)
+            );
+        }
+
+        let query = EventQuery {
+            limit: ALL,
+            ..EventQuery::default()
+        };
+        let expected: Vec<_> = self.events.values().cloned().collect();
+        assert_eq!(store.events(&query).unwrap().items, expected);
+        for event in &expected {
+            assert_eq!(store.get_event(event.id).unwrap().as_ref(), Some(event));
+        }
+
+        let query = TaskQuery {
+            limit: ALL,
+            ..TaskQuery::default()
+        };
+        let expected: Vec<_> = self.tasks.values().cloned().collect();
+        assert_eq!(store.inbox().list(&query).unwrap().items, expected);
+        for task in &expected {
+            assert_eq!(store.inbox().get(task.id).unwrap().as_ref(), Some(task));
+        }
+        let update_id = self.tasks.values().map(|task| task.update_id).max();
+        let offset = update_id.map_or(0, |id| id.saturating_add(1));
+        assert_eq!(store.telegram_offset().unwrap(), offset);
+
+        let chats: BTreeSet<i64> = self.history.values().map(|entry| entry.chat_id).collect();
+        for chat in chats {
+            let expected: Vec<_> = self
+                .history
+                .values()
+                .filter(|entry| entry.chat_id == chat)
+                .cloned()
+                .collect();
+            assert_eq!(store.history(chat, ALL).unwrap(), expected);
+        }
+
+        assert_eq!(store.thoughts().list(None, None).unwrap(), self.thoughts);
+        for thought in &self.thoughts {
+            assert_eq!(
+                store.thoughts().get(&thought.id).unwrap().as_ref(),
+                Some(thought)
+            );
+        }
+    }
+}
+
+fn one_of<'a, K, V>(rng: &mut Rng, known: &'a BTreeMap<K, V>) -> Option<&'a V> {
+    let place = rng.below(known.len() + 1);
+    known.values().nth(place)
+}
+
+fn last_id<V>(known: &BTreeMap<i64, V>) -> i64 {
+    known.keys().next_back().copied().unwrap_or(0)
+}
+
+/// An id that is free, or 0 for the next one.
+fn new_id<V>(rng: &mut Rng, known: &BTreeMap<i64, V>) -> i64 {
+    let id = match rng.below(60) {
+        0 => i64::MAX - 1,
+        1..10 => 1 + rng.below(50) as i64,
+        _ => 0,
+    };
+    let is_free = !known.contains_key(&id);
+    if is_free && (id > 0 || last_id(known) < i64::MAX - 1) {
+        return id;
+    }
+    (1..).find(|id| !known.contains_key(id)).unwrap()
+}

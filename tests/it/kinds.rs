@@ -1,0 +1,355 @@
+//! All kinds of records in one store: whatever the types allow is written, read back equal,
+//! replayed into another store line by line, and survives that someone rewrites, flips or cuts the
+//! files as well as plain lines can.
+//!
+//! `DECKLOG_KINDS_CASES` sets how many stores are filled, `DECKLOG_KINDS_STEP` which bytes are
+//! flipped and where files are cut: 1 is every byte.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
+use std::sync::Arc;
+
+use decklog::storage::{Memory, Storage};
+use decklog::{AckStatus, ErrorKind, Kind, LogLine, Record, Store, verify};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::anything::Mirror;
+use super::support::{Rng, count, still};
+
+fn small(memory: &Memory) -> Store {
+    still()
+        .segment_bytes_max(4_000)
+        .storage(Arc::new(memory.clone()))
+        .open("memory")
+        .unwrap()
+}
+
+/// Fills a store; each record is of a kind, and made from a seed.
+fn fill(store: &Store, mirror: &mut Mirror, seeds: &[(usize, u64)]) {
+    for (kind, seed) in seeds {
+        let mut rng = Rng(*seed);
+        let record = mirror.any(&mut rng, Kind::ALL[*kind]);
+        let ack = store
+            .record(record.clone())
+            .unwrap_or_else(|e| panic!("{e}: {record:?}"));
+        // A new version that says the same, or a retraction of what is retracted: no news.
+        if ack.status == AckStatus::Added {
+            mirror.take(record, ack);
+        }
+    }
+}
+
+/// The fields of a kind's lines that stand first, in their order, after the envelope.
+fn first_fields(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::ConversationTurns => &["id", "parent_id", "message_id", "thread_id"],
+        Kind::ToolCalls => &["request_id", "call_id", "parent_id", "vendor", "tool_name"],
+        Kind::CodeEditProposals => &["request_id"],
+        Kind::Conversations => &[
+            "id",
+            "workspace",
+            "project",
+            "client",
+            "user_id",
+            "session_id",
+        ],
+        Kind::Messages => &["id", "conversation_id", "sequence"],
+        Kind::Events => &["id", "parent_id", "event_type"],
+        Kind::Inbox => &["id", "update_id"],
+        Kind::History => &["id", "chat_id"],
+        Kind::ThoughtRecords => &["id", "task_id", "prev_hash", "hash"],
+        _ => panic!("{kind} is new"),
+    }
+}
+
+/// The names of an object's members in the order in which they stand.
+fn member_names(text: &str) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl<'de> serde::Deserialize<'de> for Names {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct Members;
+            impl<'de> serde::de::Visitor<'de> for Members {
+                type Value = Names;
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> Result<Names, A::Error> {
+                    let mut names = Vec::new();
+                    while let Some((name, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
+                        names.push(name);
+                    }
+                    Ok(Names(names))
+                }
+            }
+            from.deserialize_map(Members)
+        }
+    }
+    serde_json::from_str::<Names>(text).unwrap().0
+}
+
+fn check_canonical(line: &LogLine) {
+    let text = &line.text;
+    assert!(!text.contains(['\n', '\r', '\0']), "{text:?}");
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert_eq!(value["seq"], line.seq);
+    let names = member_names(text);
+    let first = first_fields(line.kind);
+    let mut expected = vec!["seq", "at", "op"];
+    expected.extend(
+        first
+            .iter()
+            .filter(|name| names.iter().any(|known| known == *name)),
+    );
+    assert_eq!(names[..expected.len()], expected, "{text}");
+    assert_eq!(names.last().unwrap(), "crc");
+    let mut once = names.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), names.len(), "{text}");
+}
+
+fn read_line(line: &LogLine) -> Record {
+    let members = line.text.strip_prefix('{').unwrap();
+    let text = format!("{{\"kind\":\"{}\",{members}", line.kind);
+    Record::from_json(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn round(seeds: &[(usize, u64)], with_versions: bool) {
+    let memory = Memory::new();
+    let mut mirror = Mirror::new(with_versions);
+    let (store, other) = (small(&memory), small(&memory));
+    fill(&store, &mut mirror, seeds);
+    for store in [&store, &other, &small(&memory)] {
+        mirror.check(store);
+    }
+    let found = verify(&memory).unwrap();
+    assert!(found.is_clean(), "{found:?}");
+    let lines = store.last_lines(usize::MAX).unwrap();
+    assert_eq!(lines.len() as u64, found.good_lines);
+    lines.iter().for_each(check_canonical);
+
+    // Every line is good input, and what it says is what there is to say.
+    let copied = Memory::new();
+    let copy = small(&copied);
+    for line in &lines {
+        let ack = copy
+            .record(read_line(line))
+            .unwrap_or_else(|e| panic!("{e}: {}", line.text));
+        assert_eq!(
+            (ack.seq, ack.status),
+            (line.seq, AckStatus::Added),
+            "{}",
+            line.text
+        );
+    }
+    let texts = |lines: Vec<LogLine>| lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
+    let original = texts(lines.clone());
+    assert_eq!(texts(copy.last_lines(usize::MAX).unwrap()), original);
+    mirror.check(&copy);
+    if with_versions {
+        return;
+    }
+
+    // Once more says nothing new; what became of a task is said to the task as it is now.
+    for line in &lines {
+        let record = read_line(line);
+        let is_step = matches!(record, Record::InboxStep(_));
+        // The last step of a proposal tells of those before it.
+        let may_be_later = matches!(record, Record::ProposalStep(_));
+        match copy.record(record) {
+            Ok(ack) => {
+                assert_eq!(ack.status, AckStatus::Unchanged);
+                assert!(ack.seq == line.seq || (may_be_later && ack.seq > line.seq));
+            }
+            Err(e) => {
+                assert!(is_step, "{e}: {}", line.text);
+                assert!(
+                    matches!(e.kind(), ErrorKind::Lifecycle | ErrorKind::Conflict),
+                    "{e}"
+                );
+            }
+        }
+    }
+    assert_eq!(texts(copy.last_lines(usize::MAX).unwrap()), original);
+}
+
+fn rounds(with_versions: bool) {
+    let config = ProptestConfig {
+        cases: count("DECKLOG_KINDS_CASES", 24) as u32,
+        failure_persistence: None,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    };
+    let seeds = prop::collection::vec((0..Kind::ALL.len(), any::<u64>()), 1..120);
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let run = runner.run(&seeds, |seeds| {
+        round(&seeds, with_versions);
+        Ok(())
+    });
+    run.unwrap();
+}
+
+#[test]
+fn whatever_is_recorded_once_is_read_back_and_replayed() {
+    rounds(false);
+}
+
+#[test]
+fn whatever_is_recorded_retracted_and_changed_is_read_back_and_replayed() {
+    rounds(true);
+}
+
+/// A few lines of every kind, and what they say.
+fn sample(seed: u64) -> (Memory, Mirror) {
+    let memory = Memory::new();
+    let store = small(&memory);
+    let mut rng = Rng(seed);
+    let mut mirror = Mirror::new(true);
+    let seeds: Vec<_> = (0..6 * Kind::ALL.len())
+        .map(|nth| (nth % Kind::ALL.len(), rng.next()))
+        .collect();
+    fill(&store, &mut mirror, &seeds);
+    (memory, mirror)
+}
+
+fn segments(memory: &Memory) -> Vec<String> {
+    let days = memory.read_dir("").unwrap().into_iter();
+    let days = days.filter(|entry| entry.name.starts_with(|c: char| c.is_ascii_digit()));
+    let files = |day: String| {
+        let files = memory.read_dir(&day).unwrap();
+        files
+            .into_iter()
+            .map(move |file| format!("{day}/{}", file.name))
+    };
+    days.flat_map(|day| files(day.name)).collect()
+}
+
+/// The same files elsewhere.
+fn copy(memory: &Memory) -> Memory {
+    let other = Memory::new();
+    other.create_dir("").unwrap();
+    for path in segments(memory) {
+        other.create_dir(path.split('/').next().unwrap()).unwrap();
+        other.put_bytes(&path, memory.bytes(&path).unwrap());
+    }
+    for path in ["decklog.json", "HEAD", "LOCK"] {
+        if let Some(bytes) = memory.bytes(path) {
+            other.put_bytes(path, bytes);
+        }
+    }
+    other
+}
+
+/// The store opens, answers whatever it is asked, and still takes records.
+fn check_lives(memory: &Memory, mirror: &Mirror, case: &str) {
+    let store = small(memory);
+    mirror.ask(&store).unwrap_or_else(|e| panic!("{case}: {e}"));
+    verify(memory).unwrap_or_else(|e| panic!("{case}: {e}"));
+    let id = store.log_event(None, "after.harm", None);
+    let id = id.unwrap_or_else(|e| panic!("{case}: {e}"));
+    assert!(store.event_tree(id).unwrap().is_some(), "{case}");
+}
+
+#[test]
+fn every_flip_is_told_and_nothing_panics() {
+    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let (memory, mirror) = sample(count("DECKLOG_SEED", 7));
+    let mut nth = 0;
+    for path in segments(&memory) {
+        let bytes = memory.bytes(&path).unwrap();
+        for place in (nth..bytes.len()).step_by(step) {
+            let bit = nth % 8;
+            nth += 1;
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1 << bit;
+            let harmed = copy(&memory);
+            harmed.put_bytes(&path, flipped);
+            let case = format!("{path}, byte {place}, bit {bit}");
+            assert!(!verify(&harmed).unwrap().damage.is_empty(), "{case}");
+            check_lives(&harmed, &mirror, &case);
+        }
+    }
+}
+
+#[test]
+fn a_cut_takes_only_what_stood_after_it() {
+    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let (memory, mirror) = sample(count("DECKLOG_SEED", 8));
+    let lines = small(&memory).last_lines(usize::MAX).unwrap();
+    let mut nth = 0;
+    for path in segments(&memory) {
+        let bytes = memory.bytes(&path).unwrap();
+        for cut in (nth % step..bytes.len()).step_by(step) {
+            nth += 1;
+            let harmed = copy(&memory);
+            harmed.put_bytes(&path, bytes[..cut].to_vec());
+            let case = format!("{path}, cut at byte {cut}");
+            let is_kept =
+                |line: &&LogLine| line.file != path || line.offset as usize + line.text.len() < cut;
+            let kept: Vec<_> = lines.iter().filter(is_kept).collect();
+            let store = small(&harmed);
+            let left = store.last_lines(usize::MAX).unwrap();
+            assert_eq!(left.iter().collect::<Vec<_>>(), kept, "{case}");
+            check_lives(&harmed, &mirror, &case);
+        }
+    }
+}
+
+/// A line's members from the last to the first, its checksum among them.
+fn reversed(line: &[u8]) -> Vec<u8> {
+    let names = member_names(std::str::from_utf8(line).unwrap());
+    let values: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
+        serde_json::from_slice(line).unwrap();
+    let members = names.iter().rev().map(|name| {
+        let name_json = serde_json::to_string(name).unwrap();
+        format!("{name_json} : {}", values[name])
+    });
+    format!("{{ {} }}\n", members.collect::<Vec<_>>().join(" , ")).into_bytes()
+}
+
+#[test]
+fn lines_that_someone_put_in_another_order_say_the_same() {
+    for seed in 0..count("DECKLOG_KINDS_CASES", 12) {
+        let (memory, mirror) = sample(seed);
+        let lines = small(&memory).last_lines(usize::MAX).unwrap();
+        for path in segments(&memory) {
+            let bytes = memory.bytes(&path).unwrap();
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+            memory.put_bytes(&path, lines.flat_map(reversed).collect());
+        }
+        let altered = verify(&memory).unwrap();
+        assert_eq!((altered.good_lines, altered.damage.len()), (0, lines.len()));
+        let store = small(&memory);
+        mirror.check_records(&store);
+        assert!(
+            store
+                .thoughts()
+                .verify_chains()
+                .unwrap()
+                .iter()
+                .all(|chain| !chain.is_intact())
+        );
+
+        let mended = store.repair(true).unwrap();
+        let restamped: u64 = mended.iter().map(|one| one.restamped_lines).sum();
+        assert_eq!(restamped, lines.len() as u64, "seed {seed}: {mended:?}");
+        let clean = verify(&memory).unwrap();
+        assert!(clean.is_clean(), "seed {seed}: {clean:?}");
+        for store in [&store, &small(&memory)] {
+            mirror.check(store);
+            let texts = store
+                .last_lines(usize::MAX)
+                .unwrap()
+                .into_iter()
+                .map(|line| line.text);
+            assert!(
+                texts.eq(lines.iter().map(|line| line.text.clone())),
+                "seed {seed}"
+            );
+        }
+    }
+}
