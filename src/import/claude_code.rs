@@ -9,12 +9,10 @@ mod shape;
 
 use uuid::Uuid;
 
-use super::facts::{Facts, Piece, Said, Talk, Tokens, Usage, metadata};
+use super::facts::{Facts, Piece, Said, Talk, Tokens, Usage, blank_message, metadata};
 use super::ids::foreign_id;
 use super::json;
-use crate::record::{
-    ConversationMessage, ConversationTurn, Role, Source, Timestamp, TurnKind, Validity,
-};
+use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use content::Content;
 use shape::{Line, Message, UsageObject};
 
@@ -113,13 +111,9 @@ fn said(
         (None, TurnKind::Tool) => Role::Tool,
         (None, _) => Role::System,
     };
-    let at = Timestamp::from_ms(turn.created_at.at).map_err(|e| e.to_string())?;
-    let mut message = ConversationMessage {
-        id: turn.id,
-        timestamp: at,
-        tool_result: content.tool_result(),
-        ..ConversationMessage::new(talk.id, role, "")
-    };
+    let at = turn.created_at.at;
+    let mut message = blank_message(turn.id, talk.id, role, at)?;
+    message.tool_result = content.tool_result();
     let mut piece = Piece::Whole;
     let mut tokens = None;
     if let Some(from) = from_model {

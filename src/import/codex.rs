@@ -4,17 +4,21 @@
 //! said: the session, the turn that came last and the tokens used so far.
 
 mod calls;
+mod messages;
 mod shape;
 
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::facts::{Facts, Others, Piece, Said, Talk, Text, Tokens, Usage, joined, metadata};
+use super::facts::{
+    Facts, Others, Piece, Said, Talk, Text, Tokens, Usage, blank_message, metadata,
+};
 use super::ids::{foreign_id, named};
 use super::json::{self, Raw};
-use crate::record::{ConversationMessage, ConversationTurn, Role, Timestamp, TurnKind, Validity};
-use shape::{Info, Line, Part, Payload, Total};
+use crate::record::{ConversationTurn, Role, TurnKind, Validity};
+use messages::parts;
+use shape::{Info, Line, Payload, Total};
 
 /// One file, read from its first line on.
 pub(super) struct Rollout {
@@ -165,41 +169,6 @@ impl Rollout {
         })
     }
 
-    fn message(&mut self, here: Here, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
-        let role = json::text(payload.role)?.unwrap_or_else(|| "(no role)".to_owned());
-        let kind = match role.as_str() {
-            "user" => TurnKind::User,
-            "assistant" => TurnKind::Assistant,
-            "developer" | "system" => TurnKind::System,
-            _ => {
-                let what = format!("response_item.message.{role}");
-                return Ok(Some(Facts::not_understood(what)));
-            }
-        };
-        let mut texts = Vec::new();
-        let mut others = Others::default();
-        match json::text(payload.content)? {
-            Some(text) => texts.push(text),
-            None if parts(payload.content, &mut texts, &mut others)? => {}
-            None => return Ok(None),
-        }
-        let content = joined(&texts, &others);
-        let kind = match kind {
-            TurnKind::User if is_environment(&content) => TurnKind::SysInfo,
-            kind => kind,
-        };
-        let role = match kind {
-            TurnKind::User => Role::User,
-            TurnKind::Assistant => Role::Assistant,
-            _ => Role::System,
-        };
-        let mut facts = self.turn(here, kind, role, content)?;
-        facts
-            .not_understood
-            .extend(others.under("response_item.message"));
-        Ok(Some(facts))
-    }
-
     fn turn(
         &mut self,
         here: Here,
@@ -245,13 +214,8 @@ impl Rollout {
     /// A message of this line. What the model said waits for the tokens that it took.
     fn said(&self, here: Here, id: Uuid, role: Role) -> Result<Said, String> {
         let from_model = role == Role::Assistant;
-        let at = Timestamp::from_ms(here.at).map_err(|e| e.to_string())?;
-        let message = ConversationMessage {
-            id,
-            timestamp: at,
-            model_used: self.model.clone().filter(|_| from_model),
-            ..ConversationMessage::new(self.session, role, "")
-        };
+        let mut message = blank_message(id, self.session, role, here.at)?;
+        message.model_used = self.model.clone().filter(|_| from_model);
         Ok(Said {
             talk: Talk {
                 id: self.session,
@@ -312,35 +276,4 @@ impl Rollout {
 struct Here {
     number: u64,
     at: i64,
-}
-
-/// Sorts the parts of a content into texts and the types of what is no text; whether it is a
-/// content at all, or null.
-fn parts(raw: Raw<'_>, texts: &mut Vec<String>, others: &mut Others) -> Result<bool, String> {
-    let Some(items) = json::array(raw)? else {
-        return Ok(raw.is_none());
-    };
-    for item in items {
-        let Some(part) = json::object::<Part<'_>>(item.get())? else {
-            others.count("(not an object)".to_owned());
-            continue;
-        };
-        match json::text(part.text)? {
-            Some(text) => texts.push(text),
-            None => others.count(json::type_name(part.kind)?),
-        }
-    }
-    Ok(true)
-}
-
-/// What the client tells the model in the user's name.
-fn is_environment(content: &str) -> bool {
-    let Some(tag) = content.trim_start().strip_prefix('<') else {
-        return false;
-    };
-    let end = tag.find(|c: char| c == '>' || c.is_whitespace());
-    let name = end.and_then(|end| tag.get(..end)).unwrap_or_default();
-    ["environment_context", "user_instructions"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
 }

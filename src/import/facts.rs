@@ -1,11 +1,14 @@
 //! What one line of a session file says, whatever the tool that wrote it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::record::{ConversationMessage, ConversationTurn, ToolCallDone, ToolCallReq};
+use crate::record::{
+    ConversationMessage, ConversationTurn, Role, Source, Timestamp, ToolCallDone, ToolCallReq,
+};
 
 /// What a line says. The parsers make it of the line alone and what they remember of the file;
 /// whether it was said before is not theirs to know.
@@ -123,6 +126,27 @@ impl Text {
             Text::Call { name, args } => name.len() + args.as_ref().map_or(0, String::len),
         }
     }
+}
+
+/// A message with nothing in it yet.
+pub(super) fn blank_message(
+    id: Uuid,
+    talk: Uuid,
+    role: Role,
+    at: i64,
+) -> Result<ConversationMessage, String> {
+    // Made once: what is new has an id and a time of its own, which cost more than the rest.
+    static BLANK: LazyLock<ConversationMessage> =
+        LazyLock::new(|| ConversationMessage::new(Uuid::nil(), Role::User, ""));
+    let timestamp = Timestamp::from_ms(at).map_err(|e| e.to_string())?;
+    Ok(ConversationMessage {
+        id,
+        conversation_id: talk,
+        timestamp,
+        role,
+        source: Source::of(role),
+        ..BLANK.clone()
+    })
 }
 
 /// The provider's usage object, whole, as the metadata of its message.

@@ -2,6 +2,14 @@
 //! is counted by its type, or is reported with its number and a reason. None is skipped in
 //! silence, and importing a file again adds nothing.
 //!
+//! A line is a turn, with the tool calls and results in it, and a session is besides a conversation
+//! with its messages: one of each API response, whatever the number of its lines, with its tokens
+//! and with the provider's usage object whole in its `inference_metadata`, as `{"usage":…}`; one of
+//! each tool result, whose text is the message's `tool_result`; one of everything else that was
+//! said. A sub-agent has a conversation of its own, under its session's `session_id`. What a later
+//! import knows more of a message, because the session was still running, is added as a message of
+//! its own, so that a conversation's tokens are always those of its session so far.
+//!
 //! Files are read line by line and may be larger than the memory. They are never written to.
 
 mod batch;
@@ -168,7 +176,9 @@ impl<'a> Importer<'a> {
     fn file(&mut self, path: &Path) -> Result<(), Stop> {
         let read = self.read_file(path);
         // Also after a file that cannot be read to its end: what was read of it stands.
-        self.run.end_file()?;
+        if !matches!(read, Err(Stop::Log(_))) {
+            self.run.end_file()?;
+        }
         read
     }
 

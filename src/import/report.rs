@@ -27,7 +27,8 @@ pub struct Progress<'a> {
 /// What an import found and did.
 ///
 /// Turns, calls, results, conversations, messages, responses and tokens are what the sources hold, each counted once over
-/// the whole import, whether or not the store already had them. `added` is what the store added.
+/// the whole import, whether or not the store already had them. `added` is what the store added,
+/// with what it now has more of messages that an earlier import found unfinished.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Files read.

@@ -4,7 +4,10 @@
 //! kept only of results that arrive before their call and of the message that is being read, and
 //! of those only so many bytes.
 
+mod draft;
 mod messages;
+mod results;
+mod supplement;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -191,44 +194,6 @@ impl<'a> Run<'a> {
         self.push(place, req.into())
     }
 
-    fn result(&mut self, place: Place, done: ToolCallDone) -> Result<()> {
-        if self.results.insert(done.request_id) {
-            self.report(place).tool_results += 1;
-        }
-        if let Some(started_at) = self.started_at(&done)? {
-            return self.finish_call(place, done, started_at);
-        }
-        let bytes = held_size(&done);
-        if self.held_bytes + bytes > self.held_bytes_max {
-            let reason = format!(
-                "the call {} of this result was not seen before it, and the results that wait \
-                 for theirs fill {} bytes already",
-                shown(&done.call_id),
-                self.held_bytes_max
-            );
-            self.broken(place, reason);
-            return Ok(());
-        }
-        self.held_bytes += bytes;
-        self.held.push((place, done));
-        Ok(())
-    }
-
-    /// When the call began, if this run or the log has seen it.
-    fn started_at(&self, done: &ToolCallDone) -> Result<Option<i64>> {
-        if let Some(call) = self.calls.get(&done.request_id) {
-            return Ok(Some(call.started_at));
-        }
-        let log = self.batch.log();
-        let call = log.get_tool_call(done.request_id, &done.call_id)?;
-        Ok(call.map(|(req, _)| req.started_at.at))
-    }
-
-    fn finish_call(&mut self, place: Place, mut done: ToolCallDone, started: i64) -> Result<()> {
-        done.latency_ms = done.ended_at.at.saturating_sub(started).max(0);
-        self.push(place, done.into())
-    }
-
     fn usage(&mut self, place: Place, usage: Usage) {
         match usage {
             Usage::Of { response, tokens } => {
@@ -248,24 +213,6 @@ impl<'a> Run<'a> {
         self.end_message()?;
         self.messages.forget_file();
         Ok(())
-    }
-
-    /// Ends a path: what waited for something further on in it waits no longer.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.held_bytes = 0;
-        for (place, done) in std::mem::take(&mut self.held) {
-            if let Some(call) = self.calls.get(&done.request_id) {
-                let started_at = call.started_at;
-                self.finish_call(place, done, started_at)?;
-            } else {
-                let reason = format!(
-                    "a result of the call {}, which is neither in what was imported nor in the log",
-                    shown(&done.call_id)
-                );
-                self.broken(place, reason);
-            }
-        }
-        self.send()
     }
 
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
@@ -318,11 +265,6 @@ fn add_tokens(report: &mut Report, tokens: Tokens) {
 
 fn hash(a: &str, b: &str) -> u64 {
     xxh3_64(a.as_bytes()) ^ xxh3_64(b.as_bytes()).rotate_left(1)
-}
-
-fn held_size(done: &ToolCallDone) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    512 + done.call_id.len() + text(&done.outcome_json) + text(&done.error_msg)
 }
 
 fn shown(id: &str) -> String {

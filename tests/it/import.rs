@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use decklog::import::{Importer, Report, named};
-use decklog::{Store, ToolStatus};
+use decklog::import::{Importer, Report, foreign_id, named};
+use decklog::{ConversationQuery, ConversationStatus, MessageQuery, Role, Store, ToolStatus};
+use uuid::Uuid;
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -123,7 +124,6 @@ fn a_later_import_finds_the_call_of_an_earlier_one() {
     std::fs::write(&path, &whole).unwrap();
     let second = import(&store, &path);
     assert_eq!(second.broken, []);
-    // The call at the end of the first import had no usage yet: that came as one message more.
     assert_eq!((first.messages, second.messages), (7, 21));
     assert_eq!(first.added + second.added, 11 + 5 + 5 + 1 + 21);
 }
@@ -152,4 +152,132 @@ fn what_a_person_took_back_stays_so_when_the_session_comes_again() {
             .len(),
         turns.len() - 1
     );
+}
+
+const SAMPLES: [&str; 3] = [
+    "claude-code-session.jsonl",
+    "claude-code-subagent.jsonl",
+    "codex-rollout.jsonl",
+];
+
+/// The conversations of the samples, with the tokens that their README tells.
+fn conversations() -> [(Uuid, u64, u64); 3] {
+    let session = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
+    [
+        (session.parse().unwrap(), 98785, 844),
+        (
+            foreign_id("claude-code:agent", &format!("{session}:0c4c3cf8")),
+            487,
+            130,
+        ),
+        (
+            "019b04ae-b1c6-7c72-a134-a4c2de66058c".parse().unwrap(),
+            26740,
+            408,
+        ),
+    ]
+}
+
+fn tokens(store: &Store, conversation: Uuid) -> (u64, u64) {
+    let (_, stats) = store.get_conversation(conversation).unwrap().unwrap();
+    (stats.total_tokens_in, stats.total_tokens_out)
+}
+
+#[test]
+fn conversations_have_the_tokens_of_their_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("log")).unwrap();
+    import(&store, &sample(""));
+    for (id, tokens_in, tokens_out) in conversations() {
+        assert_eq!(tokens(&store, id), (tokens_in, tokens_out), "{id}");
+    }
+
+    let [(session, ..), (agent, ..), (rollout, ..)] = conversations();
+    let (conversation, stats) = store.get_conversation(session).unwrap().unwrap();
+    assert_eq!(conversation.status, ConversationStatus::Completed);
+    assert_eq!(
+        conversation.workspace.as_deref(),
+        Some("/Users/test_user/agent-sample")
+    );
+    assert_eq!(conversation.project.as_deref(), Some("agent-sample"));
+    assert_eq!(conversation.created_at.as_str(), "2025-12-09T19:47:42.930Z");
+    assert_eq!(stats.message_count, 15);
+    assert_eq!(stats.models_used, ["claude-sonnet-4-5-20250929"]);
+    let (_, stats) = store.get_conversation(rollout).unwrap().unwrap();
+    assert_eq!(stats.message_count, 21);
+    assert_eq!(stats.models_used, ["gpt-5.1-codex-max"]);
+
+    // The sub-agent is found by its session.
+    let query = ConversationQuery {
+        session_id: Some(session.to_string()),
+        ..ConversationQuery::default()
+    };
+    let found = store.conversations(&query).unwrap().items;
+    let ids: Vec<Uuid> = found.iter().map(|(found, _)| found.id).collect();
+    assert_eq!(ids, [session, agent]);
+}
+
+#[test]
+fn messages_keep_the_usage_object_and_what_tools_returned() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("log")).unwrap();
+    import(&store, &sample(""));
+    let [(session, ..), _, (rollout, ..)] = conversations();
+
+    let messages = store.messages(session, &MessageQuery::default()).unwrap();
+    let asked = &messages[1];
+    assert_eq!((asked.role, asked.sequence), (Role::Assistant, Some(2)));
+    assert!(asked.content.starts_with("The user wants me to:\n1. Add"));
+    assert_eq!(asked.tool_name.as_deref(), Some("Bash"));
+    assert_eq!(
+        asked.tool_args.as_deref(),
+        Some(r#"{"command":"mkdir -p myapp","description":"Create myapp directory"}"#)
+    );
+    assert_eq!(
+        asked.inference_metadata.as_deref(),
+        Some(
+            r#"{"usage":{"input_tokens":10,"cache_creation_input_tokens":3893,"cache_read_input_tokens":12135,"cache_creation":{"ephemeral_5m_input_tokens":3893,"ephemeral_1h_input_tokens":0},"output_tokens":436,"service_tier":"standard"}}"#
+        )
+    );
+    assert_eq!(messages[2].role, Role::Tool);
+    assert_eq!(messages[2].tool_name.as_deref(), Some("Bash"));
+    assert_eq!(messages[2].tool_result.as_deref(), Some(""));
+
+    let messages = store.messages(rollout, &MessageQuery::default()).unwrap();
+    let last = messages.last().unwrap();
+    assert!(last.content.starts_with("Ran the script with `python3`"));
+    assert_eq!((last.tokens_in, last.tokens_out), (Some(4139), Some(38)));
+    let metadata = last.inference_metadata.as_deref().unwrap();
+    let head = r#"{"usage":{"total_token_usage":{"input_tokens":26740,"#;
+    assert!(metadata.starts_with(head), "{metadata}");
+    assert!(
+        metadata.ends_with(r#""model_context_window":258400}}"#),
+        "{metadata}"
+    );
+}
+
+#[test]
+fn a_session_that_was_cut_anywhere_comes_to_the_same_tokens() {
+    for (name, (id, tokens_in, tokens_out)) in SAMPLES.into_iter().zip(conversations()) {
+        let whole = std::fs::read_to_string(sample(name)).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let step_by_step = Store::open(dir.path().join("steps")).unwrap();
+        for cut in 1..=lines.len() {
+            let store = Store::open(dir.path().join(format!("log{cut}"))).unwrap();
+            std::fs::write(&path, lines[..cut].join("\n")).unwrap();
+            import(&store, &path);
+            import(&step_by_step, &path);
+            assert_eq!(import(&store, &path).added, 0, "{name} cut at {cut}");
+            std::fs::write(&path, &whole).unwrap();
+            let second = import(&store, &path);
+            assert_eq!(second.broken, [], "{name} cut at {cut}");
+            let now = tokens(&store, id);
+            assert_eq!(now, (tokens_in, tokens_out), "{name} cut at {cut}");
+            assert_eq!(import(&store, &path).added, 0, "{name} cut at {cut}");
+        }
+        assert_eq!(tokens(&step_by_step, id), (tokens_in, tokens_out), "{name}");
+        assert_eq!(import(&step_by_step, &path).added, 0, "{name}");
+    }
 }

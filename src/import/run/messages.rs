@@ -13,9 +13,11 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Run;
+use super::draft::Draft;
+use super::supplement::{count, supplement, tokens_of};
 use crate::error::Result;
-use crate::import::batch::{Log, Place};
-use crate::import::facts::{Piece, Said, Talk, Text, Tokens};
+use crate::import::batch::Place;
+use crate::import::facts::{Piece, Said, Talk, Tokens};
 use crate::import::ids::named;
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Timestamp,
@@ -36,13 +38,6 @@ pub(super) struct Messages {
     draft: Option<Draft>,
     draft_bytes_max: usize,
     names: HashSet<Arc<str>>,
-}
-
-struct Draft {
-    place: Place,
-    piece: Piece,
-    message: ConversationMessage,
-    tokens: Option<Tokens>,
 }
 
 impl Default for Messages {
@@ -212,120 +207,6 @@ impl Run<'_> {
         }
         self.push(place, message.into())
     }
-}
-
-impl Draft {
-    fn is_added_to_by(&self, next: &Draft, texts: &[Text], bytes_max: usize) -> bool {
-        if self.message.conversation_id != next.message.conversation_id {
-            return false;
-        }
-        match (self.piece, next.piece) {
-            (Piece::Of(response), Piece::Of(other)) => {
-                let bytes: usize = texts.iter().map(Text::len).sum();
-                let so_far = self.message.content.len()
-                    + self.message.tool_args.as_ref().map_or(0, String::len);
-                response == other
-                    && so_far + bytes <= bytes_max
-                    && self.message.error.is_none()
-                    && next.message.error.is_none()
-            }
-            (Piece::WithoutUsage, Piece::Usage) => true,
-            _ => false,
-        }
-    }
-
-    fn add(&mut self, next: Draft, texts: Vec<Text>) {
-        self.tokens = next.tokens.or(self.tokens);
-        let (mine, more) = (&mut self.message, next.message);
-        mine.model_used = more.model_used.or(mine.model_used.take());
-        mine.inference_metadata = more.inference_metadata.or(mine.inference_metadata.take());
-        self.add_texts(texts);
-    }
-
-    /// The first call stands in the fields that are made for it, any other among the texts.
-    fn add_texts(&mut self, texts: Vec<Text>) {
-        let message = &mut self.message;
-        for text in texts {
-            let words = match text {
-                Text::Words(words) => words,
-                Text::Call { name, args } if message.tool_name.is_none() => {
-                    message.tool_name = Some(name);
-                    message.tool_args = args;
-                    continue;
-                }
-                Text::Call { name, args } => match args {
-                    Some(args) => format!("[tool_use {name}] {args}"),
-                    None => format!("[tool_use {name}]"),
-                },
-            };
-            if message.content.is_empty() {
-                message.content = words;
-            } else if !words.is_empty() {
-                message.content.push_str("\n\n");
-                message.content.push_str(&words);
-            }
-        }
-    }
-}
-
-/// What is now known of a message beyond what the log has of it, as a message of its own.
-fn supplement(
-    log: &dyn Log,
-    known: ConversationMessage,
-    mut now: ConversationMessage,
-) -> Result<Option<ConversationMessage>> {
-    let id = known.id;
-    let mut tokens = tokens_of(&known);
-    let mut has_call = known.tool_name.is_some();
-    let mut content = known.content;
-    for n in 1_u64.. {
-        now.id = named("import:more", &format!("{id}:{n}"));
-        let Some(more) = log.get_message(now.id)? else {
-            break;
-        };
-        tokens = tokens.plus(tokens_of(&more));
-        has_call |= more.tool_name.is_some();
-        if !more.content.is_empty() && !content.is_empty() {
-            content.push_str("\n\n");
-        }
-        content.push_str(&more.content);
-    }
-    let grown = tokens_of(&now).beyond(tokens);
-    // A content that the log changed or left out is no part of this one, and is not told again.
-    let rest = now.content.strip_prefix(content.as_str()).unwrap_or("");
-    let rest = rest.strip_prefix("\n\n").unwrap_or(rest);
-    let says_more = !content.is_empty() && !rest.is_empty();
-    let calls = !has_call && now.tool_name.is_some();
-    if grown == Tokens::default() && !says_more && !calls {
-        return Ok(None);
-    }
-    if has_call {
-        now.tool_name = None;
-        now.tool_args = None;
-    }
-    Ok(Some(ConversationMessage {
-        // A resumed session repeats responses of another one: they stay with that.
-        conversation_id: known.conversation_id,
-        tokens_in: Some(count(grown.input)),
-        tokens_out: Some(count(grown.output)),
-        content: rest.to_owned(),
-        tool_result: None,
-        error: None,
-        error_type: None,
-        ..now
-    }))
-}
-
-fn tokens_of(message: &ConversationMessage) -> Tokens {
-    let of = |count: Option<i64>| count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-    Tokens {
-        input: of(message.tokens_in),
-        output: of(message.tokens_out),
-    }
-}
-
-fn count(tokens: u64) -> i64 {
-    i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
 /// How far a message was told, to notice when a later file tells more or less of it.

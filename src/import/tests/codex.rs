@@ -9,21 +9,21 @@ use crate::import::Importer;
 use crate::import::ids::named;
 use crate::record::{ToolStatus, TurnKind};
 
-const A: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058c";
-const B: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058d";
+pub(super) const A: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058c";
+pub(super) const B: &str = "019b04ae-b1c6-7c72-a134-a4c2de66058d";
 
-fn line(kind: &str, payload: &Value) -> String {
+pub(super) fn line(kind: &str, payload: &Value) -> String {
     json!({"timestamp": "2025-12-09T19:55:16.336Z", "type": kind, "payload": payload}).to_string()
 }
 
-fn session(id: &str) -> String {
+pub(super) fn session(id: &str) -> String {
     line(
         "session_meta",
         &json!({"id": id, "model_provider": "azure"}),
     )
 }
 
-fn message(role: &str, text: &str) -> String {
+pub(super) fn message(role: &str, text: &str) -> String {
     let content = json!([{"type": "input_text", "text": text}]);
     line(
         "response_item",
@@ -31,24 +31,24 @@ fn message(role: &str, text: &str) -> String {
     )
 }
 
-fn tokens(input: u64, output: u64) -> String {
+pub(super) fn tokens(input: u64, output: u64) -> String {
     let total = json!({"input_tokens": input, "cached_input_tokens": 5, "output_tokens": output});
     let info = json!({"total_token_usage": total, "last_token_usage": total});
     line("event_msg", &json!({"type": "token_count", "info": info}))
 }
 
-fn output(call_id: &str, output: Value) -> String {
+pub(super) fn output(call_id: &str, output: Value) -> String {
     let payload = json!({"type": "function_call_output", "call_id": call_id, "output": output});
     line("response_item", &payload)
 }
 
-fn call(call_id: &str, name: &str) -> String {
+pub(super) fn call(call_id: &str, name: &str) -> String {
     let payload =
         json!({"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"});
     line("response_item", &payload)
 }
 
-fn run(log: &MemoryLog, lines: &[String]) -> crate::import::Report {
+pub(super) fn run(log: &MemoryLog, lines: &[String]) -> crate::import::Report {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     import(log, &lines)
 }

@@ -5,9 +5,12 @@
 
 mod claude_code;
 mod codex;
+mod cuts;
 mod files;
 mod log;
+mod messages;
 mod mutilated;
+mod rollouts;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,10 +12,10 @@ fn the_demo_ends_with_commands_that_run() {
     assert_eq!((code(&output), err(&output)), (OK, String::new()));
     let text = out(&output);
     for words in [
-        "53 records added",
+        "94 records added",
         "not understood",
         "failed      4,584 ms",
-        "clean: 2 segments",
+        "clean: 4 segments",
     ] {
         assert!(text.to_lowercase().contains(words), "{words}: {text}");
     }

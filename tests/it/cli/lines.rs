@@ -10,20 +10,21 @@ fn tail_shows_the_last_lines_of_all_kinds() {
         .iter()
         .map(|line| line["seq"].as_u64().unwrap())
         .collect();
-    assert_eq!(seqs, (34..=53).collect::<Vec<u64>>());
+    assert_eq!(seqs, (75..=94).collect::<Vec<u64>>());
     let kinds = |stem: &str| {
         lines
             .iter()
             .filter(|line| line["file"].as_str().unwrap().contains(stem))
             .count()
     };
-    assert!(kinds("tool_calls.0001") > 0 && kinds("conversation_turns.0001") > 0);
+    for kind in ["tool_calls", "conversation_turns", "messages"] {
+        assert!(kinds(&format!("{kind}.0001")) > 0, "{kind}");
+    }
 
     let last = log.ok(&["tail", "-n", "1", "--json"]);
-    let stored =
-        std::fs::read_to_string(log.file("2025-12-09/conversation_turns.0001.jsonl")).unwrap();
+    let stored = std::fs::read_to_string(log.file("2025-12-09/messages.0001.jsonl")).unwrap();
     let expected = format!(
-        "{{\"file\":\"2025-12-09/conversation_turns.0001.jsonl\",{}\n",
+        "{{\"file\":\"2025-12-09/messages.0001.jsonl\",{}\n",
         &stored.lines().last().unwrap()[1..]
     );
     assert_eq!(last, expected);
@@ -65,8 +66,8 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
         into.to_str().unwrap(),
     ];
     let first = log.json(&replay);
-    assert_eq!(first[0]["added"], 53);
-    for list in ["calls", "turns"] {
+    assert_eq!(first[0]["added"], 94);
+    for list in ["calls", "turns", "conversations"] {
         let lines = log.ok(&[list, "--json"]);
         assert!(!lines.is_empty());
         assert_eq!(other.ok(&[list, "--json"]), lines);
@@ -74,7 +75,7 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
     let again = log.json(&replay);
     assert_eq!(
         (&again[0]["added"], &again[0]["unchanged"]),
-        (&0.into(), &53.into())
+        (&0.into(), &94.into())
     );
 
     let seqs: Vec<Value> = log
@@ -82,9 +83,9 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
         .iter()
         .map(|line| line["seq"].clone())
         .collect();
-    assert_eq!(seqs, (1..=53).map(Value::from).collect::<Vec<Value>>());
+    assert_eq!(seqs, (1..=94).map(Value::from).collect::<Vec<Value>>());
     let paced = log.ok(&["replay", "2025-12-09", "--speed", "1e9"]);
-    assert_eq!(paced.lines().count(), 53);
+    assert_eq!(paced.lines().count(), 94);
     assert_eq!(code(&log.run(&["replay", "2025-12-10"])), USAGE);
     assert_eq!(
         code(&log.run(&["replay", "2025-12-09", "--speed", "0"])),
