@@ -13,9 +13,12 @@ use crate::record::Record;
 
 /// Room for so many records is there from the start, so that a burst does not wait for it.
 const RESERVED_RECORDS_MAX: usize = 10_000;
-/// After a batch the writer gathers for this long before it writes the next one. Callers need not
-/// wake it meanwhile, which is what costs a call the most.
-const GATHER: Duration = Duration::from_millis(1);
+/// After a batch the writer gathers for this long before it writes the next one, unless someone
+/// waits for it or the queue fills. Callers need not wake it meanwhile, which is what would cost a
+/// call the most.
+const GATHER: Duration = Duration::from_millis(5);
+/// After so many times that nothing came it sleeps until it is woken.
+const QUIET_ROUNDS_MAX: u32 = 20;
 
 /// A checked record on its way to the log.
 #[derive(Debug)]
@@ -283,28 +286,35 @@ impl Queue {
     /// `false` once the queue is closed and empty.
     pub(super) fn take(&self, into: &mut VecDeque<Job>) -> bool {
         let mut state = self.lock();
-        if state.closed_at.is_none() && state.waiting == 0 && !self.is_half_full(&state) {
-            state.phase = Phase::Gathering;
-            state = self
-                .work
-                .wait_timeout_while(state, GATHER, |state| state.phase == Phase::Gathering)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let (mut has_gathered, mut quiet_rounds) = (false, 0);
         loop {
             state.phase = Phase::Busy;
-            if !state.jobs.is_empty() {
+            let is_closed = state.closed_at.is_some();
+            if state.jobs.is_empty() {
+                if is_closed {
+                    return false;
+                }
+            } else if has_gathered || is_closed || state.waiting > 0 || self.is_half_full(&state) {
                 std::mem::swap(&mut state.jobs, into);
                 return true;
             }
-            if state.closed_at.is_some() {
-                return false;
+            if quiet_rounds < QUIET_ROUNDS_MAX {
+                state.phase = Phase::Gathering;
+                let is_gathering = |state: &mut State| state.phase == Phase::Gathering;
+                state = self
+                    .work
+                    .wait_timeout_while(state, GATHER, is_gathering)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                quiet_rounds += 1;
+            } else {
+                state.phase = Phase::Asleep;
+                state = self
+                    .work
+                    .wait_while(state, |state| state.phase == Phase::Asleep)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
-            state.phase = Phase::Asleep;
-            state = self
-                .work
-                .wait_while(state, |state| state.phase == Phase::Asleep)
-                .unwrap_or_else(PoisonError::into_inner);
+            has_gathered = true;
         }
     }
 
