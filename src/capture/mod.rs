@@ -5,6 +5,7 @@
 mod gateway;
 mod options;
 mod queue;
+mod stats;
 mod stream;
 mod writer;
 
@@ -16,7 +17,7 @@ use std::thread::JoinHandle;
 use uuid::Uuid;
 
 pub use self::options::{CaptureOptions, WhenFull};
-pub use self::queue::CaptureStats;
+pub use self::stats::CaptureStats;
 pub use self::stream::ResponseStream;
 
 use self::queue::{Job, Queue};

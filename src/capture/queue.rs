@@ -7,6 +7,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use super::WhenFull;
+use super::stats::{Answers, CaptureStats};
 use crate::collections::IfKnown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
@@ -34,50 +35,6 @@ pub(super) struct Limits {
     pub(super) records_max: usize,
     pub(super) bytes_max: usize,
     pub(super) when_full: WhenFull,
-}
-
-/// What became of captured records. At any moment `accepted` is the sum of `queued`, `written`,
-/// `unchanged`, `rejected` and `failed`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CaptureStats {
-    /// Records that wait, or are being written, now.
-    pub queued: u64,
-    /// Records that were queued.
-    pub accepted: u64,
-    /// Records that are in the log as new lines.
-    pub written: u64,
-    /// Records that the log had already, such as the conversation of a second request.
-    pub unchanged: u64,
-    /// Records that were not queued, as the queue was full or the thread that writes had failed.
-    pub refused: u64,
-    /// Records that a rule of the log rejected, such as a conflict.
-    pub rejected: u64,
-    /// Records that the store failed to write. They may be in the log all the same.
-    pub failed: u64,
-    /// How often a batch was tried again because another process kept the store locked.
-    pub lock_retries: u64,
-}
-
-impl CaptureStats {
-    fn answered(&self) -> u64 {
-        self.accepted - self.queued
-    }
-
-    fn lost(&self) -> u64 {
-        self.rejected + self.failed
-    }
-}
-
-/// What the log said to records.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    pub(super) written: u64,
-    pub(super) unchanged: u64,
-    pub(super) rejected: u64,
-    pub(super) failed: u64,
-    /// The length of their texts.
-    pub(super) bytes: usize,
-    pub(super) last_error: Option<Error>,
 }
 
 /// What the writer does.
@@ -321,12 +278,7 @@ impl Queue {
     /// Counts what became of records, and makes room for others.
     pub(super) fn settle(&self, answers: Answers) {
         let mut state = self.lock();
-        let stats = &mut state.stats;
-        stats.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
-        stats.written += answers.written;
-        stats.unchanged += answers.unchanged;
-        stats.rejected += answers.rejected;
-        stats.failed += answers.failed;
+        state.stats.settle(&answers);
         state.bytes -= answers.bytes;
         if answers.last_error.is_some() {
             state.last_error = answers.last_error;
