@@ -33,7 +33,8 @@ use crate::store::Store;
 /// they were queued, so those of one thread stay in that thread's order. Dropping the last clone
 /// writes what still waits and ends the thread; what fails then is told to
 /// [`on_error`](CaptureOptions::on_error) alone, so [`flush`](Capture::flush) first where that
-/// matters. A program that exits without dropping its handles loses what waits.
+/// matters. A program that exits without dropping its handles loses what waits. A handle keeps the
+/// store open.
 ///
 /// ```
 /// use decklog::{Client, Conversation, ConversationMessage, InferenceMetadata, Role, Store};
