@@ -5,6 +5,7 @@
 mod gateway;
 mod options;
 mod queue;
+mod stats;
 mod stream;
 mod writer;
 
@@ -16,7 +17,7 @@ use std::thread::JoinHandle;
 use uuid::Uuid;
 
 pub use self::options::{CaptureOptions, WhenFull};
-pub use self::queue::CaptureStats;
+pub use self::stats::CaptureStats;
 pub use self::stream::ResponseStream;
 
 use self::queue::{Job, Queue};
@@ -32,7 +33,8 @@ use crate::store::Store;
 /// they were queued, so those of one thread stay in that thread's order. Dropping the last clone
 /// writes what still waits and ends the thread; what fails then is told to
 /// [`on_error`](CaptureOptions::on_error) alone, so [`flush`](Capture::flush) first where that
-/// matters. A program that exits without dropping its handles loses what waits.
+/// matters. A program that exits without dropping its handles loses what waits. A handle keeps the
+/// store open.
 ///
 /// ```
 /// use decklog::{Client, Conversation, ConversationMessage, InferenceMetadata, Role, Store};

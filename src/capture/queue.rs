@@ -7,15 +7,19 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use super::WhenFull;
+use super::stats::{Answers, CaptureStats};
 use crate::collections::IfKnown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 
 /// Room for so many records is there from the start, so that a burst does not wait for it.
 const RESERVED_RECORDS_MAX: usize = 10_000;
-/// After a batch the writer gathers for this long before it writes the next one. Callers need not
-/// wake it meanwhile, which is what costs a call the most.
-const GATHER: Duration = Duration::from_millis(1);
+/// After a batch the writer gathers for this long before it writes the next one, unless someone
+/// waits for it or the queue fills. Callers need not wake it meanwhile, which is what would cost a
+/// call the most.
+const GATHER: Duration = Duration::from_millis(5);
+/// After so many times that nothing came it sleeps until it is woken.
+const QUIET_ROUNDS_MAX: u32 = 20;
 
 /// A checked record on its way to the log.
 #[derive(Debug)]
@@ -31,50 +35,6 @@ pub(super) struct Limits {
     pub(super) records_max: usize,
     pub(super) bytes_max: usize,
     pub(super) when_full: WhenFull,
-}
-
-/// What became of captured records. At any moment `accepted` is the sum of `queued`, `written`,
-/// `unchanged`, `rejected` and `failed`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CaptureStats {
-    /// Records that wait, or are being written, now.
-    pub queued: u64,
-    /// Records that were queued.
-    pub accepted: u64,
-    /// Records that are in the log as new lines.
-    pub written: u64,
-    /// Records that the log had already, such as the conversation of a second request.
-    pub unchanged: u64,
-    /// Records that were not queued, as the queue was full or the thread that writes had failed.
-    pub refused: u64,
-    /// Records that a rule of the log rejected, such as a conflict.
-    pub rejected: u64,
-    /// Records that the store failed to write. They may be in the log all the same.
-    pub failed: u64,
-    /// How often a batch was tried again because another process kept the store locked.
-    pub lock_retries: u64,
-}
-
-impl CaptureStats {
-    fn answered(&self) -> u64 {
-        self.accepted - self.queued
-    }
-
-    fn lost(&self) -> u64 {
-        self.rejected + self.failed
-    }
-}
-
-/// What the log said to records.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    pub(super) written: u64,
-    pub(super) unchanged: u64,
-    pub(super) rejected: u64,
-    pub(super) failed: u64,
-    /// The length of their texts.
-    pub(super) bytes: usize,
-    pub(super) last_error: Option<Error>,
 }
 
 /// What the writer does.
@@ -283,40 +243,42 @@ impl Queue {
     /// `false` once the queue is closed and empty.
     pub(super) fn take(&self, into: &mut VecDeque<Job>) -> bool {
         let mut state = self.lock();
-        if state.closed_at.is_none() && state.waiting == 0 && !self.is_half_full(&state) {
-            state.phase = Phase::Gathering;
-            state = self
-                .work
-                .wait_timeout_while(state, GATHER, |state| state.phase == Phase::Gathering)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let (mut has_gathered, mut quiet_rounds) = (false, 0);
         loop {
             state.phase = Phase::Busy;
-            if !state.jobs.is_empty() {
+            let is_closed = state.closed_at.is_some();
+            if state.jobs.is_empty() {
+                if is_closed {
+                    return false;
+                }
+            } else if has_gathered || is_closed || state.waiting > 0 || self.is_half_full(&state) {
                 std::mem::swap(&mut state.jobs, into);
                 return true;
             }
-            if state.closed_at.is_some() {
-                return false;
+            if quiet_rounds < QUIET_ROUNDS_MAX {
+                state.phase = Phase::Gathering;
+                let is_gathering = |state: &mut State| state.phase == Phase::Gathering;
+                state = self
+                    .work
+                    .wait_timeout_while(state, GATHER, is_gathering)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                quiet_rounds += 1;
+            } else {
+                state.phase = Phase::Asleep;
+                state = self
+                    .work
+                    .wait_while(state, |state| state.phase == Phase::Asleep)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
-            state.phase = Phase::Asleep;
-            state = self
-                .work
-                .wait_while(state, |state| state.phase == Phase::Asleep)
-                .unwrap_or_else(PoisonError::into_inner);
+            has_gathered = true;
         }
     }
 
     /// Counts what became of records, and makes room for others.
     pub(super) fn settle(&self, answers: Answers) {
         let mut state = self.lock();
-        let counts = &mut state.stats;
-        counts.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
-        counts.written += answers.written;
-        counts.unchanged += answers.unchanged;
-        counts.rejected += answers.rejected;
-        counts.failed += answers.failed;
+        state.stats.settle(&answers);
         state.bytes -= answers.bytes;
         if answers.last_error.is_some() {
             state.last_error = answers.last_error;

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::{Answers, Job, Queue, ended};
+use super::queue::{Job, Queue, ended};
+use super::stats::Answers;
 use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;

@@ -2,6 +2,7 @@
 //! and in order, after a flush or a drop; what was not taken is counted and told, whether the
 //! queue was full, a rule rejected it or the store failed; and no call hangs.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -70,8 +71,8 @@ impl Gate {
     fn closed_on(spy: &Spy) -> Gate {
         let gate = Gate::default();
         let at_gate = gate.clone();
-        spy.hook(move |operation, path| {
-            if operation == "append" && path.ends_with(".jsonl") {
+        spy.hook(move |operation, _| {
+            if operation == "append" {
                 at_gate.pass();
             }
             Ok(())
@@ -169,6 +170,21 @@ fn each_thread_finds_its_records_in_its_order() {
     let stats = capture.stats();
     check_sums(stats);
     assert_eq!((stats.queued, stats.written, stats.refused), (0, 801, 0));
+}
+
+#[test]
+fn records_are_written_without_being_asked_for_also_after_a_pause() {
+    let store = in_memory(&Memory::new(), Durability::Process);
+    let capture = store.capture().unwrap();
+    for id in 0..3 {
+        capture.record(turn(id, "", DAY_1)).unwrap();
+        wait_until("it is never written", || {
+            capture.stats().written == id as u64 + 1
+        });
+        // Long enough for the thread that writes to fall asleep.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(turn_ids(&store), [0, 1, 2]);
 }
 
 #[test]
@@ -348,12 +364,12 @@ fn what_the_log_rejects_is_counted_and_told() {
 
 #[test]
 fn a_store_that_fails_anywhere_is_told_of_every_record() {
-    let run = |memory: &Memory, from: Option<u64>| {
+    let run = |memory: &Memory, at: Option<(u64, Fault)>| {
         let store = in_memory(memory, Durability::Disk);
         let (options, told) = hearing(store.capture_options());
         let capture = options.start().unwrap();
-        if let Some(operation) = from {
-            memory.fail_at(memory.operations() + operation, Fault::Gone);
+        if let Some((operation, fault)) = at {
+            memory.fail_at(memory.operations() + operation, fault);
         }
         let started = memory.operations();
         for id in 0..6 {
@@ -376,9 +392,17 @@ fn a_store_that_fails_anywhere_is_told_of_every_record() {
     let (operations, stats, _) = run(&Memory::new(), None);
     assert_eq!(stats.written, 6);
     let mut failures = 0;
-    for operation in 0..operations {
+    let faults = [
+        Fault::Gone,
+        Fault::Error(io::ErrorKind::Other),
+        Fault::Short(1),
+    ];
+    let cases = faults
+        .into_iter()
+        .flat_map(|fault| (0..operations).map(move |operation| (operation, fault)));
+    for case in cases {
         let memory = Memory::new();
-        let (_, stats, lost) = run(&memory, Some(operation));
+        let (_, stats, lost) = run(&memory, Some(case));
         failures += stats.failed;
         memory.heal();
         let store = in_memory(&memory.after_power_cut(|_| 0), Durability::Process);
@@ -387,10 +411,7 @@ fn a_store_that_fails_anywhere_is_told_of_every_record() {
         for id in 0..6 {
             let is_lost = lost.contains(&Record::from(turn(id, "text", DAY_1)));
             let is_kept = kept.contains(&id);
-            assert!(
-                is_kept || is_lost,
-                "operation {operation}: {id} is gone in silence"
-            );
+            assert!(is_kept || is_lost, "{case:?}: {id} is gone in silence");
         }
         assert!(kept.len() as u64 >= stats.written);
     }
@@ -476,6 +497,38 @@ fn a_panic_of_the_thread_that_writes_is_an_error_of_later_calls() {
     assert_eq!(told, [(ErrorKind::Poisoned, turn(2, "", DAY_1).into())]);
     spy.unhook();
     assert_eq!(turn_ids(&store), [1]);
+}
+
+#[test]
+fn callers_that_wait_for_room_are_told_of_a_panic_too() {
+    let spy = Spy::new(Memory::new());
+    let store = still().storage(Arc::new(spy.clone())).open("m").unwrap();
+    let options = store.capture_options().queue_records_max(1);
+    let capture = options.when_full(WhenFull::Wait).start().unwrap();
+    let gate = Gate::default();
+    let at_gate = gate.clone();
+    spy.hook(move |operation, _| {
+        if operation == "append" {
+            at_gate.pass();
+            panic!("a panic that the test asked for");
+        }
+        Ok(())
+    });
+    capture.record(turn(0, "", DAY_1)).unwrap();
+    gate.wait_for_writer();
+    let (teller, told) = channel();
+    let waiting = capture.clone();
+    let caller = std::thread::spawn(move || {
+        teller.send(waiting.record(turn(1, "", DAY_1))).unwrap();
+    });
+    assert!(told.recv_timeout(Duration::from_millis(50)).is_err());
+    gate.open();
+    let refused = told.recv_timeout(HANGS).expect("it hangs").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Poisoned);
+    caller.join().unwrap();
+    let stats = capture.stats();
+    check_sums(stats);
+    assert_eq!((stats.failed, stats.refused), (1, 1));
 }
 
 #[test]
@@ -680,6 +733,24 @@ fn a_conversation_is_created_once_and_then_left_as_it_is() {
         (Client::Api, closed.created_at)
     );
     assert_eq!(stats.message_count, 101);
+}
+
+#[test]
+fn at_level_disk_a_request_survives_with_the_conversation_that_another_process_began() {
+    let memory = Memory::new();
+    let other = in_memory(&memory, Durability::Process);
+    let conversation = Conversation::new(Uuid::new_v4(), Client::Api);
+    let id = conversation.id;
+    other.record(conversation.clone()).unwrap();
+    let store = in_memory(&memory, Durability::Disk);
+    let capture = store.capture().unwrap();
+    let message = ConversationMessage::new(id, Role::User, "?");
+    capture.capture_request(conversation, [message]).unwrap();
+    capture.flush().unwrap();
+    let after = memory.after_power_cut(|_| 0);
+    let store = in_memory(&after, Durability::Process);
+    let (_, stats) = store.get_conversation(id).unwrap().expect("it is gone");
+    assert_eq!(stats.message_count, 1);
 }
 
 #[test]

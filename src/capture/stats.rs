@@ -1,0 +1,55 @@
+//! The count of what became of captured records.
+
+use crate::error::Error;
+
+/// What became of captured records. At any moment `accepted` is the sum of `queued`, `written`,
+/// `unchanged`, `rejected` and `failed`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CaptureStats {
+    /// Records that wait, or are being written, now.
+    pub queued: u64,
+    /// Records that were queued.
+    pub accepted: u64,
+    /// Records that are in the log as new lines.
+    pub written: u64,
+    /// Records that the log had already, such as the conversation of a second request.
+    pub unchanged: u64,
+    /// Records that were not queued, as the queue was full or the thread that writes had failed.
+    pub refused: u64,
+    /// Records that a rule of the log rejected, such as a conflict.
+    pub rejected: u64,
+    /// Records that the store failed to write. They may be in the log all the same.
+    pub failed: u64,
+    /// How often a batch was tried again because another process kept the store locked.
+    pub lock_retries: u64,
+}
+
+impl CaptureStats {
+    pub(super) fn answered(&self) -> u64 {
+        self.accepted - self.queued
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.rejected + self.failed
+    }
+
+    pub(super) fn settle(&mut self, answers: &Answers) {
+        self.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
+        self.written += answers.written;
+        self.unchanged += answers.unchanged;
+        self.rejected += answers.rejected;
+        self.failed += answers.failed;
+    }
+}
+
+/// What the log said to records.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    pub(super) written: u64,
+    pub(super) unchanged: u64,
+    pub(super) rejected: u64,
+    pub(super) failed: u64,
+    /// The length of their texts.
+    pub(super) bytes: usize,
+    pub(super) last_error: Option<Error>,
+}
