@@ -11,6 +11,7 @@
 
 mod anything;
 mod cli;
+mod events;
 mod faults;
 mod files;
 mod import;
