@@ -11,6 +11,7 @@
 
 mod anything;
 mod cli;
+mod conversations;
 mod events;
 mod faults;
 mod files;
