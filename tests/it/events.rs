@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use decklog::storage::{Disk, Memory};
 use decklog::{
-    Durability, ErrorKind, Event, EventQuery, EventTree, Order, SpanStatus, Store, event_type,
-    verify,
+    AckStatus, Durability, ErrorKind, Event, EventQuery, EventTree, Order, SpanStatus, Store,
+    event_type, verify,
 };
 
 use super::support::{DAY_1, Rng, count, in_memory};
@@ -511,7 +511,7 @@ fn large(
         .record_batch(batch)
         .unwrap()
         .into_iter()
-        .for_each(|ack| drop(ack.unwrap()));
+        .for_each(|ack| assert_eq!(ack.unwrap().status, AckStatus::Added));
     let started = Instant::now();
     let tree = store.event_tree(1).unwrap().unwrap();
     let took = started.elapsed();

@@ -20,6 +20,7 @@ mod kinds;
 mod layout;
 mod live;
 mod model;
+mod proposals;
 mod races;
 mod recovery;
 mod rules;
