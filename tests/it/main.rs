@@ -19,6 +19,7 @@ mod import;
 mod kinds;
 mod layout;
 mod live;
+mod mixed;
 mod model;
 mod proposals;
 mod races;
