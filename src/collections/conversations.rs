@@ -336,7 +336,7 @@ fn stats(
     let Some(talk) = from.index().talks().get(key) else {
         return Ok(ConversationStats::default());
     };
-    let mut named = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
+    let mut names_of = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
         let mut found = Vec::with_capacity(users.len());
         for (hash, loc) in users {
             if let Some(name) = names.get(hash) {
@@ -362,7 +362,7 @@ fn stats(
         total_tokens_in: talk.tokens_in,
         total_tokens_out: talk.tokens_out,
         total_latency_ms: talk.latency_ms,
-        models_used: named(&talk.models, true)?,
-        configs_used: named(&talk.configs, false)?,
+        models_used: names_of(&talk.models, true)?,
+        configs_used: names_of(&talk.configs, false)?,
     })
 }

@@ -70,12 +70,11 @@ fn whole<T: DeserializeOwned>(
     line: &[u8],
     record: impl FnOnce(Op, T) -> Record,
 ) -> Result<Decoded, String> {
-    let (seq, op) = match take_head(kind, &mut &*line) {
-        Some((seq, _, op)) => (Some(seq), op),
-        None => {
-            let head: Head<'_> = read(line)?;
-            (real(head.seq), op_named(kind, head.op.as_deref())?)
-        }
+    let (seq, op) = if let Some((seq, _, op)) = take_head(kind, &mut &*line) {
+        (Some(seq), op)
+    } else {
+        let head: Head<'_> = read(line)?;
+        (real(head.seq), op_named(kind, head.op.as_deref())?)
     };
     Ok(Decoded {
         seq,

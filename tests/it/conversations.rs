@@ -442,9 +442,8 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
     let of = Uuid::from_u128(1);
     let long = || Some("n".repeat(1025));
     let plain = || message(of, 1, None);
-    type Case<'a> = (ConversationMessage, [&'a str; 2]);
     let deep = || Some("[".repeat(64) + &"]".repeat(64));
-    let cases: Vec<Case<'_>> = vec![
+    let cases: Vec<(ConversationMessage, [&str; 2])> = vec![
         (
             ConversationMessage {
                 tokens_in: Some(-1),
