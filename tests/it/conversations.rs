@@ -668,6 +668,13 @@ fn metadata_fills_a_message_and_is_kept_whole() {
         serde_json::from_str::<InferenceMetadata>(&kept).unwrap(),
         metadata
     );
+    // What a gateway does not know it leaves out, or says is null.
+    let text = r#"{"config":null,"models_used":null,"model_latencies":null,"context_utilization":null,
+        "tokens_by_model":{"small":{"in":7}}}"#;
+    let sparse: InferenceMetadata = serde_json::from_str(text).unwrap();
+    let answer = message(Uuid::from_u128(1), 3, None).with_metadata(&sparse);
+    assert_eq!((answer.tokens_in, answer.tokens_out), (Some(7), Some(0)));
+    assert_eq!((answer.config_used, answer.models_in_chain), (None, None));
     // Nothing known is nothing said.
     let empty = message(Uuid::from_u128(1), 2, None).with_metadata(&InferenceMetadata::default());
     assert_eq!(
