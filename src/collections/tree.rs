@@ -196,7 +196,9 @@ fn close_root(from: &impl Reads, root: &mut EventNode) -> Result<()> {
             .map(|(what, _)| what.to_owned())
     };
     let wanted = what(&root.event);
-    let mut around = Vec::new();
+    // What is above takes the first end that is beside.
+    let above = find(from, parent)?;
+    let mut around = Vec::from_iter(above.map(|event| node(0, event)));
     for beside in children(from, parent)? {
         if what(&beside) != wanted {
             continue;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -277,6 +277,7 @@ pub struct InferenceMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
     /// The models that took part, in order; the last one answered.
+    #[serde(deserialize_with = "null_is_empty")]
     pub models_used: Vec<String>,
     /// How often one model handed over to another.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -291,18 +292,34 @@ pub struct InferenceMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_latency_ms: Option<i64>,
     /// How long each model took, in milliseconds.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub model_latencies: BTreeMap<String, i64>,
     /// The tokens of each model.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub tokens_by_model: BTreeMap<String, TokenCount>,
     /// Whatever else it says, kept whole.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
+/// For serde: many gateways write null where there is nothing to list.
+fn null_is_empty<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
 /// The tokens of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TokenCount {
     /// Of the prompt, cached ones included.
     #[serde(rename = "in")]

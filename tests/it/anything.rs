@@ -1,7 +1,11 @@
 //! Random records of every kind, as hostile as the types allow, and a plain mirror of what a log
 //! that took them must say.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -322,12 +326,11 @@ impl Mirror {
 
     fn any_conversation(&self, rng: &mut Rng) -> Conversation {
         let known = one_of(rng, &self.conversations).filter(|_| self.with_versions);
-        let created_at = match known {
-            Some((_, known)) => known.created_at.clone(),
-            None => {
-                let at = at(rng);
-                timestamp(rng, at)
-            }
+        let created_at = if let Some((_, known)) = known {
+            known.created_at.clone()
+        } else {
+            let at = at(rng);
+            timestamp(rng, at)
         };
         Conversation {
             id: known.map_or_else(|| uuid(rng), |(_, known)| known.id),
@@ -355,7 +358,7 @@ impl Mirror {
         };
         let is_free = !taken.contains(&sequence) && sequence < i64::MAX;
         let sequence = is_free.then_some(sequence).filter(|_| rng.one_in(2));
-        let free = || (0..).find(|sequence| !taken.contains(sequence));
+        let free = || (0..1_000_000).find(|sequence| !taken.contains(sequence));
         let at = at(rng);
         ConversationMessage {
             id: uuid(rng),
@@ -498,7 +501,7 @@ impl Mirror {
                 known.status = step.status;
                 match step.status {
                     ProposalStatus::Approved | ProposalStatus::Denied => {
-                        known.decided_at = Some(step.at)
+                        known.decided_at = Some(step.at);
                     }
                     ProposalStatus::Applied => {
                         known.applied_at = Some(step.at);
@@ -564,7 +567,7 @@ impl Mirror {
         let mut conversation = conversation.clone();
         let mut stats = ConversationStats::default();
         let add = |sum: &mut u64, count: Option<i64>| {
-            *sum = sum.saturating_add(count.unwrap_or(0) as u64);
+            *sum = sum.saturating_add(count.unwrap_or(0).unsigned_abs());
         };
         let note = |names: &mut Vec<String>, name: &Option<String>| {
             let is_new = |name: &&String| !names.contains(name);
@@ -793,5 +796,5 @@ fn new_id<V>(rng: &mut Rng, known: &BTreeMap<i64, V>) -> i64 {
     if is_free && (id > 0 || last_id(known) < i64::MAX - 1) {
         return id;
     }
-    (1..).find(|id| !known.contains_key(id)).unwrap()
+    (1..1_000_000).find(|id| !known.contains_key(id)).unwrap()
 }

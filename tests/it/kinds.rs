@@ -179,7 +179,7 @@ fn round(seeds: &[(usize, u64)], with_versions: bool) {
 
 fn rounds(with_versions: bool) {
     let config = ProptestConfig {
-        cases: count("DECKLOG_KINDS_CASES", 24) as u32,
+        cases: count("DECKLOG_KINDS_CASES", 16) as u32,
         failure_persistence: None,
         max_shrink_iters: 2_000,
         ..ProptestConfig::default()
@@ -256,7 +256,7 @@ fn check_lives(memory: &Memory, mirror: &Mirror, case: &str) {
 
 #[test]
 fn every_flip_is_told_and_nothing_panics() {
-    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let step = count("DECKLOG_KINDS_STEP", 3_001) as usize;
     let (memory, mirror) = sample(count("DECKLOG_SEED", 7));
     let mut nth = 0;
     for path in segments(&memory) {
@@ -277,7 +277,7 @@ fn every_flip_is_told_and_nothing_panics() {
 
 #[test]
 fn a_cut_takes_only_what_stood_after_it() {
-    let step = count("DECKLOG_KINDS_STEP", 1_201) as usize;
+    let step = count("DECKLOG_KINDS_STEP", 3_001) as usize;
     let (memory, mirror) = sample(count("DECKLOG_SEED", 8));
     let lines = small(&memory).last_lines(usize::MAX).unwrap();
     let mut nth = 0;
@@ -313,7 +313,7 @@ fn reversed(line: &[u8]) -> Vec<u8> {
 
 #[test]
 fn lines_that_someone_put_in_another_order_say_the_same() {
-    for seed in 0..count("DECKLOG_KINDS_CASES", 12) {
+    for seed in 0..count("DECKLOG_KINDS_CASES", 5) {
         let (memory, mirror) = sample(seed);
         let lines = small(&memory).last_lines(usize::MAX).unwrap();
         for path in segments(&memory) {

@@ -12,6 +12,8 @@
 mod anything;
 mod capture;
 mod cli;
+mod conversations;
+mod events;
 mod faults;
 mod files;
 mod history;
@@ -20,7 +22,9 @@ mod inbox;
 mod kinds;
 mod layout;
 mod live;
+mod mixed;
 mod model;
+mod proposals;
 mod races;
 mod recovery;
 mod rules;

@@ -1,0 +1,236 @@
+//! Messages, events and proposals through two handles, as of two processes, over a storage that
+//! fails: whatever was acknowledged is there, nothing is there twice, and the sums are right in
+//! every handle and after opening anew.
+//!
+//! `DECKLOG_MIXED_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
+use std::io;
+use std::sync::Arc;
+
+use decklog::storage::{Fault, Memory};
+use decklog::{Ack, AckStatus, DamageClass, Durability, ErrorKind, Kind, Record, Store, verify};
+
+use super::anything::Mirror;
+use super::support::{Rng, all_lines, count, still};
+
+const OPERATIONS_PER_STORE: u64 = 200;
+
+const KINDS: [Kind; 4] = [
+    Kind::Conversations,
+    Kind::Messages,
+    Kind::Events,
+    Kind::CodeEditProposals,
+];
+
+/// A record as it was handed over, without what the log fills in.
+fn plain(found: &Record, handed_over: &Record) -> Record {
+    match (found.clone(), handed_over) {
+        (Record::Message(mut found), Record::Message(given)) if given.sequence.is_none() => {
+            found.sequence = None;
+            Record::Message(found)
+        }
+        (Record::Event(mut found), Record::Event(given)) if given.id == 0 => {
+            found.id = 0;
+            Record::Event(found)
+        }
+        (Record::ProposalStep(mut found), Record::ProposalStep(given)) => {
+            (found.decided_at, found.applied_at) = (None, None);
+            found.commit_hash.clone_from(&given.commit_hash);
+            Record::ProposalStep(found)
+        }
+        (Record::ConversationUpdated(found), _) => Record::Conversation(found),
+        (found, _) => found,
+    }
+}
+
+fn assigned(record: &Record) -> Option<i64> {
+    match record {
+        Record::Message(message) => message.sequence,
+        Record::Event(event) => Some(event.id),
+        _ => None,
+    }
+}
+
+struct Run {
+    memory: Memory,
+    stores: Vec<Store>,
+    mirror: Mirror,
+    /// Every line that there is, in order.
+    lines: Vec<(u64, Record)>,
+    faults: u64,
+    hurt: u64,
+    was_hurt: bool,
+}
+
+impl Run {
+    fn new() -> Run {
+        let mut run = Run {
+            memory: Memory::new(),
+            stores: Vec::new(),
+            mirror: Mirror::new(true),
+            lines: Vec::new(),
+            faults: 0,
+            hurt: 0,
+            was_hurt: false,
+        };
+        run.stores = (0..2).map(|which| run.open(which)).collect();
+        run
+    }
+
+    fn open(&self, which: usize) -> Store {
+        still()
+            .durability([Durability::Process, Durability::Disk][which])
+            .segment_bytes_max(5_000)
+            .storage(Arc::new(self.memory.clone()))
+            .open("memory")
+            .unwrap()
+    }
+
+    /// What a handle that knows nothing finds; it must begin with all that was known, and go on
+    /// with some of what was handed over, in order.
+    fn settle(&mut self, batch: &[Record]) {
+        let store = self.open(0);
+        store.record_batch([]).unwrap();
+        let found = all_lines(&store);
+        let known = self.lines.len();
+        assert!(found.len() >= known, "acknowledged lines are gone");
+        assert_eq!(found[..known], self.lines);
+        let mut submitted = batch.iter();
+        for (seq, record) in found.into_iter().skip(known) {
+            assert!(
+                submitted.any(|given| plain(&record, given) == *given),
+                "{record:?} was never handed over, or not in this order"
+            );
+            let ack = Ack {
+                seq,
+                status: AckStatus::Added,
+                assigned: assigned(&record),
+            };
+            self.mirror.take(record.clone(), ack);
+            self.lines.push((seq, record));
+        }
+    }
+
+    fn record(&mut self, rng: &mut Rng, which: usize) {
+        let mut batch: Vec<Record> = Vec::new();
+        for kind in KINDS {
+            if rng.one_in(2) {
+                batch.push(self.mirror.any(rng, kind));
+            }
+        }
+        let answers = self.stores[which].record_batch(batch.clone());
+        let is_whole = answers
+            .as_ref()
+            .is_ok_and(|answers| answers.iter().all(Result::is_ok));
+        if !is_whole {
+            self.hurt += 1;
+        }
+        self.memory.heal();
+        self.settle(&batch);
+        let acked = answers.into_iter().flatten().zip(&batch);
+        for (answer, given) in acked {
+            match answer {
+                Ok(ack) => {
+                    let line = self.lines.iter().find(|(seq, _)| *seq == ack.seq);
+                    let (_, found) =
+                        line.unwrap_or_else(|| panic!("acknowledged and gone: {given:?}"));
+                    if ack.status == AckStatus::Added {
+                        assert_eq!(plain(found, given), *given);
+                        assert_eq!(ack.assigned, assigned(found));
+                    }
+                }
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{e}: {given:?}"),
+            }
+        }
+    }
+
+    /// Hands over once more what the log has: nothing comes of it.
+    fn again(&self, rng: &mut Rng, which: usize) {
+        let messages: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|(_, record)| matches!(record, Record::Message(_) | Record::Event(_)))
+            .collect();
+        if messages.is_empty() {
+            return;
+        }
+        let (seq, record) = *rng.pick(&messages);
+        let mut record = record.clone();
+        let place = assigned(&record);
+        if let Record::Message(message) = &mut record
+            && rng.one_in(2)
+        {
+            message.sequence = None;
+        }
+        let ack = self.stores[which].record(record).unwrap();
+        assert_eq!(
+            (ack.seq, ack.status, ack.assigned),
+            (*seq, AckStatus::Unchanged, place)
+        );
+    }
+
+    fn fail(&mut self, rng: &mut Rng, which: usize) {
+        let short = rng.below(400);
+        let fault = *rng.pick(&[
+            Fault::Error(io::ErrorKind::Other),
+            Fault::Error(io::ErrorKind::StorageFull),
+            Fault::Error(io::ErrorKind::Interrupted),
+            Fault::Short(short),
+            Fault::Gone,
+        ]);
+        (self.faults, self.was_hurt) = (self.faults + 1, true);
+        let operation = self.memory.operations() + rng.below(12) as u64;
+        self.memory.fail_at(operation, fault);
+        self.record(rng, which);
+        // A handle that failed to write is poisoned, and no other.
+        if let Err(e) = self.stores[which].record_batch([]) {
+            assert_eq!(e.kind(), ErrorKind::Poisoned, "{e}");
+            self.stores[which] = self.open(which);
+        }
+        self.stores[1 - which].record_batch([]).unwrap();
+    }
+
+    fn check(&self) {
+        for store in &self.stores {
+            self.mirror.check(store);
+        }
+        self.mirror.check(&self.open(0));
+        let found = verify(&self.memory).unwrap();
+        assert_eq!(found.good_lines, self.lines.len() as u64);
+        assert_eq!((&found.gaps, &found.repeats), (&vec![], &vec![]));
+        let torn = |class| matches!(class, DamageClass::Torn | DamageClass::Damaged);
+        let may_be = |class| self.was_hurt && torn(class);
+        assert!(
+            found.damage.iter().all(|damage| may_be(damage.class)),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn through_every_fault_what_was_acknowledged_is_there_once_and_adds_up() {
+    let mut rng = Rng::seeded("mixed");
+    let mut left = count("DECKLOG_MIXED_OPS", 400);
+    let (mut faults, mut hurt, mut lines) = (0, 0, 0);
+    while left > 0 {
+        let mut run = Run::new();
+        for _ in 0..left.min(OPERATIONS_PER_STORE) {
+            left -= 1;
+            let which = rng.below(2);
+            match rng.below(20) {
+                0..11 => run.record(&mut rng, which),
+                11..14 => run.again(&mut rng, which),
+                14..17 => run.fail(&mut rng, which),
+                17 => run.stores[which] = run.open(which),
+                _ => run.mirror.check(&run.stores[which]),
+            }
+        }
+        run.check();
+        (faults, hurt) = (faults + run.faults, hurt + run.hurt);
+        lines += run.lines.len();
+    }
+    println!("{lines} lines, {faults} faults, {hurt} batches that were not acknowledged whole");
+    assert!(hurt > 0);
+}
