@@ -10,7 +10,10 @@ use std::io;
 use std::sync::Arc;
 
 use decklog::storage::{Fault, Memory};
-use decklog::{Ack, AckStatus, DamageClass, Durability, ErrorKind, Kind, Record, Store, verify};
+use decklog::{
+    Ack, AckStatus, Client, Conversation, ConversationMessage, DamageClass, Durability, ErrorKind,
+    Kind, Record, Role, Store, verify,
+};
 
 use super::anything::Mirror;
 use super::support::{Rng, all_lines, count, still};
@@ -233,4 +236,46 @@ fn through_every_fault_what_was_acknowledged_is_there_once_and_adds_up() {
     }
     println!("{lines} lines, {faults} faults, {hurt} batches that were not acknowledged whole");
     assert!(hurt > 0);
+}
+
+/// The power goes before a conversation of another process was synced; its message was.
+#[test]
+fn a_message_that_outlives_its_conversation_counts_once_that_is_back() {
+    let memory = Memory::new();
+    let open = |memory: &Memory, durability| {
+        let storage = Arc::new(memory.clone());
+        let options = still().durability(durability).storage(storage);
+        options.open("memory").unwrap()
+    };
+    let disk = open(&memory, Durability::Disk);
+    disk.log_event(None, "process.started", None).unwrap();
+    let quick = open(&memory, Durability::Process);
+    let talk = Conversation::new(uuid::Uuid::from_u128(1), Client::Api);
+    quick.record(talk.clone()).unwrap();
+    let parent = quick.log_event(None, "agent.started", None).unwrap();
+    let message = ConversationMessage {
+        tokens_in: Some(3),
+        ..ConversationMessage::new(talk.id, Role::User, "hi")
+    };
+    disk.record(message.clone()).unwrap();
+
+    let memory = memory.after_power_cut(|_| 0);
+    let store = open(&memory, Durability::Disk);
+    assert_eq!(store.get_conversation(talk.id).unwrap(), None);
+    assert_eq!(
+        store.get_message(message.id).unwrap().unwrap().sequence,
+        Some(1)
+    );
+    let next = ConversationMessage::new(talk.id, Role::User, "still there?");
+    let err = store.record(next.clone()).unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    store.record(talk.clone()).unwrap();
+    assert_eq!(store.record(next).unwrap().assigned, Some(2));
+    let (_, stats) = store.get_conversation(talk.id).unwrap().unwrap();
+    assert_eq!((stats.message_count, stats.total_tokens_in), (2, 3));
+    // The id of an event that is lost was never acknowledged at this level: it is free again.
+    assert_eq!(
+        store.log_event(None, "agent.started", None).unwrap(),
+        parent
+    );
 }
