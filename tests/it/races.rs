@@ -867,16 +867,15 @@ fn tasks_of_killed_workers_are_done_by_others() {
         }
     }
     for (task, last) in &attempts {
-        match done.get(task) {
-            Some((attempt, _)) => assert_eq!(attempt, last, "task {task}"),
+        if let Some((attempt, _)) = done.get(task) {
+            assert_eq!(attempt, last, "task {task}");
+        } else {
             // It was killed between its last line and its note.
-            None => {
-                let holder = holders.get(&(*task, *last));
-                assert!(
-                    holder.is_none_or(|writer| killed.contains(writer)),
-                    "task {task}"
-                );
-            }
+            let holder = holders.get(&(*task, *last));
+            assert!(
+                holder.is_none_or(|writer| killed.contains(writer)),
+                "task {task}"
+            );
         }
     }
     let again = attempts.values().filter(|attempt| **attempt > 1).count();

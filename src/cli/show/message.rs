@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::ConversationMessage;
+use decklog::{ConversationMessage, Role};
 
 use super::{Shown, count, failure, failure_in_row, field, grouped, moment, optional};
 use crate::cli::escape::{clipped, lines, one_line, padded};
@@ -141,6 +141,12 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
             out.line(&format!("    {line}"))?;
         }
     }
-    optional(out, "→ call", message.call().as_deref())?;
-    optional(out, "← result", message.tool_result.as_deref())
+    // What a tool says names the tool too, and calls nothing.
+    if message.role != Role::Tool {
+        optional(out, "→ call", message.call().as_deref())?;
+        return optional(out, "← result", message.tool_result.as_deref());
+    }
+    optional(out, "← tool", message.tool_name.as_deref())?;
+    optional(out, "  args", message.tool_args.as_deref())?;
+    optional(out, "  result", message.tool_result.as_deref())
 }
