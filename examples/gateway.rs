@@ -74,7 +74,7 @@ fn serve_and_show(store: &Store) -> decklog::Result<()> {
             ..MessageQuery::default()
         };
         for message in store.messages(conversation.id, &query)? {
-            println!("  {}: {}", message.role, message.content);
+            println!("  {}: {:?}", message.role, message.content);
         }
     }
     Ok(())

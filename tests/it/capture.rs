@@ -61,33 +61,42 @@ fn hearing(options: CaptureOptions) -> (CaptureOptions, Receiver<(ErrorKind, Rec
     (options.on_error(on_error), told)
 }
 
-/// Stops the writer in the middle of an append until it is opened.
-#[derive(Clone, Default)]
+/// Stops the writer in the middle of an append until it is opened, or dropped by a test that
+/// failed.
+#[derive(Default)]
 struct Gate {
-    state: Arc<(Mutex<(bool, bool)>, Condvar)>,
+    state: Arc<GateState>,
+}
+
+/// Whether the writer came, and whether the gate is open.
+type GateState = (Mutex<(bool, bool)>, Condvar);
+
+fn pass((state, changed): &GateState) {
+    let mut state = state.lock().unwrap();
+    state.0 = true;
+    changed.notify_all();
+    while !state.1 {
+        state = changed.wait(state).unwrap();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
 }
 
 impl Gate {
     fn closed_on(spy: &Spy) -> Gate {
         let gate = Gate::default();
-        let at_gate = gate.clone();
+        let at_gate = Arc::clone(&gate.state);
         spy.hook(move |operation, _| {
             if operation == "append" {
-                at_gate.pass();
+                pass(&at_gate);
             }
             Ok(())
         });
         gate
-    }
-
-    fn pass(&self) {
-        let (state, changed) = &*self.state;
-        let mut state = state.lock().unwrap();
-        state.0 = true;
-        changed.notify_all();
-        while !state.1 {
-            state = changed.wait(state).unwrap();
-        }
     }
 
     /// Returns once the writer stands at the gate.
@@ -98,6 +107,10 @@ impl Gate {
             .wait_timeout_while(state, HANGS, |state| !state.0)
             .unwrap();
         assert!(state.0, "the writer never came");
+    }
+
+    fn close(&self) {
+        *self.state.0.lock().unwrap() = (false, false);
     }
 
     fn open(&self) {
@@ -297,7 +310,14 @@ fn the_texts_that_wait_are_bounded_too() {
     // Longer than the bound, and alone.
     capture.record(turn(4, &"x".repeat(5000), DAY_1)).unwrap();
     capture.flush().unwrap();
-    assert_eq!(turn_ids(&store), [0, 1, 3, 4]);
+    // What was written takes up no room any more.
+    gate.close();
+    capture.record(turn(5, "", DAY_1)).unwrap();
+    gate.wait_for_writer();
+    capture.record(turn(6, &"x".repeat(1000), DAY_1)).unwrap();
+    gate.open();
+    capture.flush().unwrap();
+    assert_eq!(turn_ids(&store), [0, 1, 3, 4, 5, 6]);
     check_sums(capture.stats());
 }
 
@@ -506,10 +526,10 @@ fn callers_that_wait_for_room_are_told_of_a_panic_too() {
     let options = store.capture_options().queue_records_max(1);
     let capture = options.when_full(WhenFull::Wait).start().unwrap();
     let gate = Gate::default();
-    let at_gate = gate.clone();
+    let at_gate = Arc::clone(&gate.state);
     spy.hook(move |operation, _| {
         if operation == "append" {
-            at_gate.pass();
+            pass(&at_gate);
             panic!("a panic that the test asked for");
         }
         Ok(())
@@ -526,6 +546,7 @@ fn callers_that_wait_for_room_are_told_of_a_panic_too() {
     let refused = told.recv_timeout(HANGS).expect("it hangs").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Poisoned);
     caller.join().unwrap();
+    capture.flush().unwrap_err();
     let stats = capture.stats();
     check_sums(stats);
     assert_eq!((stats.failed, stats.refused), (1, 1));
