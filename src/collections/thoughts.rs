@@ -237,7 +237,14 @@ pub(super) fn put(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<Ack> {
 fn append(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<(ThoughtRecord, u64)> {
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
     let mut record = thought.clone();
-    record.prev_hash = latest_hash(txn, &thought.task_id)?;
+    record.prev_hash = match latest(txn, &thought.task_id)? {
+        Some((before, loc)) => {
+            // A record that survives a power cut must not outlive the one that it is bound to.
+            txn.confirm(loc)?;
+            before.hash
+        }
+        None => GENESIS_HASH.to_owned(),
+    };
     record.hash = record.computed_hash();
     for hash in [&thought.hash, &record.hash] {
         if let Some(holder) = with_hash(txn, hash)? {
@@ -277,13 +284,17 @@ fn rows<'a>(
     table.walk(select, Position::FIRST, Position::END)
 }
 
-fn latest_hash(from: &impl Reads, task_id: &str) -> Result<String> {
-    for row in rows(from, Some(task_id)).rev() {
-        if let Some(record) = read(from, row)?.filter(|record| record.task_id == task_id) {
-            return Ok(record.hash);
+/// The last record of a task, and where its line stands.
+fn latest(from: &impl Reads, task_id: &str) -> Result<Option<(ThoughtRecord, Loc)>> {
+    let table = from.table(KIND);
+    for id in rows(from, Some(task_id)).rev() {
+        if let Some(row) = table.row(id)
+            && let Some(record) = read(from, id)?.filter(|record| record.task_id == task_id)
+        {
+            return Ok(Some((record, row.asserted)));
         }
     }
-    Ok(GENESIS_HASH.to_owned())
+    Ok(None)
 }
 
 fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {

@@ -246,6 +246,9 @@ impl ConversationMessage {
         ] {
             check_name(name, value.as_deref().unwrap_or_default(), true)?;
         }
+        for model in self.models_in_chain.iter().flatten() {
+            check_name("models_in_chain", model, true)?;
+        }
         if self.sequence == Some(i64::MAX) {
             let message = format!("sequence {} leaves no place after it", i64::MAX);
             return Err(Error::invalid(message));
