@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use decklog::import::Importer;
 use decklog::storage::Disk;
 use decklog::{
-    CallQuery, CallStatus, ConversationTurn, Order, Store, ToolCall, TurnKind, TurnQuery,
+    CallQuery, CallStatus, Conversation, ConversationQuery, ConversationStats, ConversationTurn,
+    Order, Store, ToolCall, TurnKind, TurnQuery,
 };
+use uuid::Uuid;
 
 use super::context::Context;
 use super::escape::one_line;
@@ -81,6 +83,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     )?;
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
+    heading(out, "The conversations, and what their messages add up to")?;
+    show::row(out, <(Conversation, ConversationStats)>::HEADING)?;
+    let conversations = store.conversations(&ConversationQuery::default())?.items;
+    for conversation in &conversations {
+        show::row_of(out, conversation)?;
+    }
+
     heading(out, "A query: which calls failed, and why?")?;
     let failed = CallQuery {
         status: Some(CallStatus::Failed),
@@ -100,7 +109,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     out.line(&format!(
         "All of this is in {shown}, which can be deleted.\n"
     ))?;
-    commands(out, &dir, calls.last())?;
+    let conversation = conversations
+        .last()
+        .map(|(conversation, _)| conversation.id);
+    commands(out, &dir, calls.last(), conversation)?;
     Ok(Exit::with_findings(!found.is_clean()))
 }
 
@@ -177,7 +189,12 @@ fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) 
 }
 
 /// Commands to try, as they can be pasted.
-fn commands(out: &mut Output, dir: &Path, call: Option<&ToolCall>) -> io::Result<()> {
+fn commands(
+    out: &mut Output,
+    dir: &Path,
+    call: Option<&ToolCall>,
+    conversation: Option<Uuid>,
+) -> io::Result<()> {
     let program = std::env::args().next().unwrap_or_default();
     let program = quoted(if program.is_empty() {
         "decklog"
@@ -192,7 +209,10 @@ fn commands(out: &mut Output, dir: &Path, call: Option<&ToolCall>) -> io::Result
         "tail -n 5".to_owned(),
         "replay 2025-12-09 --speed 200".to_owned(),
     ];
-    for command in ours {
+    let of_conversation = conversation.into_iter();
+    let of_conversation =
+        of_conversation.flat_map(|id| [format!("tree {id}"), format!("show {id}")]);
+    for command in of_conversation.chain(ours) {
         out.line(&format!("  {program} {command} --store {log}"))?;
     }
     if let Some((req, _)) = call {

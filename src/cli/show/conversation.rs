@@ -16,7 +16,7 @@ const MESSAGES_COLUMNS: usize = 8;
 const TOKENS_COLUMNS: usize = 17;
 
 impl Shown for (Conversation, ConversationStats) {
-    const HEADING: &'static str = "CREATED (UTC)            STATUS     CLIENT  MESSAGES      TOKENS IN/OUT  PROJECT, WORKSPACE, SESSION";
+    const HEADING: &'static str = "CONVERSATION                          CREATED (UTC)            STATUS     MESSAGES      TOKENS IN/OUT  CLIENT  PROJECT, WORKSPACE, SESSION";
 
     fn row(&self) -> String {
         let (conversation, stats) = self;
@@ -32,11 +32,12 @@ impl Shown for (Conversation, ConversationStats) {
         ];
         let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
         format!(
-            "{}  {}  {}  {:>MESSAGES_COLUMNS$}  {tokens:>TOKENS_COLUMNS$}  {}",
+            "{}  {}  {}  {:>MESSAGES_COLUMNS$}  {tokens:>TOKENS_COLUMNS$}  {}  {}",
+            conversation.id,
             time::shown(conversation.created_at.at()),
             padded(conversation.status.as_str(), STATUS_COLUMNS),
-            padded(conversation.client.as_str(), CLIENT_COLUMNS),
             grouped(stats.message_count),
+            padded(conversation.client.as_str(), CLIENT_COLUMNS),
             one_line(&names.join("  "))
         )
     }

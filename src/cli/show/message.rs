@@ -141,12 +141,12 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
             out.line(&format!("    {line}"))?;
         }
     }
-    // What a tool says names the tool too, and calls nothing.
-    if message.role != Role::Tool {
+    if message.role == Role::Tool {
+        // It names the tool that answers, and calls none.
+        optional(out, "tool", message.tool_name.as_deref())?;
+        optional(out, "arguments", message.tool_args.as_deref())?;
+    } else {
         optional(out, "→ call", message.call().as_deref())?;
-        return optional(out, "← result", message.tool_result.as_deref());
     }
-    optional(out, "← tool", message.tool_name.as_deref())?;
-    optional(out, "  args", message.tool_args.as_deref())?;
-    optional(out, "  result", message.tool_result.as_deref())
+    optional(out, "← result", message.tool_result.as_deref())
 }
