@@ -109,9 +109,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     out.line(&format!(
         "All of this is in {shown}, which can be deleted.\n"
     ))?;
-    let conversation = conversations
-        .last()
-        .map(|(conversation, _)| conversation.id);
+    let largest = conversations
+        .iter()
+        .max_by_key(|(_, stats)| stats.total_tokens_in);
+    let conversation = largest.map(|(conversation, _)| conversation.id);
     commands(out, &dir, calls.last(), conversation)?;
     Ok(Exit::with_findings(!found.is_clean()))
 }
