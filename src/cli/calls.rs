@@ -18,7 +18,7 @@ pub struct Args {
     #[command(flatten)]
     times: Times,
     /// Only calls that stand there
-    #[arg(long, value_parser = one_of(&STATUSES, CallStatus::as_str))]
+    #[arg(long, value_parser = one_of(CallStatus::ALL, CallStatus::as_str))]
     status: Option<CallStatus>,
     /// Only calls of this vendor
     #[arg(long, value_name = "NAME")]
@@ -35,12 +35,6 @@ pub struct Args {
     #[command(flatten)]
     part: Part,
 }
-
-const STATUSES: [CallStatus; 3] = [
-    CallStatus::Requested,
-    CallStatus::Completed,
-    CallStatus::Failed,
-];
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;

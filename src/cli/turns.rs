@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     parent: Option<Uuid>,
     /// Only turns of this kind
-    #[arg(long, value_parser = one_of(&TurnKind::ALL, TurnKind::as_str))]
+    #[arg(long, value_parser = one_of(TurnKind::ALL, TurnKind::as_str))]
     kind: Option<TurnKind>,
     /// The turns as they stood at this time
     #[arg(long, value_name = "TIME", value_parser = time::parse)]

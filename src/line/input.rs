@@ -72,7 +72,8 @@ impl Record {
     /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, and
     /// may leave out its `kind`; the steps of a proposal and of a task of the inbox say in `op`
     /// what became of it. The envelope's `seq` and `crc` may be there and are not used, so a line
-    /// of a file is good input too.
+    /// of a file is good input too; one that `decklog tail --json` shows names its `file`, which
+    /// tells its kind.
     ///
     /// Messages, thoughts, events, tasks and entries of a history may leave out their id and
     /// their time, which is then now, and conversations their times.
@@ -152,10 +153,20 @@ fn readable(reason: &str) -> &str {
         .map_or(reason, |(message, _)| message)
 }
 
+/// The kind of the file that a line comes from, as `decklog tail --json` shows it.
+fn kind_of_file(json: &str) -> Option<Kind> {
+    let file: Cow<'_, str> = serde_json::from_str(json).ok()?;
+    let name = file.rsplit('/').next()?;
+    Kind::from_stem(name.split('.').next()?)
+}
+
 /// The kind of record that the members name and, for a turn, the kind of turn.
 fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
     let stems = || Kind::ALL.map(Kind::stem).join(", ");
-    let turn_kinds = || TurnKind::ALL.map(TurnKind::as_str).join(", ");
+    let turn_kinds = || {
+        let words: Vec<&str> = TurnKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        words.join(", ")
+    };
     let (mut kind, mut turn_kind) = (None, None);
     for (name, value) in members {
         if name != "kind" && name != "turn_kind" {
@@ -163,22 +174,25 @@ fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
         }
         let word: Cow<'_, str> = serde_json::from_str(value.get())
             .map_err(|_| Error::invalid(format!("{name} is {}, not a text", value.get())))?;
-        if let Some(found) = TurnKind::ALL.into_iter().find(|kind| kind.as_str() == word) {
-            if turn_kind.replace(found).is_some() {
-                return Err(Error::invalid("the turn's kind is given twice"));
+        match (word.parse::<TurnKind>(), Kind::from_stem(&word)) {
+            (Ok(found), _) => {
+                if turn_kind.replace(found).is_some() {
+                    return Err(Error::invalid("the turn's kind is given twice"));
+                }
             }
-        } else if name == "turn_kind" {
-            let message = format!("unknown turn_kind {word:?}: give one of {}", turn_kinds());
-            return Err(Error::invalid(message));
-        } else if let Some(found) = Kind::from_stem(&word) {
-            if kind.replace(found).is_some() {
-                return Err(Error::invalid("kind is given twice"));
+            (Err(unknown), _) if name == "turn_kind" => return Err(unknown),
+            (_, Some(found)) => {
+                if kind.replace(found).is_some() {
+                    return Err(Error::invalid("kind is given twice"));
+                }
             }
-        } else {
-            let message = format!("unknown kind {word:?}: give one of {}", stems());
-            return Err(Error::invalid(message));
+            (_, None) => {
+                let message = format!("unknown kind {word:?}: give one of {}", stems());
+                return Err(Error::invalid(message));
+            }
         }
     }
+    let kind = kind.or_else(|| member(members, "file").and_then(kind_of_file));
     // The lines of files do not name the kind of their file.
     let is_call = || members.iter().any(|(name, _)| name == "call_id");
     match (kind, turn_kind) {
@@ -333,6 +347,11 @@ mod tests {
                 "at is 5 and created_at is 6",
             ),
             (r#"{"turn_kind":"bot"}"#, "give one of user, assistant"),
+            (
+                r#"{"file":"2025-12-27/events.0001.jsonl"}"#,
+                "missing field `event_type`",
+            ),
+            (r#"{"file":"notes.txt"}"#, "kind is missing"),
             (
                 r#"{"kind":"tool_calls","kind":"user"}"#,
                 "tool_calls has no turn_kind",

@@ -1,54 +1,35 @@
 //! Tool calls: what was asked for and what came of it.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::time::Validity;
+use super::words::words;
 use super::{check_name, check_sha256};
 use crate::error::{Error, Result};
 
-/// How a tool call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ToolStatus {
-    /// The tool ran and returned.
-    Completed,
-    /// The tool failed or never ran.
-    Failed,
-}
-
-impl ToolStatus {
-    /// The word the files use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ToolStatus::Completed => "completed",
-            ToolStatus::Failed => "failed",
-        }
+words! {
+    /// How a tool call ended.
+    ToolStatus("status") {
+        /// The tool ran and returned.
+        Completed = "completed",
+        /// The tool failed or never ran.
+        Failed = "failed",
     }
 }
 
-/// Where a tool call stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CallStatus {
-    /// Requested, no outcome yet.
-    Requested,
-    /// Ended with [`ToolStatus::Completed`].
-    Completed,
-    /// Ended with [`ToolStatus::Failed`].
-    Failed,
+words! {
+    /// Where a tool call stands.
+    CallStatus("status") {
+        /// Requested, no outcome yet.
+        Requested = "requested",
+        /// Ended with [`ToolStatus::Completed`].
+        Completed = "completed",
+        /// Ended with [`ToolStatus::Failed`].
+        Failed = "failed",
+    }
 }
 
 impl CallStatus {
-    /// The word the files use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CallStatus::Requested => "requested",
-            CallStatus::Completed => "completed",
-            CallStatus::Failed => "failed",
-        }
-    }
-
     /// Where a call with this outcome stands.
     pub fn of(done: Option<&ToolCallDone>) -> CallStatus {
         match done.map(|done| done.status) {

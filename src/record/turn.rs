@@ -1,46 +1,24 @@
 //! Conversation turns.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::time::Validity;
+use super::words::words;
 use crate::error::Result;
 
-/// Who a turn comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TurnKind {
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-    /// The system prompt or the harness.
-    System,
-    /// What the harness notes for itself: thinking, hints, environment.
-    SysInfo,
-    /// A tool's output as the model saw it.
-    Tool,
-}
-
-impl TurnKind {
-    /// Every kind of turn.
-    pub const ALL: [TurnKind; 5] = [
-        TurnKind::User,
-        TurnKind::Assistant,
-        TurnKind::System,
-        TurnKind::SysInfo,
-        TurnKind::Tool,
-    ];
-
-    /// The word the files use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TurnKind::User => "user",
-            TurnKind::Assistant => "assistant",
-            TurnKind::System => "system",
-            TurnKind::SysInfo => "sysinfo",
-            TurnKind::Tool => "tool",
-        }
+words! {
+    /// Who a turn comes from.
+    TurnKind("turn_kind") {
+        /// The person.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The system prompt or the harness.
+        System = "system",
+        /// What the harness notes for itself: thinking, hints, environment.
+        SysInfo = "sysinfo",
+        /// A tool's output as the model saw it.
+        Tool = "tool",
     }
 }
 

@@ -249,7 +249,7 @@ impl Mirror {
             id: known.map_or_else(|| uuid(rng), |(turn, _)| turn.id),
             parent_id: some(rng, uuid),
             message_id: uuid(rng),
-            kind: *rng.pick(&TurnKind::ALL),
+            kind: *rng.pick(TurnKind::ALL),
             content: text(rng),
             created_at: Validity::at(at(rng)),
             thread_id: some(rng, uuid),

@@ -80,7 +80,10 @@ fn a_real_session_keeps_its_calls_to_the_byte() {
 
     let turns = log.turns();
     let of = |kind| turns.iter().filter(|turn| turn.kind == kind).count();
-    assert_eq!(TurnKind::ALL.map(of), [4, 7, 0, 7, 4]);
+    assert_eq!(
+        TurnKind::ALL.iter().copied().map(of).collect::<Vec<_>>(),
+        [4, 7, 0, 7, 4]
+    );
     let parents = turns.iter().filter_map(|turn| turn.parent_id);
     for parent in parents {
         assert!(turns.iter().any(|turn| turn.id == parent), "{parent}");

@@ -81,7 +81,10 @@ fn a_real_rollout_keeps_its_calls_to_the_byte() {
 
     let turns = log.turns();
     let of = |kind| turns.iter().filter(|turn| turn.kind == kind).count();
-    assert_eq!(TurnKind::ALL.map(of), [2, 2, 0, 7, 0]);
+    assert_eq!(
+        TurnKind::ALL.iter().copied().map(of).collect::<Vec<_>>(),
+        [2, 2, 0, 7, 0]
+    );
     for pair in turns.windows(2) {
         assert_eq!(pair[1].parent_id, Some(pair[0].id));
         assert_eq!(pair[1].thread_id, Some(A.parse().unwrap()));
