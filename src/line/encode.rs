@@ -118,6 +118,9 @@ pub(crate) fn restamp(
     let decoded = decode(kind, line).ok()?;
     let seq = decoded.seq.filter(|seq| believable.contains(seq))?;
     let record = decoded.record;
+    if record.missing().is_some() {
+        return None;
+    }
     // Steps are stored with what the log filled in, which the check of input takes out.
     record.clone().checked().ok()?;
     let members: Members<'_> = serde_json::from_slice(line).ok()?;

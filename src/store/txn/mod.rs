@@ -1,5 +1,6 @@
 //! One hold of the write lock: catch up, check, append, publish.
 
+mod runs;
 mod target;
 
 use std::collections::{BTreeSet, HashMap};
@@ -8,6 +9,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
+use self::runs::{Run, Runs};
 use super::head::{self, Commit, Head, Header, RING_LEN, SEQ_UNKNOWN};
 use super::lock::{self, Lock};
 use super::state::State;
@@ -38,15 +40,6 @@ struct Handle {
     path: Arc<str>,
 }
 
-/// Lines for one segment, in the order of their sequence numbers.
-#[derive(Debug)]
-struct Run {
-    segment: u32,
-    /// Where in the file `bytes` will start.
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
 /// The store, locked against other writers, in this process and others.
 pub(crate) struct Txn<'s> {
     inner: &'s Inner,
@@ -56,7 +49,7 @@ pub(crate) struct Txn<'s> {
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
     header: Header,
-    runs: Vec<Run>,
+    runs: Runs,
     /// Segments whose handle and length were checked since the lock was taken.
     checked: BTreeSet<u32>,
     /// Segments appended to since the lock was taken.
@@ -123,7 +116,7 @@ impl<'s> Txn<'s> {
             writer,
             state,
             header,
-            runs: Vec::new(),
+            runs: Runs::default(),
             checked: BTreeSet::new(),
             appended: BTreeSet::new(),
             broken: None,
@@ -175,7 +168,8 @@ impl<'s> Txn<'s> {
         let known = &mut self.state.segments[segment as usize];
         let tail = known.tail.take();
         let mut offset = known.expected_len();
-        let run_is_last = self.runs.last().is_some_and(|run| run.segment == segment);
+        let last_run = self.runs.last_mut();
+        let run_is_last = last_run.is_some_and(|run| run.segment == segment);
         if let Some(tail) = tail {
             // A torn line, of a process that died: end it, so that it stays by itself.
             offset += tail.len;
@@ -211,7 +205,7 @@ impl<'s> Txn<'s> {
 
     /// Writes what is gathered: one write for every run of lines to one segment.
     fn flush(&mut self) -> Result<()> {
-        for run in std::mem::take(&mut self.runs) {
+        for run in self.runs.take() {
             let handle = match self.handle(run.segment) {
                 Ok(handle) => handle,
                 Err(e) => return Err(self.poison(e)),
@@ -247,7 +241,7 @@ impl<'s> Txn<'s> {
     /// After this, nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
         self.broken = Some(err.again());
-        self.runs.clear();
+        self.runs.take();
         self.state.forget();
         err
     }
@@ -299,7 +293,7 @@ impl<'s> Txn<'s> {
         if self.inner.durability == Durability::Process {
             return Ok(());
         }
-        if self.runs.iter().any(|run| run.segment == loc.segment) {
+        if self.runs.has_any_of(loc.segment) {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
@@ -319,15 +313,9 @@ impl Reads for Txn<'_> {
 
     /// Also one that this transaction has only gathered yet.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let pending = self.runs.iter().find(|run| {
-            let end = run.offset + run.bytes.len() as u64;
-            run.segment == loc.segment && (run.offset..end).contains(&u64::from(loc.offset))
-        });
-        let Some(run) = pending else {
+        let Some(rest) = self.runs.bytes_from(loc) else {
             return self.inner.read(&self.state, kind, loc);
         };
-        let start = (u64::from(loc.offset) - run.offset) as usize;
-        let rest = run.bytes.get(start..).unwrap_or_default();
         let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         let line = rest.get(..end).unwrap_or_default();
         self.inner.decode(&self.state, kind, loc, line)
