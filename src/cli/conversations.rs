@@ -47,7 +47,7 @@ pub struct Args {
     /// Pass over so many first
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
-    /// Show all there is to each conversation, its id too
+    /// Show all there is to each conversation, its user too
     #[arg(long, short)]
     long: bool,
 }

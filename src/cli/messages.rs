@@ -15,7 +15,7 @@ use super::order::{First, PAGE_RECORDS, each};
     after_help = "Example:\n  decklog messages 67e55044-10b1-426f-9247-bb680e5fe0c8 --json | jq '{role, content, inference_metadata}'"
 )]
 pub struct Args {
-    /// The conversation's id, as 'decklog conversations --long' shows it
+    /// The conversation's id, as 'decklog conversations' shows it
     conversation: Uuid,
     /// Only messages with this sequence or a later one
     #[arg(long, value_name = "N")]

@@ -19,8 +19,13 @@ use super::stdin::{Ahead, Input};
 /// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
 /// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. Messages,
 /// events, tasks, entries of a history and thoughts may leave out their id and time, a message its
-/// sequence, a thought its hashes, and a conversation its times: the log gives them. A line that
-/// cannot be kept is told with its number, and the others are kept.
+/// sequence, a thought its hashes, and a conversation its times: the log gives them. That a
+/// proposal was reverted has its time as at. A conversation that the log has is changed by one given
+/// whole, with the created_at that it has: what is left out is gone. A line that cannot be kept is
+/// told with its number, and the others are kept.
+///
+/// Lines of a store's files are good input: those of turns and tool calls as they are, others with
+/// their kind added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog record --ack < records.jsonl
@@ -38,6 +43,10 @@ Its lines, folded here:
    "created_at":1766832000250,"confidence":0.9,"diffs_json":[{"file":"a.txt","+":"hi"}]}
   {"kind":"code_edit_proposals","op":"approved",
    "request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11","decided_at":1766832001000}
+  {"kind":"code_edit_proposals","op":"applied","commit_hash":"4b825dc",
+   "request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11","applied_at":1766832002000}
+  {"kind":"code_edit_proposals","op":"reverted",
+   "request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11","at":1766832003000}
   {"kind":"conversations","id":"9d1c6a52-3b0e-4a83-8f57-2c1f0f5f4a10","client":"cli","project":"x"}
   {"kind":"messages","conversation_id":"9d1c6a52-3b0e-4a83-8f57-2c1f0f5f4a10",
    "role":"assistant","content":"2","model_used":"small-1","tokens_in":12,"tokens_out":1}

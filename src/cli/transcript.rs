@@ -15,7 +15,7 @@ use super::show::{Shown, in_transcript};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog show 67e55044-10b1-426f-9247-bb680e5fe0c8 | less")]
 pub struct Args {
-    /// The conversation's id, as 'decklog conversations --long' shows it
+    /// The conversation's id, as 'decklog conversations' shows it
     conversation: Uuid,
 }
 

@@ -47,8 +47,9 @@ impl Store {
         })
     }
 
-    /// The messages of a conversation, in the order of their sequence. The next page begins
-    /// after the last sequence of the one before it.
+    /// The messages of a conversation, in the order of their sequence: the first 100, unless the
+    /// query says otherwise. The next page begins after the last sequence of the one before it. An
+    /// unknown conversation has none.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, MessageQuery, Order, Role, Store};

@@ -59,6 +59,29 @@ impl Store {
     /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
     /// under its turn. Tool outputs are left out: they are the calls' outcomes. A conversation
     /// without turns is drawn from its messages.
+    ///
+    /// ```
+    /// # use decklog::{Client, Conversation, ConversationMessage, Role, SessionItem, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);
+    /// let id = conversation.id;
+    /// store.record(conversation)?;
+    /// store.record(ConversationMessage::new(id, Role::User, "What is 1 + 1?"))?;
+    /// store.record(ConversationMessage::new(id, Role::Assistant, "2"))?;
+    /// let mut drawn = String::new();
+    /// for node in store.session_tree(id)?.expect("recorded above").nodes {
+    ///     let text = match node.item {
+    ///         SessionItem::Conversation(it) => it.0.client.to_string(),
+    ///         SessionItem::Turn(turn) => turn.content,
+    ///         SessionItem::Message(message) => message.content,
+    ///         SessionItem::Call(call) => call.0.tool_name,
+    ///     };
+    ///     drawn += &format!("{}{text}\n", "  ".repeat(node.depth));
+    /// }
+    /// assert_eq!(drawn, "cli\n  What is 1 + 1?\n    2\n");
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
     pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
         self.inner().ask(|view| {
             let conversation = conversations::get(view, id)?;

@@ -85,7 +85,9 @@ fn as_list<S: serde::Serializer>(list: &Arc<[Damage]>, to: S) -> Result<S::Ok, S
 }
 
 impl ChainCheck {
-    /// Whether the chain holds and no line that may belong to it is damaged.
+    /// Whether the chain holds and no line that may belong to it is damaged. A chain that lost its
+    /// last records holds, and so does one without any: compare [`records`](ChainCheck::records)
+    /// and [`head`](ChainCheck::head) with what was kept elsewhere.
     pub fn is_intact(&self) -> bool {
         self.broken.is_none() && self.damage.is_empty()
     }
@@ -189,7 +191,8 @@ impl<'a> Thoughts<'a> {
         })
     }
 
-    /// Recomputes the chain of a task from what its lines say now.
+    /// Recomputes the chain of a task from what its lines say now. That of an unknown task has no
+    /// records.
     ///
     /// # Errors
     /// Only if the store cannot be read: what does not hold is told in the answer.

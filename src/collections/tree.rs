@@ -64,7 +64,23 @@ impl Store {
     ///
     /// What `x.started` began ends with the `x.completed` or `x.failed` under it or, failing
     /// that, beside it: the one whose payload names the same `call_id` or, where one of the two
-    /// names none, the first that no other began.
+    /// names none, the first that no other began. Events with other endings, such as
+    /// `worker.spawned`, have neither status nor duration.
+    ///
+    /// ```
+    /// # use decklog::{SpanStatus, Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let run = store.log_event(None, event_type::AGENT_STARTED, None)?;
+    /// let call = Some(r#"{"call_id":"c1","tool":"bash"}"#);
+    /// store.log_event(Some(run), event_type::TOOL_CALL_STARTED, call)?;
+    /// store.log_event(Some(run), event_type::TOOL_CALL_FAILED, call)?;
+    /// let nodes = store.event_tree(run)?.expect("logged above").nodes;
+    /// assert_eq!((nodes[0].depth, nodes[0].status), (0, Some(SpanStatus::Running)));
+    /// assert_eq!((nodes[1].depth, nodes[1].status), (1, Some(SpanStatus::Failed)));
+    /// assert!(nodes[1].duration_ms.is_some());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
     pub fn event_tree(&self, id: i64) -> Result<Option<EventTree>> {
         self.inner().ask(|view| {
             let Some(root) = find(view, id)? else {

@@ -71,12 +71,13 @@ impl Record {
     /// turn's alone (`"kind":"user"` says that it is a turn), or the turn's as `turn_kind`. A
     /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, and
     /// may leave out its `kind`; the steps of a proposal and of a task of the inbox say in `op`
-    /// what became of it. The envelope's `seq` and `crc` may be there and are not used, so a line
-    /// of a file is good input too; one that `decklog tail --json` shows names its `file`, which
-    /// tells its kind.
+    /// what became of it, and that a proposal was `reverted` has its time as `at`. The envelope's
+    /// `seq` and `crc` may be there and are not used, so a line of a file is good input too: its
+    /// fields tell its kind.
     ///
     /// Messages, thoughts, events, tasks and entries of a history may leave out their id and
-    /// their time, which is then now, and conversations their times.
+    /// their time, which is then now, and conversations their times. A conversation that the log
+    /// has is given whole, with its `created_at`: what is left out is gone.
     ///
     /// ```
     /// use decklog::{Kind, Record};

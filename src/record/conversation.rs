@@ -37,6 +37,10 @@ words! {
 }
 
 /// A conversation. Key: `id`. What its messages add up to is derived: [`ConversationStats`].
+///
+/// One that is recorded again stands as it is then, in all of its fields; only `created_at` has to
+/// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// Its id.
@@ -115,7 +119,8 @@ pub struct ConversationStats {
     pub total_tokens_out: u64,
     /// The sum of their `latency_ms`.
     pub total_latency_ms: u64,
-    /// Every `model_used`, in the order of first use.
+    /// Every `model_used`, in the order of first use. Models that only took part, as
+    /// `models_in_chain` tells, are not among them.
     pub models_used: Vec<String>,
     /// Every `config_used`, in the order of first use.
     pub configs_used: Vec<String>,

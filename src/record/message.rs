@@ -94,8 +94,8 @@ pub struct ConversationMessage {
     pub id: Uuid,
     /// The conversation, which must be in the log.
     pub conversation_id: Uuid,
-    /// Its place in the conversation, from 0; `None` asks for the next one, and is never read
-    /// back.
+    /// Its place in the conversation, from 0 up; `None` asks for the one after the greatest, which
+    /// is 1 in a conversation without messages, and is never read back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<i64>,
     /// When it was sent.
@@ -279,7 +279,8 @@ pub struct InferenceMetadata {
     /// How models were put together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
-    /// The models that took part, in order; the last one answered.
+    /// The models that took part, in order; the last one answered. Of a message they are its
+    /// `models_in_chain`, and the last one its `model_used`.
     #[serde(deserialize_with = "null_is_empty")]
     pub models_used: Vec<String>,
     /// How often one model handed over to another.

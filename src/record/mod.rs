@@ -116,7 +116,7 @@ pub enum Record {
     Proposal(CodeEditProposal),
     /// What became of a proposal.
     ProposalStep(ProposalStep),
-    /// A conversation; if the log has it, a change of it.
+    /// A conversation; if the log has it, a change of it, in all of its fields.
     Conversation(Conversation),
     /// A conversation as it was changed.
     ConversationUpdated(Conversation),

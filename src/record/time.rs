@@ -15,10 +15,11 @@ const AT_MAX: i64 = 253_402_300_799_999;
 /// When a fact holds from, and whether it is asserted or taken back.
 ///
 /// In JSON a valid one is its integer; `{"at": …, "is_valid": false}` is the other. An integer
-/// read means a valid assertion.
+/// read means a valid assertion. [`Timestamp::now`](crate::Timestamp::now) has the present.
 ///
 /// ```
-/// use decklog::Validity;
+/// use decklog::{Timestamp, Validity};
+/// assert!(Validity::at(Timestamp::now().at()).is_valid);
 /// let asserted: Validity = serde_json::from_str("1766832000123").unwrap();
 /// assert_eq!(asserted, Validity::at(1_766_832_000_123));
 /// assert!(!Validity::retracted(5).is_valid);

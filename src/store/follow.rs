@@ -64,6 +64,17 @@ impl Store {
     /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
     /// the last line seen.
     ///
+    /// ```
+    /// # use decklog::{Kind, Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let mut follow = store.follow(0)?;
+    /// store.log_event(None, event_type::AGENT_STARTED, None)?;
+    /// let lines = follow.next_lines(std::time::Duration::from_secs(1))?;
+    /// assert_eq!((lines[0].seq, lines[0].kind), (1, Kind::Events));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read.
     pub fn follow(&self, seq: u64) -> Result<Follow> {
