@@ -105,10 +105,12 @@ impl Shape {
                 assertion: Which::First,
                 ..numbered
             },
-            // Update.
+            // Update. Another task under the same id, of a log whose files were put among these,
+            // must not put what is done back into the queue.
             Kind::Inbox => Shape {
                 posted: &[0],
                 usual_state: Some(Op::Done),
+                assertion: Which::First,
                 ..numbered
             },
             // Chat.

@@ -195,10 +195,7 @@ impl Table {
     pub(super) fn apply(&mut self, entry: &Entry) -> bool {
         let known = self.find(entry.key);
         // An outcome moves the row in no list but that of its state.
-        let moves = match known.and_then(|id| self.row(id)) {
-            Some(row) => effect(entry, row.asserted.is_some()) != Effect::Step,
-            None => true,
-        };
+        let moves = known.is_none() || effect(entry) != Effect::Step;
         if let Some(id) = known {
             self.post(id, moves, false);
         }
@@ -213,7 +210,7 @@ impl Table {
         let known = self.find(entry.key);
         let id = known.unwrap_or_else(|| self.push(entry));
         let row = &mut self.rows[id.0 as usize];
-        let effect = effect(entry, row.asserted.is_some());
+        let effect = effect(entry);
         if effect == Effect::Step {
             if !row.done.is_some() || self.shape.outcome == Which::Last {
                 row.state = entry.op;
@@ -360,7 +357,7 @@ enum Effect {
     Step,
 }
 
-fn effect(entry: &Entry, is_asserted: bool) -> Effect {
+fn effect(entry: &Entry) -> Effect {
     match entry.op {
         Op::Retracted => Effect::Retract,
         Op::Completed
@@ -372,7 +369,7 @@ fn effect(entry: &Entry, is_asserted: bool) -> Effect {
         | Op::InProgress
         | Op::Done => Effect::Step,
         // Given back to the queue: such a line does not say what the task is.
-        Op::Queued if is_asserted || entry.lookups[0] == 0 => Effect::Step,
+        Op::Queued if entry.lookups[0] == 0 => Effect::Step,
         Op::Asserted
         | Op::Requested
         | Op::Pending

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use decklog::storage::{Memory, Storage};
 use decklog::{
-    Ack, AckStatus, Durability, Error, ErrorKind, Inbox, InboxStep, InboxTask, Order, Record,
-    Store, TaskCounts, TaskQuery, TaskStatus,
+    Ack, AckStatus, Durability, Error, ErrorKind, HistoryEntry, Inbox, InboxStep, InboxTask, Order,
+    Record, Role, Store, TaskCounts, TaskQuery, TaskStatus,
 };
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, count, in_memory, still};
@@ -47,6 +47,13 @@ fn kind<T: std::fmt::Debug>(answer: Result<T, Error>) -> ErrorKind {
 
 fn get(store: &Store, id: i64) -> InboxTask {
     store.inbox().get(id).unwrap().unwrap()
+}
+
+fn task_at(update_id: i64, created_at: i64) -> InboxTask {
+    InboxTask {
+        created_at,
+        ..InboxTask::new(update_id, None)
+    }
 }
 
 fn ids(tasks: &[InboxTask]) -> Vec<i64> {
@@ -751,6 +758,38 @@ fn a_damaged_task_does_not_stop_the_queue() {
     store.inbox().done(&claimed).unwrap();
     assert_eq!(store.inbox().claim().unwrap().unwrap().id, 3);
     assert_eq!(store.inbox().claim().unwrap(), None);
+}
+
+/// Bug: files of another log, put among these, put a task that was done back into the queue if
+/// that log had queued one under the same id.
+#[test]
+fn a_task_of_another_log_does_not_bring_back_what_is_done() {
+    let (memory, store) = memory_store();
+    store.record(task_at(100, DAY_1)).unwrap();
+    let inbox = store.inbox();
+    inbox.done(&inbox.claim().unwrap().unwrap()).unwrap();
+
+    let (other_memory, other) = memory_store();
+    for content in ["a", "b", "c", "d"] {
+        let entry = HistoryEntry::new(1, Role::User, content);
+        other.record(entry).unwrap();
+    }
+    other.record(task_at(300, DAY_1 + DAY_MS)).unwrap();
+    let line = other.last_lines(1).unwrap().remove(0);
+    let (day, _) = line.file.split_once('/').unwrap();
+    memory.create_dir(day).unwrap();
+    memory.put_bytes(&line.file, other_memory.bytes(&line.file).unwrap());
+
+    for store in [&store, &in_memory(&memory, Durability::Process)] {
+        store.refresh().unwrap();
+        assert_eq!(lines(store), 4);
+        let task = get(store, 1);
+        assert_eq!((task.update_id, task.status), (100, TaskStatus::Done));
+        assert_eq!(store.inbox().counts().unwrap().done, 1);
+        assert_eq!(store.inbox().claim().unwrap(), None);
+    }
+    let new = store.inbox().enqueue(300, None).unwrap();
+    assert_eq!((new.id, new.status), (2, TaskStatus::Queued));
 }
 
 // The model: what the inbox should say, in the plainest way.
