@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::decode::{Decoded, decode};
+use super::decode::{Decoded, decode_logged};
 use super::envelope::{self, Envelope};
 use super::{LINE_START, TAIL_LEN, TAIL_START, parse_crc, split_crc};
 use crate::record::Kind;
@@ -28,7 +28,7 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
     {
         return Line::Good(envelope);
     }
-    match decode(kind, line) {
+    match decode_logged(kind, line) {
         Ok(decoded) => Line::Altered(Ok(decoded)),
         Err(reason) if reason.is_object => Line::Altered(Err(reason.text)),
         Err(_) => Line::Damaged(glued_pieces(line)),

@@ -60,6 +60,18 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     })
 }
 
+/// Reads the record that a line of a file holds, which has all that the log gives.
+pub(super) fn decode_logged(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
+    let decoded = decode(kind, line)?;
+    match decoded.record.missing() {
+        None => Ok(decoded),
+        Some(field) => Err(Reason {
+            is_object: true,
+            text: format!("missing field `{field}`"),
+        }),
+    }
+}
+
 fn read<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|e| e.to_string())
 }

@@ -189,6 +189,22 @@ impl Record {
         }
     }
 
+    /// The field that the log gives, if the record has none: it was never in a log.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        let (field, is_missing) = match self {
+            Record::Message(message) => ("sequence", message.sequence.is_none()),
+            Record::Event(event) => ("id", event.id == 0),
+            Record::InboxTask(task) => ("id", task.id == 0),
+            Record::InboxStep(step) if step.id == 0 => ("id", true),
+            Record::InboxStep(step) => ("attempts", step.attempt == 0),
+            Record::History(entry) => ("id", entry.id == 0),
+            Record::Thought(thought) if thought.hash.is_empty() => ("hash", true),
+            Record::Thought(thought) => ("prev_hash", thought.prev_hash.is_empty()),
+            _ => return None,
+        };
+        is_missing.then_some(field)
+    }
+
     /// Checks what can be checked of the record alone and puts it in its canonical form.
     pub(crate) fn checked(mut self) -> Result<Record> {
         let checked = match &mut self {

@@ -353,3 +353,56 @@ fn lines_that_someone_put_in_another_order_say_the_same() {
         }
     }
 }
+
+/// Bug: a rewritten line that had lost its id was read as record 0, and accepted as one.
+#[test]
+fn a_line_without_what_the_log_gives_holds_no_record() {
+    let records = [
+        r#"{"kind":"conversations","id":"67e55044-10b1-426f-9247-bb680e5fe001","client":"cli"}"#,
+        r#"{"kind":"messages","conversation_id":"67e55044-10b1-426f-9247-bb680e5fe001","role":"user","content":""}"#,
+        r#"{"kind":"events","event_type":"agent.started"}"#,
+        r#"{"kind":"inbox","update_id":7}"#,
+        r#"{"kind":"inbox","op":"in_progress","id":1}"#,
+        r#"{"kind":"history","chat_id":7,"role":"user","content":""}"#,
+        r#"{"kind":"thought_records","task_id":"t","agent_id":"a","type":"plan","content":""}"#,
+    ];
+    let memory = Memory::new();
+    let store = small(&memory);
+    for record in records {
+        store.record(Record::from_json(record).unwrap()).unwrap();
+    }
+    let given = ["sequence", "id", "attempts", "prev_hash", "hash"];
+    let mut nth = 0;
+    for line in store.last_lines(usize::MAX).unwrap() {
+        for name in given {
+            let mut members: serde_json::Map<String, Value> =
+                serde_json::from_str(&line.text).unwrap();
+            let is_given = !members.get("id").is_some_and(Value::is_string) || name != "id";
+            if !is_given || members.remove(name).is_none() {
+                continue;
+            }
+            nth += 1;
+            let harmed = copy(&memory);
+            let bytes = memory.bytes(&line.file).unwrap();
+            let (start, len) = (line.offset as usize, line.text.len());
+            let text = serde_json::to_vec(&members).unwrap();
+            let bytes = [&bytes[..start], &text[..], &bytes[start + len..]].concat();
+            harmed.put_bytes(&line.file, bytes.clone());
+
+            let case = format!("{} without {name}", line.text);
+            let harmed_store = small(&harmed);
+            let damage = harmed_store.damage().unwrap();
+            assert_eq!(damage.len(), 1, "{case}");
+            assert!(
+                damage[0]
+                    .reason
+                    .contains(&format!("missing field `{name}`"))
+            );
+            let left = harmed_store.last_lines(usize::MAX).unwrap();
+            assert_eq!(left.len(), records.len() - 1, "{case}");
+            harmed_store.repair(true).unwrap();
+            assert_eq!(harmed.bytes(&line.file).unwrap(), bytes, "{case}");
+        }
+    }
+    assert_eq!(nth, 8);
+}
