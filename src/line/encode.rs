@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::classify::{Line, classify};
-use super::decode::{decode_logged, of_type};
+use super::decode::{decode, of_type};
 use super::{LINE_BYTES_MAX, Op, TAIL_LEN, TAIL_START};
 use crate::error::{Error, Result};
 use crate::record::{
@@ -115,9 +115,12 @@ pub(crate) fn restamp(
     line: &[u8],
     believable: RangeInclusive<u64>,
 ) -> Option<(u64, Vec<u8>)> {
-    let decoded = decode_logged(kind, line).ok()?;
+    let decoded = decode(kind, line).ok()?;
     let seq = decoded.seq.filter(|seq| believable.contains(seq))?;
     let record = decoded.record;
+    if record.missing().is_some() {
+        return None;
+    }
     // Steps are stored with what the log filled in, which the check of input takes out.
     record.clone().checked().ok()?;
     let members: Members<'_> = serde_json::from_slice(line).ok()?;
