@@ -95,7 +95,7 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     }
     if let (Some(check), false) = (checks.first(), context.json) {
         // What is damaged may belong to any chain, so all of them say the same.
-        for place in &check.damage {
+        for place in check.damage.iter() {
             tell_damage(&mut context.out, place)?;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -73,9 +74,14 @@ pub struct ChainCheck {
     pub head: Option<String>,
     /// The first place where it does not hold.
     pub broken: Option<ChainBreak>,
-    /// Damage in the files of thoughts that may have taken records from this chain.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub damage: Vec<Damage>,
+    /// Damage in the files of thoughts that may have taken records from this chain; all chains
+    /// of one check share it.
+    #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
+    pub damage: Arc<[Damage]>,
+}
+
+fn as_list<S: serde::Serializer>(list: &Arc<[Damage]>, to: S) -> Result<S::Ok, S::Error> {
+    list.as_ref().serialize(to)
 }
 
 impl ChainCheck {
@@ -325,7 +331,7 @@ fn thought_in(record: Record) -> Result<ThoughtRecord> {
 /// Checks the chain of one task, or of all.
 fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck> {
     let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
-    let damage = view.damage(KIND);
+    let damage: Arc<[Damage]> = view.damage(KIND).into();
     let table = view.table(KIND);
     let mut lost = Vec::new();
     for (id, row) in rows(view, task_id).filter_map(|id| Some((id, table.row(id)?))) {
@@ -387,7 +393,7 @@ fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck>
         entry(&mut checks, task_id.unwrap_or_default());
     }
     for check in checks.values_mut() {
-        check.damage.clone_from(&damage);
+        check.damage = Arc::clone(&damage);
     }
     checks
 }

@@ -973,7 +973,7 @@ fn a_line_taken_out_is_noticed() {
         memory.put_bytes(FILE, left.concat());
         let found = checks(&memory);
         for (task_id, check) in &found {
-            assert_eq!(check.damage, []);
+            assert_eq!(*check.damage, []);
             if *task_id != made[out].task_id {
                 assert!(check.is_intact(), "{check:?}");
             } else if out < 6 {
