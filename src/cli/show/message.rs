@@ -148,5 +148,9 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
     }
     optional(out, "← tool", message.tool_name.as_deref())?;
     optional(out, "  args", message.tool_args.as_deref())?;
-    optional(out, "  result", message.tool_result.as_deref())
+    let result = match message.tool_name {
+        Some(_) => "  result",
+        None => "← result",
+    };
+    optional(out, result, message.tool_result.as_deref())
 }
