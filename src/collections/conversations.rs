@@ -181,7 +181,8 @@ impl Store {
 
     /// Changes a conversation: what `change` makes of it as it stands is recorded, if that is
     /// something else. Its `updated_at` becomes now unless `change` sets it, or it is later.
-    /// Returns the conversation as it stands then.
+    /// Returns the conversation as it stands then. `change` runs while the store is locked and
+    /// must not use it: it would wait for itself.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationStatus, Store};
@@ -220,7 +221,9 @@ impl Store {
             }
             let record = Record::ConversationUpdated(conversation).checked()?;
             let conversation = conversation_in(&record)?;
-            put(txn, conversation, true).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            // What it was before the messages said otherwise is no news to its last line.
+            self::change(txn, &known, conversation)
+                .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
             Ok(conversation.clone())
         })
     }
@@ -244,9 +247,13 @@ pub(super) fn put(txn: &mut Txn<'_>, conversation: &Conversation, is_update: boo
         txn.confirm(row.asserted)?;
         return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)));
     }
+    change(txn, known, conversation)
+}
+
+fn change(txn: &mut Txn<'_>, known: &Conversation, conversation: &Conversation) -> Result<Ack> {
     if known.created_at != conversation.created_at {
         let message = format!(
-            "the conversation began at {}, and now at {}: the first stands",
+            "the conversation began at {}, and now at {}: the first stands; give its created_at",
             known.created_at, conversation.created_at
         );
         return Err(Error::new(ErrorKind::Conflict, message));

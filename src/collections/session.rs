@@ -141,37 +141,76 @@ fn of_turns(view: &View<'_>, thread_id: Uuid) -> Result<Vec<SessionNode>> {
         limit: usize::MAX,
         ..TurnQuery::default()
     };
+    let turns = turns::list(view, &query, None)?.items;
+    let origins = origins(&turns);
     let mut prompts: Vec<Prompt> = Vec::new();
-    // The prompt that a turn comes from, by the turn.
-    let mut origins: HashMap<Uuid, usize> = HashMap::new();
-    for turn in turns::list(view, &query, None)?.items {
-        let parent = turn.parent_id.and_then(|parent| origins.get(&parent));
-        let (id, at) = (turn.id, turn.created_at.at);
-        let is_prompt = turn.kind == TurnKind::User;
-        let origin = if let Some(origin) = parent.copied().filter(|_| !is_prompt) {
-            if turn.kind != TurnKind::Tool {
-                let below = &mut prompts[origin].below;
-                below.push(plain(SessionItem::Turn(turn), 1, at));
-            }
-            origin
-        } else {
+    // Where a prompt stands, by its place among the turns.
+    let mut places = HashMap::new();
+    for (place, turn) in turns.iter().enumerate() {
+        if origins[place] == place {
+            places.insert(place, prompts.len());
             prompts.push(Prompt {
-                node: plain(SessionItem::Turn(turn), 0, at),
+                node: plain(SessionItem::Turn(turn.clone()), 0, turn.created_at.at),
                 below: Vec::new(),
             });
-            prompts.len() - 1
+        }
+    }
+    for (place, turn) in turns.into_iter().enumerate() {
+        let origin = origins[place];
+        let Some(prompt) = places.get(&origin).and_then(|at| prompts.get_mut(*at)) else {
+            continue;
         };
-        origins.insert(id, origin);
-        let depth = 1 + usize::from(parent_is_below(&prompts[origin], id));
-        let below = &mut prompts[origin].below;
-        below.extend(calls_of(view, id, depth)?);
+        let (id, at) = (turn.id, turn.created_at.at);
+        let is_below = origin != place;
+        if is_below && turn.kind != TurnKind::Tool {
+            let node = plain(SessionItem::Turn(turn), 1, at);
+            prompt.below.push(node);
+        }
+        let calls = calls_of(view, id, 1 + usize::from(is_below))?;
+        prompt.below.extend(calls);
     }
     Ok(drawn(prompts))
 }
 
-/// Whether a turn stands under its prompt, and is not the prompt itself.
-fn parent_is_below(prompt: &Prompt, turn: Uuid) -> bool {
-    !matches!(&prompt.node.item, SessionItem::Turn(own) if own.id == turn)
+/// The prompt that each turn comes from by its chain of parents, by its place among them. Turns
+/// stand in the order of their times, which clocks gave: a parent may come after its child.
+fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
+    let places = turns
+        .iter()
+        .enumerate()
+        .map(|(place, turn)| (turn.id, place));
+    let places: HashMap<Uuid, usize> = places.collect();
+    let mut origins: Vec<Option<usize>> = vec![None; turns.len()];
+    let mut is_on_path = vec![false; turns.len()];
+    let mut path = Vec::new();
+    for start in 0..turns.len() {
+        let mut place = start;
+        let origin = loop {
+            if let Some(known) = origins[place] {
+                break known;
+            }
+            // Only a forged log has a turn above itself.
+            if is_on_path[place] {
+                break place;
+            }
+            is_on_path[place] = true;
+            path.push(place);
+            let turn = &turns[place];
+            let parent = turn.parent_id.and_then(|parent| places.get(&parent));
+            match parent.filter(|_| turn.kind != TurnKind::User) {
+                Some(parent) => place = *parent,
+                None => break place,
+            }
+        };
+        for place in path.drain(..) {
+            origins[place] = Some(origin);
+            is_on_path[place] = false;
+        }
+    }
+    let found = origins.into_iter().enumerate();
+    found
+        .map(|(place, origin)| origin.unwrap_or(place))
+        .collect()
 }
 
 fn calls_of(view: &View<'_>, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {

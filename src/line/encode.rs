@@ -377,6 +377,15 @@ fn texts(record: &Record) -> Vec<(&'static str, usize)> {
             ("tool_result", len(&message.tool_result)),
             ("inference_metadata", len(&message.inference_metadata)),
             ("error", len(&message.error)),
+            (
+                "models_in_chain",
+                message
+                    .models_in_chain
+                    .iter()
+                    .flatten()
+                    .map(String::len)
+                    .sum(),
+            ),
         ],
         Record::Event(event) => vec![("payload", len(&event.payload))],
         Record::InboxTask(task) => vec![("payload", len(&task.payload))],

@@ -19,6 +19,9 @@ use crate::record::{
 /// What a line of a file also has, or is shown with, and what is given anew.
 const UNUSED: [&str; 3] = ["seq", "crc", "file"];
 
+/// How much of what was given an error shows.
+const SHOWN_BYTES_MAX: usize = 80;
+
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
 impl Type {
@@ -37,14 +40,28 @@ impl Type {
             Type::Payload => is::<IgnoredAny>(json),
         };
         checked.map_err(|e| {
-            const SHOWN_CHARS: usize = 80;
             if has_lone_surrogate(json.as_bytes()) {
                 return Error::invalid(format!("{name} holds a lone surrogate, which is no text"));
             }
-            let shown: String = json.chars().take(SHOWN_CHARS).collect();
-            Error::invalid(format!("{name} is {shown}: {}", readable(&e.to_string())))
+            let reason = e.to_string();
+            // A reason may repeat what was given before it says what to give.
+            let reason = if json.len() > SHOWN_BYTES_MAX {
+                clipped(&reason)
+            } else {
+                readable(&reason)
+            };
+            Error::invalid(format!("{name} is {}: {reason}", clipped(json)))
         })
     }
+}
+
+/// The start of what was given: an error shows no more of it.
+fn clipped(text: &str) -> &str {
+    let mut end = SHOWN_BYTES_MAX.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
@@ -115,7 +132,15 @@ impl Record {
             let envelope = [("at", Type::Integer), ("op", Type::Text)];
             let mut known = kind.fields().iter().chain(&envelope);
             let Some((_, field)) = known.find(|(known, _)| *known == name) else {
-                return Err(Error::invalid(format!("{kind} has no field {name:?}")));
+                let step = if name == "status" && kind.ops().len() > 2 {
+                    ": say in op what becomes of the record"
+                } else {
+                    ""
+                };
+                let name = clipped(name);
+                return Err(Error::invalid(format!(
+                    "{kind} has no field {name:?}{step}"
+                )));
             };
             field.check(name, value.get())?;
             push_member(&mut line, name, value.get());
@@ -154,11 +179,22 @@ fn readable(reason: &str) -> &str {
         .map_or(reason, |(message, _)| message)
 }
 
-/// The kind of the file that a line comes from, as `decklog tail --json` shows it.
-fn kind_of_file(json: &str) -> Option<Kind> {
-    let file: Cow<'_, str> = serde_json::from_str(json).ok()?;
-    let name = file.rsplit('/').next()?;
-    Kind::from_stem(name.split('.').next()?)
+/// The lines of files do not name their kind; fields that no other kind has tell it.
+fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
+    const TELLING: [(&str, Kind); 10] = [
+        ("call_id", Kind::ToolCalls),
+        ("diffs_json", Kind::CodeEditProposals),
+        ("decided_at", Kind::CodeEditProposals),
+        ("client", Kind::Conversations),
+        ("conversation_id", Kind::Messages),
+        ("event_type", Kind::Events),
+        ("update_id", Kind::Inbox),
+        ("attempts", Kind::Inbox),
+        ("chat_id", Kind::History),
+        ("task_id", Kind::ThoughtRecords),
+    ];
+    let mut told = TELLING.iter().filter(|(name, _)| member(members, name).is_some());
+    told.next().map(|(_, kind)| *kind)
 }
 
 /// The kind of record that the members name and, for a turn, the kind of turn.
@@ -173,8 +209,9 @@ fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
         if name != "kind" && name != "turn_kind" {
             continue;
         }
-        let word: Cow<'_, str> = serde_json::from_str(value.get())
-            .map_err(|_| Error::invalid(format!("{name} is {}, not a text", value.get())))?;
+        let word: Cow<'_, str> = serde_json::from_str(value.get()).map_err(|_| {
+            Error::invalid(format!("{name} is {}, not a text", clipped(value.get())))
+        })?;
         match (word.parse::<TurnKind>(), Kind::from_stem(&word)) {
             (Ok(found), _) => {
                 if turn_kind.replace(found).is_some() {
@@ -188,16 +225,14 @@ fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
                 }
             }
             (_, None) => {
-                let message = format!("unknown kind {word:?}: give one of {}", stems());
+                let (word, known) = (clipped(&word), stems());
+                let message = format!("unknown kind {word:?}: give one of {known}");
                 return Err(Error::invalid(message));
             }
         }
     }
-    let kind = kind.or_else(|| member(members, "file").and_then(kind_of_file));
-    // The lines of files do not name the kind of their file.
-    let is_call = || members.iter().any(|(name, _)| name == "call_id");
+    let kind = kind.or_else(|| turn_kind.is_none().then(|| kind_of_fields(members))?);
     match (kind, turn_kind) {
-        (None, None) if is_call() => Ok((Kind::ToolCalls, None)),
         (None, None) => Err(Error::invalid(format!(
             "kind is missing: give one of {}",
             stems()
@@ -306,8 +341,10 @@ fn op(kind: Kind, members: &[Member<'_>]) -> Result<Op> {
         let missing = || Error::invalid(format!("op is missing: give one of {}", known()));
         return default.copied().ok_or_else(missing);
     };
-    kind.op(json.trim_matches('"'))
-        .ok_or_else(|| Error::invalid(format!("unknown op {json}: give one of {}", known())))
+    kind.op(json.trim_matches('"')).ok_or_else(|| {
+        let (word, known) = (clipped(json), known());
+        Error::invalid(format!("unknown op {word}: give one of {known}"))
+    })
 }
 
 #[cfg(test)]
@@ -358,10 +395,34 @@ mod tests {
                 "tool_calls has no turn_kind",
             ),
             (r#"{"kind":"user","content":NaN}"#, "not a JSON object"),
+            (
+                r#"{"kind":"inbox","update_id":1,"status":"done"}"#,
+                r#"no field "status": say in op"#,
+            ),
         ];
         for (input, expected) in cases {
             let error = Record::from_json(input).unwrap_err().to_string();
             assert!(error.contains(expected), "{input} gives: {error}");
+        }
+    }
+    /// Bug: an error repeated megabytes of what was given.
+    #[test]
+    fn an_error_repeats_no_more_than_the_start_of_what_it_was_given() {
+        let long = "\u{e9}".repeat(100_000);
+        for input in [
+            format!(r#"{{"kind":"{long}"}}"#),
+            format!(r#"{{"turn_kind":"{long}"}}"#),
+            format!(r#"{{"kind":["{long}"]}}"#),
+            format!(r#"{{"kind":"events","op":"{long}"}}"#),
+            format!(r#"{{"kind":"events","{long}":1}}"#),
+            format!(r#"{{"kind":"events","event_type":"{long}"}}"#),
+            format!(r#"{{"kind":"events","id":"{long}"}}"#),
+            format!(r#"{{"kind":"conversations","client":"{long}"}}"#),
+            format!(r#"{{"kind":"conversations","created_at":"{long}"}}"#),
+        ] {
+            let error = Record::from_json(&input).and_then(Record::checked);
+            let error = error.unwrap_err().to_string();
+            assert!(error.len() < 1_000, "{} bytes: {error:.300}", error.len());
         }
     }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
+/// The longest text of an instant, which has nanoseconds and an offset in half of it.
+const TEXT_BYTES_MAX: usize = 64;
+
 /// An instant as RFC 3339 text, kept to the byte.
 ///
 /// ```
@@ -62,12 +65,20 @@ impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Timestamp> {
-        let time = DateTime::parse_from_rfc3339(text).map_err(|e| {
+        let bad = |why: &dyn fmt::Display| {
             let shown: String = text.chars().take(80).collect();
             Error::invalid(format!(
-                "{shown:?} is no timestamp ({e}): write it as in RFC 3339, such as 2026-04-17T00:00:00Z"
+                "{shown:?} is no timestamp ({why}): write it as in RFC 3339, such as 2026-04-17T00:00:00Z"
             ))
-        })?;
+        };
+        // The parser takes any number of digits, and a minus sign that is none of RFC 3339's.
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(bad(&format!("at most {TEXT_BYTES_MAX} bytes are allowed")));
+        }
+        if !text.is_ascii() {
+            return Err(bad(&"it has characters that are not ASCII"));
+        }
+        let time = DateTime::parse_from_rfc3339(text).map_err(|e| bad(&e))?;
         Ok(Timestamp {
             text: text.to_owned(),
             at: time.timestamp_millis(),
@@ -91,5 +102,34 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bug: a minus sign of another alphabet, and any number of digits, were kept as given.
+    #[test]
+    fn only_what_every_reader_of_rfc_3339_reads_is_kept() {
+        let digits = |count: usize| format!("2026-04-17T00:00:00.{}Z", "0".repeat(count));
+        for text in [
+            "2026-04-17T00:00:00\u{2212}02:00",
+            "2026-04-17",
+            "1766832000123",
+            "",
+            &digits(44),
+            &digits(2_000_000),
+        ] {
+            assert!(text.parse::<Timestamp>().is_err(), "{text:.80}");
+        }
+        for text in [
+            "2026-04-17T00:00:00-02:00",
+            "2016-12-31T23:59:60Z",
+            "2026-04-17t00:00:00z",
+            &digits(43),
+        ] {
+            assert_eq!(text.parse::<Timestamp>().unwrap().as_str(), text);
+        }
     }
 }

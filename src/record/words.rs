@@ -38,6 +38,7 @@ macro_rules! words {
                 found.ok_or_else(|| {
                     let known: Vec<&str> = $name::ALL.iter().map(|known| known.as_str()).collect();
                     let (what, known) = ($what, known.join(", "));
+                    let word: String = word.chars().take(80).collect();
                     $crate::Error::invalid(format!("unknown {what} {word:?}: give one of {known}"))
                 })
             }

@@ -11,13 +11,13 @@ use std::time::Duration;
 use decklog::storage::{Disk, Memory};
 use decklog::{
     AckStatus, Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    Durability, ErrorKind, InferenceMetadata, Kind, MessageQuery, Order, Record, Role, Store,
-    Timestamp, verify,
+    ConversationTurn, Durability, ErrorKind, InferenceMetadata, Kind, MessageQuery, Order, Record,
+    Role, SessionItem, Store, Timestamp, ToolCallReq, TurnKind, verify,
 };
 use uuid::Uuid;
 
 use super::anything::{Mirror, name};
-use super::support::{DAY_1, DAY_MS, Rng, count, in_memory, still};
+use super::support::{DAY_1, DAY_MS, Rng, count, in_memory, request, still, turn};
 
 const ALL: MessageQuery = MessageQuery {
     from: None,
@@ -751,4 +751,87 @@ fn eight_processes_in_one_conversation_take_every_place_once() {
     assert_eq!(places, (1..=lines as i64).collect::<Vec<_>>());
     let (_, stats) = store.get_conversation(id).unwrap().unwrap();
     assert_eq!((stats.message_count, stats.total_tokens_in), (lines, lines));
+}
+
+/// Bug: under a clock that was behind, `update_conversation` returned what it had not recorded.
+#[test]
+fn an_error_can_be_taken_back_under_any_clock() {
+    let (_memory, one, two) = two_handles();
+    let far = Timestamp::from_ms(4_000_000_000_000).unwrap();
+    let talk = Conversation {
+        created_at: far.clone(),
+        updated_at: far,
+        ..conversation(1, 0)
+    };
+    one.record(talk.clone()).unwrap();
+    one.capture_error(talk.id, "timeout", "no answer", None)
+        .unwrap();
+    let stands = |store: &Store| store.get_conversation(talk.id).unwrap().unwrap().0;
+    assert_eq!(stands(&two).status, ConversationStatus::Error);
+    // The same conversation once more, as an import brings it, says nothing new.
+    assert_eq!(
+        one.record(talk.clone()).unwrap().status,
+        AckStatus::Unchanged
+    );
+    let changed = one.update_conversation(talk.id, |it| {
+        it.status = ConversationStatus::Active;
+        it.last_error = None;
+    });
+    assert_eq!(changed.unwrap(), talk);
+    assert_eq!((stands(&one), stands(&two)), (talk.clone(), talk));
+}
+
+/// Bug: an answer whose clock was behind that of its prompt stood beside it, above it.
+#[test]
+fn an_answer_stands_under_its_prompt_under_any_clock() {
+    let (_memory, one, _) = two_handles();
+    let thread = Uuid::from_u128(7);
+    let turn = |id: u128, parent: Option<u128>, kind, at| ConversationTurn {
+        parent_id: parent.map(Uuid::from_u128),
+        kind,
+        thread_id: Some(thread),
+        ..turn(id, "", DAY_1 + at)
+    };
+    for turn in [
+        turn(1, None, TurnKind::User, 100),
+        turn(2, Some(1), TurnKind::Assistant, 50),
+        turn(3, Some(2), TurnKind::Assistant, 150),
+        turn(4, Some(3), TurnKind::User, 20),
+        turn(5, Some(4), TurnKind::Assistant, 10),
+        // Turns above themselves, and one whose parent is not there.
+        turn(6, Some(7), TurnKind::Assistant, 200),
+        turn(7, Some(6), TurnKind::Assistant, 201),
+        turn(8, Some(8), TurnKind::Assistant, 202),
+        turn(9, Some(99), TurnKind::Assistant, 203),
+    ] {
+        one.record(turn).unwrap();
+    }
+    one.record(ToolCallReq {
+        parent_id: Uuid::from_u128(2),
+        ..request(20, "call", DAY_1 + 60)
+    })
+    .unwrap();
+    let tree = one.session_tree(thread).unwrap().unwrap();
+    let shown: Vec<(u128, usize)> = tree
+        .nodes
+        .iter()
+        .map(|node| match &node.item {
+            SessionItem::Turn(turn) => (turn.id.as_u128(), node.depth),
+            SessionItem::Call(call) => (call.0.request_id.as_u128(), node.depth),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = [
+        (4, 0),
+        (5, 1),
+        (1, 0),
+        (2, 1),
+        (20, 2),
+        (3, 1),
+        (6, 0),
+        (7, 1),
+        (8, 0),
+        (9, 0),
+    ];
+    assert_eq!(shown, expected);
 }

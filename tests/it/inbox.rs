@@ -776,10 +776,13 @@ fn a_task_of_another_log_does_not_bring_back_what_is_done() {
     }
     other.record(task_at(300, DAY_1 + DAY_MS)).unwrap();
     let line = other.last_lines(1).unwrap().remove(0);
+    let (day, _) = line.file.split_once('/').unwrap();
+    memory.create_dir(day).unwrap();
     memory.put_bytes(&line.file, other_memory.bytes(&line.file).unwrap());
 
     for store in [&store, &in_memory(&memory, Durability::Process)] {
         store.refresh().unwrap();
+        assert_eq!(lines(store), 4);
         let task = get(store, 1);
         assert_eq!((task.update_id, task.status), (100, TaskStatus::Done));
         assert_eq!(store.inbox().counts().unwrap().done, 1);
