@@ -73,7 +73,7 @@ fn serve_and_show(store: &Store) -> decklog::Result<()> {
             limit: 2,
             ..MessageQuery::default()
         };
-        for message in store.messages(conversation.id, &query)? {
+        for message in store.messages(conversation.id, &query)?.items {
             println!("  {}: {:?}", message.role, message.content);
         }
     }

@@ -89,7 +89,8 @@ fn told(store: Store) -> Result<Store, Failure> {
     if damage > 0 {
         let places = count(damage as u64, "place");
         output::say(&format!(
-            "{places} in the log are damaged or were changed by hand: 'decklog verify' tells where"
+            "{places} in the log {} damaged or changed by hand: 'decklog verify' tells where",
+            if damage == 1 { "is" } else { "are" }
         ));
     }
     Ok(store)

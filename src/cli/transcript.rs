@@ -1,12 +1,12 @@
 //! `decklog show`
 
+use decklog::MessageQuery;
 use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
-use super::messages::page;
-use super::order::{First, PAGE_RECORDS, each};
+use super::order::{PAGE_RECORDS, each};
 use super::show::{Shown, in_transcript};
 
 /// Show a conversation from its first message to its last, as it reads
@@ -36,9 +36,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         None,
         PAGE_RECORDS,
         None,
-        |limit, after: Option<i64>| {
-            let from = after.and_then(|last| last.checked_add(1));
-            page(&store, id, from, None, First::Oldest, limit)
+        |limit, after| {
+            let query = MessageQuery {
+                limit,
+                after,
+                ..MessageQuery::default()
+            };
+            store
+                .messages(id, &query)
+                .map(|page| (page.items, page.next))
         },
         |message| {
             if is_json {

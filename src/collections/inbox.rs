@@ -160,6 +160,10 @@ impl Inbox<'_> {
     /// Claims the oldest task that waits; `None` if none does. No one else gets it until it is
     /// given back or its claim is released.
     pub fn claim(&self) -> Result<Option<InboxTask>> {
+        // Workers that find nothing to do look without the lock.
+        if !self.is_any(TaskStatus::Queued)? {
+            return Ok(None);
+        }
         self.reading(TaskStatus::Queued, || {
             self.store.inner().transact(|txn| self.claim_first(txn))
         })
@@ -227,6 +231,9 @@ impl Inbox<'_> {
         let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let stale_since = now().saturating_sub(timeout);
         let is_stale = |task: &InboxTask| task.locked_at.is_none_or(|at| at <= stale_since);
+        if !self.is_any(TaskStatus::InProgress)? {
+            return Ok(Vec::new());
+        }
         self.reading(TaskStatus::InProgress, || {
             self.store.inner().transact(|txn| {
                 let table = txn.table(KIND);
@@ -245,6 +252,12 @@ impl Inbox<'_> {
                 Ok(released)
             })
         })
+    }
+
+    fn is_any(&self, status: TaskStatus) -> Result<bool> {
+        self.store
+            .inner()
+            .ask(|view| Ok(first(view, status).is_some()))
     }
 
     /// Runs once more, on what the files say now, if a line of a task at this state could not be
@@ -414,7 +427,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
     let is_given_up = step.status == TaskStatus::Failed && step.attempt > 0;
     if task.status != from || (from == TaskStatus::Queued && !is_claim && !is_given_up) {
         return Err(lifecycle(format!(
-            "the task is {} after {} attempts and cannot become {}: claim what is queued; what is in_progress may become done, failed or queued",
+            "the task is {}, attempts {}, and cannot become {}: claim what is queued; what is in_progress may become done, failed or queued",
             task.status, task.attempts, step.status
         )));
     }

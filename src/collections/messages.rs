@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::conversations::check_known;
-use super::page::{Order, Walk, page};
+use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
@@ -23,6 +23,8 @@ pub struct MessageQuery {
     pub order: Order,
     /// At most this many; 0 gives none. Default: 100.
     pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
 }
 
 impl Default for MessageQuery {
@@ -32,6 +34,7 @@ impl Default for MessageQuery {
             until: None,
             order: Order::OldestFirst,
             limit: 100,
+            after: None,
         }
     }
 }
@@ -47,9 +50,8 @@ impl Store {
         })
     }
 
-    /// The messages of a conversation, in the order of their sequence: the first 100, unless the
-    /// query says otherwise. The next page begins after the last sequence of the one before it. An
-    /// unknown conversation has none.
+    /// The messages of a conversation, in the order of their sequence, page by page: 100 unless the
+    /// query says otherwise. An unknown conversation has none.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, MessageQuery, Order, Role, Store};
@@ -59,14 +61,14 @@ impl Store {
     /// # store.record(Conversation::new(id, Client::Api))?;
     /// # store.record(ConversationMessage::new(id, Role::User, "hi"))?;
     /// let newest = MessageQuery { order: Order::NewestFirst, limit: 1, ..MessageQuery::default() };
-    /// assert_eq!(store.messages(id, &newest)?[0].sequence, Some(1));
+    /// assert_eq!(store.messages(id, &newest)?.items[0].sequence, Some(1));
     /// # Ok::<(), decklog::Error>(())
     /// ```
     pub fn messages(
         &self,
         conversation_id: Uuid,
         query: &MessageQuery,
-    ) -> Result<Vec<ConversationMessage>> {
+    ) -> Result<Page<ConversationMessage>> {
         self.inner().ask(|view| list(view, conversation_id, query))
     }
 }
@@ -75,7 +77,7 @@ pub(super) fn list(
     view: &View<'_>,
     conversation_id: Uuid,
     query: &MessageQuery,
-) -> Result<Vec<ConversationMessage>> {
+) -> Result<Page<ConversationMessage>> {
     let hash = view.hasher().lookup(&conversation_id.to_string());
     let walk = Walk {
         select: Select::Lookup(0, hash),
@@ -83,15 +85,14 @@ pub(super) fn list(
         until: query.until.unwrap_or(i64::MAX),
         order: query.order,
         limit: query.limit,
-        after: None,
+        after: query.after,
         as_of: None,
     };
-    let found = page(view.table(KIND), walk, |row| {
+    page(view.table(KIND), walk, |row| {
         let message = read(view, row)?;
         let message = message.filter(|found| found.conversation_id == conversation_id);
         Ok(message.map(|message| (message.timestamp.at(), message)))
-    })?;
-    Ok(found.items)
+    })
 }
 
 pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ack> {

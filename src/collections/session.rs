@@ -241,7 +241,7 @@ fn of_messages(view: &View<'_>, conversation_id: Uuid) -> Result<Vec<SessionNode
         ..MessageQuery::default()
     };
     let mut prompts: Vec<Prompt> = Vec::new();
-    for message in messages::list(view, conversation_id, &query)? {
+    for message in messages::list(view, conversation_id, &query)?.items {
         let at = message.timestamp.at();
         let is_prompt = message.role == Role::User;
         let status = match message.role {

@@ -132,14 +132,15 @@ impl Record {
             let envelope = [("at", Type::Integer), ("op", Type::Text)];
             let mut known = kind.fields().iter().chain(&envelope);
             let Some((_, field)) = known.find(|(known, _)| *known == name) else {
-                let step = if name == "status" && kind.ops().len() > 2 {
-                    ": say in op what becomes of the record"
+                let hint = if name == "status" && kind.ops().len() > 2 {
+                    "say in op what becomes of the record".to_owned()
                 } else {
-                    ""
+                    let names: Vec<&str> = kind.fields().iter().map(|(name, _)| *name).collect();
+                    format!("it has {}", names.join(", "))
                 };
                 let name = clipped(name);
                 return Err(Error::invalid(format!(
-                    "{kind} has no field {name:?}{step}"
+                    "{kind} has no field {name:?}: {hint}"
                 )));
             };
             field.check(name, value.get())?;
@@ -193,7 +194,9 @@ fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
         ("chat_id", Kind::History),
         ("task_id", Kind::ThoughtRecords),
     ];
-    let mut told = TELLING.iter().filter(|(name, _)| member(members, name).is_some());
+    let mut told = TELLING
+        .iter()
+        .filter(|(name, _)| member(members, name).is_some());
     told.next().map(|(_, kind)| *kind)
 }
 

@@ -181,10 +181,10 @@ impl Record {
                 conversation.id.to_string()
             }
             Record::Message(message) => message.id.to_string(),
-            Record::Event(event) => event.id.to_string(),
-            Record::InboxTask(task) => task.id.to_string(),
+            Record::Event(event) => id_in_words(event.id),
+            Record::InboxTask(task) => id_in_words(task.id),
             Record::InboxStep(step) => step.id.to_string(),
-            Record::History(entry) => entry.id.to_string(),
+            Record::History(entry) => id_in_words(entry.id),
             Record::Thought(thought) => thought.id.clone(),
         }
     }
@@ -254,6 +254,14 @@ records! {
     InboxStep => InboxStep,
     HistoryEntry => History,
     ThoughtRecord => Thought,
+}
+
+/// An id that the log gives, also before it has.
+fn id_in_words(id: i64) -> String {
+    if id == 0 {
+        return "without id".to_owned();
+    }
+    id.to_string()
 }
 
 /// Now, by the system's clock, in epoch milliseconds.

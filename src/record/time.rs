@@ -38,6 +38,11 @@ impl Validity {
         Validity { at, is_valid: true }
     }
 
+    /// A fact that holds from now on, by the system's clock.
+    pub fn now() -> Validity {
+        Validity::at(super::now())
+    }
+
     /// A fact that is taken back from `at` on, in epoch milliseconds.
     pub fn retracted(at: i64) -> Validity {
         Validity {

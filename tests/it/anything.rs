@@ -711,7 +711,7 @@ impl Mirror {
                 .cloned()
                 .collect();
             expected.sort_by_key(|message| message.sequence);
-            assert_eq!(store.messages(*id, &query).unwrap(), expected);
+            assert_eq!(store.messages(*id, &query).unwrap().items, expected);
         }
         let query = ConversationQuery {
             limit: ALL,

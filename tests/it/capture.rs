@@ -43,7 +43,7 @@ fn contents(store: &Store, conversation: Uuid) -> Vec<String> {
         limit: usize::MAX,
         ..MessageQuery::default()
     };
-    let messages = store.messages(conversation, &query).unwrap();
+    let messages = store.messages(conversation, &query).unwrap().items;
     messages.into_iter().map(|found| found.content).collect()
 }
 

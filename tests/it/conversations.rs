@@ -24,6 +24,7 @@ const ALL: MessageQuery = MessageQuery {
     until: None,
     order: Order::OldestFirst,
     limit: usize::MAX,
+    after: None,
 };
 
 fn ms(at: i64) -> Timestamp {
@@ -114,7 +115,7 @@ fn a_place_is_given_or_taken_once() {
     assert_eq!(err.kind(), ErrorKind::InvalidInput);
 
     let places = |query: &MessageQuery| -> Vec<i64> {
-        let messages = two.messages(id, query).unwrap();
+        let messages = two.messages(id, query).unwrap().items;
         messages
             .iter()
             .map(|message| message.sequence.unwrap())
@@ -130,6 +131,7 @@ fn a_place_is_given_or_taken_once() {
             until: rng.one_in(2).then(|| *rng.pick(&bounds)),
             order: *rng.pick(&[Order::OldestFirst, Order::NewestFirst]),
             limit: rng.below(10),
+            after: None,
         };
         let is_wanted = |place: &i64| {
             query.from.is_none_or(|from| *place >= from)
@@ -211,7 +213,10 @@ fn a_message_that_was_edited_counts_as_it_stands() {
         store.refresh().unwrap();
         store.record_batch([]).unwrap();
         check(store);
-        assert_eq!(store.messages(id, &ALL).unwrap()[0].tokens_in, Some(1));
+        assert_eq!(
+            store.messages(id, &ALL).unwrap().items[0].tokens_in,
+            Some(1)
+        );
     }
 }
 
@@ -618,7 +623,7 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
         assert!(err.to_string().contains(&format!("{text:?}")), "{err}");
     }
     assert_eq!(verify(&memory).unwrap().good_lines, 1);
-    assert_eq!(store.messages(of, &ALL).unwrap(), []);
+    assert_eq!(store.messages(of, &ALL).unwrap().items, []);
     let mut rng = Rng(1);
     let longest = ConversationMessage {
         model_used: Some("n".repeat(1024)),
@@ -745,6 +750,7 @@ fn eight_processes_in_one_conversation_take_every_place_once() {
     let places: Vec<i64> = store
         .messages(id, &ALL)
         .unwrap()
+        .items
         .iter()
         .map(|message| message.sequence.unwrap())
         .collect();

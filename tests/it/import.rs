@@ -224,7 +224,10 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     import(&store, &sample(""));
     let [(session, ..), _, (rollout, ..)] = conversations();
 
-    let messages = store.messages(session, &MessageQuery::default()).unwrap();
+    let messages = store
+        .messages(session, &MessageQuery::default())
+        .unwrap()
+        .items;
     let asked = &messages[1];
     assert_eq!((asked.role, asked.sequence), (Role::Assistant, Some(2)));
     assert!(asked.content.starts_with("The user wants me to:\n1. Add"));
@@ -243,7 +246,10 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     assert_eq!(messages[2].tool_name.as_deref(), Some("Bash"));
     assert_eq!(messages[2].tool_result.as_deref(), Some(""));
 
-    let messages = store.messages(rollout, &MessageQuery::default()).unwrap();
+    let messages = store
+        .messages(rollout, &MessageQuery::default())
+        .unwrap()
+        .items;
     let last = messages.last().unwrap();
     assert!(last.content.starts_with("Ran the script with `python3`"));
     assert_eq!((last.tokens_in, last.tokens_out), (Some(4139), Some(38)));
