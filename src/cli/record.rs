@@ -24,8 +24,7 @@ use super::stdin::{Ahead, Input};
 /// whole, with the created_at that it has: what is left out is gone. A line that cannot be kept is
 /// told with its number, and the others are kept.
 ///
-/// Lines of a store's files are good input: those of turns and tool calls as they are, others with
-/// their kind added.
+/// Lines of a store's files are good input: their fields tell their kind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog record --ack < records.jsonl

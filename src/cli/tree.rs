@@ -151,15 +151,16 @@ fn place(node: SessionNode) -> Node {
     let (label, detail) = match node.item {
         SessionItem::Conversation(it) => {
             let (conversation, stats) = *it;
-            let named = conversation.session_id.or(conversation.project);
             let totals = format!(
                 "{}, {} tokens in, {} out",
                 count(stats.message_count, "message"),
                 grouped(stats.total_tokens_in),
                 grouped(stats.total_tokens_out),
             );
-            let name = named.unwrap_or_else(|| conversation.id.to_string());
-            (format!("{} {name}", conversation.client), totals)
+            (
+                format!("{} {}", conversation.client, conversation.id),
+                totals,
+            )
         }
         SessionItem::Turn(turn) => (turn.kind.as_str().to_owned(), turn.content),
         SessionItem::Message(message) => {

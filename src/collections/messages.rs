@@ -133,6 +133,14 @@ pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ac
     Ok(Ack::added(seq).assigning(Some(sequence)))
 }
 
+/// Whether the log has this message in another conversation than this.
+pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> bool {
+    let hash = from.hasher().lookup(&conversation.to_string());
+    let found = from.find(KIND, [&id.to_string(), ""]);
+    // Other hashes are of other conversations; no need to read the line.
+    found.is_some_and(|(row, _)| !from.table(KIND).has_lookup(row, 0, hash))
+}
+
 fn next_sequence(from: &impl Reads, conversation: Uuid) -> Result<i64> {
     let key = from.hasher().key([&conversation.to_string(), ""]);
     let last = from.index().talks().get(key);

@@ -57,8 +57,9 @@ impl Store {
     /// both are kept; `None` if there is neither.
     ///
     /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
-    /// under its turn. Tool outputs are left out: they are the calls' outcomes. A conversation
-    /// without turns is drawn from its messages.
+    /// under its turn. Tool outputs are left out: they are the calls' outcomes. Turns whose
+    /// messages are of another conversation, as a sub-agent's are, stand in the tree of that one.
+    /// A conversation without turns is drawn from its messages.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, SessionItem, Store};
@@ -141,7 +142,9 @@ fn of_turns(view: &View<'_>, thread_id: Uuid) -> Result<Vec<SessionNode>> {
         limit: usize::MAX,
         ..TurnQuery::default()
     };
-    let turns = turns::list(view, &query, None)?.items;
+    let mut turns = turns::list(view, &query, None)?.items;
+    // Sub-agents share the thread and have conversations, and so trees, of their own.
+    turns.retain(|turn| !messages::is_of_another(view, turn.message_id, thread_id));
     let origins = origins(&turns);
     let mut prompts: Vec<Prompt> = Vec::new();
     // Where a prompt stands, by its place among the turns.

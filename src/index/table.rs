@@ -156,6 +156,11 @@ impl Table {
             .unwrap_or_default()
     }
 
+    /// Whether a lookup field of a row, by its place in [`Entry::lookups`], has this hash.
+    pub(crate) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
+        self.lookups_of(id).get(field) == Some(&hash)
+    }
+
     /// Rows that stand, in the list's order, from one position (included) to another (not).
     pub(crate) fn walk(
         &self,
@@ -170,7 +175,7 @@ impl Table {
                 None => Box::new(
                     self.all
                         .range(0, from, to)
-                        .filter(move |id| self.lookups_of(*id).get(field) == Some(&hash)),
+                        .filter(move |id| self.has_lookup(*id, field, hash)),
                 ),
             },
             Select::State(state) => match self.shape.usual_state {

@@ -388,11 +388,15 @@ mod tests {
                 "at is 5 and created_at is 6",
             ),
             (r#"{"turn_kind":"bot"}"#, "give one of user, assistant"),
+            (r#"{"event_type":7}"#, "event_type is 7"),
             (
-                r#"{"file":"2025-12-27/events.0001.jsonl"}"#,
-                "missing field `event_type`",
+                r#"{"kind":"messages","contnet":"a"}"#,
+                r#"no field "contnet": it has id, conversation_id"#,
             ),
-            (r#"{"file":"notes.txt"}"#, "kind is missing"),
+            (
+                r#"{"kind":"messages","timestamp":1766832000000}"#,
+                "expected a time as in RFC 3339",
+            ),
             (
                 r#"{"kind":"tool_calls","kind":"user"}"#,
                 "tool_calls has no turn_kind",

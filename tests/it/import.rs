@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use decklog::import::{Importer, Report, foreign_id, named};
-use decklog::{ConversationQuery, ConversationStatus, MessageQuery, Role, Store, ToolStatus};
+use decklog::{
+    ConversationQuery, ConversationStatus, MessageQuery, Role, SessionItem, SpanStatus, Store,
+    ToolStatus,
+};
 use uuid::Uuid;
 
 fn sample(name: &str) -> PathBuf {
@@ -215,6 +218,37 @@ fn conversations_have_the_tokens_of_their_sessions() {
     let found = store.conversations(&query).unwrap().items;
     let ids: Vec<Uuid> = found.iter().map(|(found, _)| found.id).collect();
     assert_eq!(ids, [session, agent]);
+}
+
+/// A sub-agent shares its session's thread, and has a tree of its own.
+#[test]
+fn a_session_and_its_sub_agent_are_drawn_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("log")).unwrap();
+    import(&store, &sample(""));
+    let prompts = |id: Uuid| -> Vec<String> {
+        let nodes = store.session_tree(id).unwrap().unwrap().nodes;
+        let prompts = nodes.into_iter().filter(|node| node.depth == 1);
+        let said = prompts.map(|node| match node.item {
+            SessionItem::Turn(turn) => turn.content,
+            SessionItem::Message(message) => message.content,
+            other => panic!("{other:?}"),
+        });
+        said.collect()
+    };
+    let [(session, ..), (agent, ..), _] = conversations();
+    let said = prompts(session);
+    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(said[1], "cd to myapp and run python hoge.py");
+    assert_eq!(prompts(agent), ["Warmup"]);
+
+    let nodes = store.session_tree(session).unwrap().unwrap().nodes;
+    let failed: Vec<_> = nodes
+        .iter()
+        .filter(|node| node.status == Some(SpanStatus::Failed))
+        .map(|node| (node.depth, node.duration_ms))
+        .collect();
+    assert_eq!(failed, [(3, Some(4584))]);
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
     assert_eq!(sequences(&["messages", &id(1)]), expected);
     // What it says to go on with names the order, too.
     let newest = log.run(&["messages", &id(1), "--order", "newest", "--limit", "1"]);
-    assert!(err(&newest).contains("go on with --order newest --until 1000, or"));
+    assert!(err(&newest).contains("go on with --order newest --after 1000-1001, or"));
     let backwards = log.column(&["messages", &id(1), "--order", "newest"], "sequence");
     assert!(backwards.iter().eq(expected.iter().rev()));
 }

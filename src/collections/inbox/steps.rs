@@ -1,0 +1,140 @@
+//! What may become of a task: queued once for each update, and then one step after the other.
+
+use super::KIND;
+use crate::collections::{Ack, collision, lifecycle, next_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, Row, Select};
+use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
+use crate::store::{Reads, Txn};
+
+pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result<Ack> {
+    let known = if task.id == 0 {
+        None
+    } else {
+        txn.find(KIND, [&task.id.to_string(), ""])
+    };
+    if let Some((seq, known)) = with_update_id(txn, task.update_id)? {
+        // By an id of its own it would be another task.
+        if task.id != 0 && task.id != known.id {
+            let message = format!(
+                "update_id {} is that of task {}, not {}",
+                task.update_id, known.id, task.id
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let (_, row) = txn
+            .find(KIND, [&known.id.to_string(), ""])
+            .ok_or_else(collision)?;
+        txn.confirm(row.asserted)?;
+        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+    }
+    if let Some((_, row)) = known {
+        let known = read(txn, &row)?.ok_or_else(collision)?;
+        let message = format!(
+            "task {} has update_id {}, not {}: leave the id out for the next one",
+            known.id, known.update_id, task.update_id
+        );
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    let id = next_id(txn, KIND, task.id)?;
+    let task = InboxTask { id, ..task.clone() };
+    let seq = txn.push(&Record::InboxTask(task), None)?;
+    Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+/// The task of an update, with the sequence number of its first line.
+fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(u64, InboxTask)>> {
+    let select = Select::Lookup(0, from.hasher().lookup(&update_id.to_string()));
+    let table = from.table(KIND);
+    for id in table.walk(select, Position::FIRST, Position::END) {
+        if let Some(row) = table.row(id)
+            && let Some(task) = read(from, row)?.filter(|task| task.update_id == update_id)
+        {
+            return Ok(Some((row.seq, task)));
+        }
+    }
+    Ok(None)
+}
+
+pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
+    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let Some((_, row)) = found.filter(|(_, row)| row.stands()) else {
+        return Err(lifecycle("there is no such task: queue it first"));
+    };
+    let task = read(txn, &row)?.ok_or_else(collision)?;
+    if row.done.is_some()
+        && let decoded = txn.read(KIND, row.done)?
+        && let Record::InboxStep(last) = &decoded.record
+        && is_again(last, step)
+    {
+        txn.confirm(row.done)?;
+        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)).assigning(Some(task.id)));
+    }
+    let is_claim = step.status == TaskStatus::InProgress;
+    let from = if is_claim || (task.status == TaskStatus::Queued && step.attempt == task.attempts) {
+        TaskStatus::Queued
+    } else {
+        TaskStatus::InProgress
+    };
+    // One that waits may only be claimed or, having been tried too often, given up.
+    let is_given_up = step.status == TaskStatus::Failed && step.attempt > 0;
+    if task.status != from || (from == TaskStatus::Queued && !is_claim && !is_given_up) {
+        return Err(lifecycle(format!(
+            "the task is {}, attempts {}, and cannot become {}: claim what is queued; what is in_progress may become done, failed or queued",
+            task.status, task.attempts, step.status
+        )));
+    }
+    let attempt = task.attempts + i64::from(is_claim);
+    if step.attempt != 0 && step.attempt != attempt {
+        let message = if is_claim {
+            format!("the next attempt is {attempt}, not {}", step.attempt)
+        } else {
+            format!(
+                "attempt {attempt} holds the task, not {}: that claim was released",
+                step.attempt
+            )
+        };
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    // Why it came back stays with the task while the next one works on it.
+    let kept = task.error.filter(|_| is_claim);
+    let step = InboxStep {
+        attempt,
+        error: step.error.clone().or(kept),
+        ..step.clone()
+    };
+    let seq = txn.push(&Record::InboxStep(step), None)?;
+    Ok(Ack::added(seq).assigning(Some(task.id)))
+}
+
+/// Whether a step is the last one once more. A claim is only if it says its very time: else two
+/// workers would hold one task.
+fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
+    let same_error = last.error == step.error;
+    last.status == step.status
+        && if step.status == TaskStatus::InProgress {
+            let is_same_claim = step.attempt == last.attempt && step.at == last.at;
+            is_same_claim && (same_error || step.error.is_none())
+        } else {
+            same_error && (step.attempt == 0 || step.attempt == last.attempt)
+        }
+}
+
+/// The task of a row, as it stands.
+pub(super) fn read(from: &impl Reads, row: &Row) -> Result<Option<InboxTask>> {
+    if !row.stands() {
+        return Ok(None);
+    }
+    let Record::InboxTask(mut task) = from.read(KIND, row.asserted)?.record else {
+        return Err(collision());
+    };
+    if row.done.is_some()
+        && let Record::InboxStep(step) = from.read(KIND, row.done)?.record
+    {
+        task.status = step.status;
+        task.attempts = step.attempt;
+        task.locked_at = (step.status == TaskStatus::InProgress).then_some(step.at);
+        task.error = step.error;
+    }
+    Ok(Some(task))
+}

@@ -1,0 +1,185 @@
+//! Checks of chains: every hash recomputed from what the lines say now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{KIND, rows};
+use crate::collections::collision;
+use crate::index::{Loc, Position, RowId, Select};
+use crate::record::{GENESIS_HASH, Record};
+use crate::segment::Damage;
+use crate::store::{Reads, View};
+
+/// What a check of one task's chain found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ChainCheck {
+    /// The task.
+    pub task_id: String,
+    /// How many records the chain has.
+    pub records: u64,
+    /// The hash of the last one, to compare with one that was kept elsewhere.
+    pub head: Option<String>,
+    /// The first place where it does not hold.
+    pub broken: Option<ChainBreak>,
+    /// Damage in the files of thoughts that may have taken records from this chain; all chains
+    /// of one check share it.
+    #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
+    pub damage: Arc<[Damage]>,
+}
+
+fn as_list<S: serde::Serializer>(list: &Arc<[Damage]>, to: S) -> Result<S::Ok, S::Error> {
+    list.as_ref().serialize(to)
+}
+
+impl ChainCheck {
+    /// Whether the chain holds and no line that may belong to it is damaged. A chain that lost its
+    /// last records holds, and so does one without any: compare [`records`](ChainCheck::records)
+    /// and [`head`](ChainCheck::head) with what was kept elsewhere.
+    pub fn is_intact(&self) -> bool {
+        self.broken.is_none() && self.damage.is_empty()
+    }
+}
+
+/// Where a chain breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainBreak {
+    /// Which record of the chain, from 1.
+    pub position: u64,
+    /// Its id, if it can be read.
+    pub id: Option<String>,
+    /// The file, relative to the store.
+    pub file: String,
+    /// Where its line starts in the file, in bytes.
+    pub offset: u64,
+    /// What does not hold.
+    pub reason: String,
+}
+
+/// Checks the chain of one task, or of all.
+pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck> {
+    let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
+    let damage: Arc<[Damage]> = view.damage(KIND).into();
+    let table = view.table(KIND);
+    let mut lost = Vec::new();
+    for (id, row) in rows(view, task_id).filter_map(|id| Some((id, table.row(id)?))) {
+        let (record, fault) = match view.read_checked(KIND, row.asserted) {
+            Ok((decoded, is_good)) => match decoded.record {
+                Record::Thought(record) => {
+                    let fault = if !is_good {
+                        Some("its line was changed: the checksum is wrong")
+                    } else if table.history(id).is_some() {
+                        Some("another line says its id, too")
+                    } else {
+                        None
+                    };
+                    (Some(record), fault.map(str::to_owned))
+                }
+                _ => (None, Some(collision().to_string())),
+            },
+            Err(e) => (None, Some(e.to_string())),
+        };
+        let Some(record) = record else {
+            lost.push((
+                id,
+                break_at(view, row.asserted, 0, None, fault.unwrap_or_default()),
+            ));
+            continue;
+        };
+        if task_id.is_some_and(|task_id| task_id != record.task_id) {
+            continue;
+        }
+        let check = entry(&mut checks, &record.task_id);
+        check.records += 1;
+        let expected = check.head.as_deref().unwrap_or(GENESIS_HASH);
+        let computed = record.computed_hash();
+        let reason = if record.hash != computed {
+            let hash = &record.hash;
+            Some(format!(
+                "its hash is {hash}, but what it says has {computed}"
+            ))
+        } else if record.prev_hash != expected {
+            let prev_hash = &record.prev_hash;
+            Some(format!(
+                "its prev_hash is {prev_hash}, but the record before it has {expected}"
+            ))
+        } else {
+            fault
+        };
+        if let (None, Some(reason)) = (&check.broken, reason) {
+            let position = check.records;
+            let id = Some(record.id);
+            check.broken = Some(break_at(view, row.asserted, position, id, reason));
+        }
+        check.head = Some(record.hash);
+    }
+    for (id, broken) in lost {
+        tell_lost(view, &mut checks, task_id, id, broken);
+    }
+    // What is damaged is told even where it left no chain to tell it of.
+    if checks.is_empty() && !damage.is_empty() {
+        entry(&mut checks, task_id.unwrap_or_default());
+    }
+    for check in checks.values_mut() {
+        check.damage = Arc::clone(&damage);
+    }
+    checks
+}
+
+/// Tells the chain of a record whose line cannot be read any more. The index knows which one it
+/// is; if no record of it can be read, it has no name but the one that was asked for.
+fn tell_lost(
+    view: &View<'_>,
+    checks: &mut BTreeMap<String, ChainCheck>,
+    task_id: Option<&str>,
+    id: RowId,
+    broken: ChainBreak,
+) {
+    let table = view.table(KIND);
+    let Some(place) = table.place(Select::All, id) else {
+        return;
+    };
+    let select = |task_id: &str| Select::Lookup(0, view.hasher().lookup(task_id));
+    let is_of =
+        |task_id: &str| table.walk(select(task_id), place, Position::END).next() == Some(id);
+    let owner = checks.keys().find(|task_id| is_of(task_id)).cloned();
+    let owner = owner.unwrap_or_else(|| task_id.unwrap_or_default().to_owned());
+    let before = table.walk(select(&owner), Position::FIRST, place).count() as u64;
+    let check = entry(checks, &owner);
+    let position = before + 1;
+    // The record after it was found not to follow, at the place that this one had.
+    if check
+        .broken
+        .as_ref()
+        .is_none_or(|first| position <= first.position)
+    {
+        check.broken = Some(ChainBreak { position, ..broken });
+    }
+}
+
+fn entry<'a>(checks: &'a mut BTreeMap<String, ChainCheck>, task_id: &str) -> &'a mut ChainCheck {
+    checks
+        .entry(task_id.to_owned())
+        .or_insert_with(|| ChainCheck {
+            task_id: task_id.to_owned(),
+            ..ChainCheck::default()
+        })
+}
+
+fn break_at(
+    view: &View<'_>,
+    loc: Loc,
+    position: u64,
+    id: Option<String>,
+    reason: String,
+) -> ChainBreak {
+    let (file, offset) = view.place(loc);
+    ChainBreak {
+        position,
+        id,
+        file,
+        offset,
+        reason,
+    }
+}
