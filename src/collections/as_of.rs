@@ -7,12 +7,12 @@
 use uuid::Uuid;
 
 use super::page::Page;
-use super::{CallQuery, ProposalQuery, TurnQuery, calls, proposals, turns};
+use super::{CallQuery, ProposalQuery, TurnQuery, calls, proposals, standing, turns};
 use crate::error::Result;
-use crate::index::{Loc, Row};
+use crate::index::RowId;
 use crate::line::{Decoded, Op};
-use crate::record::{CodeEditProposal, ConversationTurn, ToolCall};
-use crate::store::Store;
+use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
+use crate::store::{Reads, Store, View};
 
 /// A store as it stood at a time; from [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
@@ -84,17 +84,22 @@ impl AsOf<'_> {
     }
 }
 
-/// The assertion of a row that stood at a time.
-pub(super) fn assertion_at(
-    row: &Row,
-    history: Option<&[Loc]>,
-    at: i64,
-    read: impl Fn(Loc) -> Result<Decoded>,
+/// The assertion of a row that stands or, if there is a time, that stood then.
+pub(super) fn assertion(
+    view: &View<'_>,
+    kind: Kind,
+    id: RowId,
+    as_of: Option<i64>,
 ) -> Result<Option<Decoded>> {
-    let only = [row.asserted];
-    let lines = history.unwrap_or(if row.asserted.is_some() { &only } else { &[] });
+    let Some(at) = as_of else {
+        return standing(view, kind, id);
+    };
+    let table = view.table(kind);
+    let only = table.row(id).map(|row| row.asserted);
+    let only = only.filter(|asserted| asserted.is_some());
+    let lines = table.history(id).unwrap_or(only.as_slice());
     for loc in lines.iter().rev() {
-        let line = read(*loc)?;
+        let line = view.read(kind, *loc)?;
         if line.record.at() <= at {
             return Ok(Some(line).filter(|line| line.op != Op::Retracted));
         }

@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
+use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, put_version};
+use super::{Ack, collision, outcome, put_version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId, Select};
+use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
 use crate::store::{Reads, Store, Txn, View};
@@ -114,16 +115,12 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
     let request_id = done.request_id.to_string();
     let found = txn.find(KIND, [&request_id, &done.call_id]);
-    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         return lifecycle("the call was never requested: record its request first");
     };
     let req = request_at(txn.read(KIND, row.asserted)?)?;
     check_key(&req, done.request_id, &done.call_id)?;
-    let first = if row.done.is_some() {
-        Some(done_at(txn.read(KIND, row.done)?)?)
-    } else {
-        None
-    };
+    let first = outcome(txn, KIND, id)?.map(done_at).transpose()?;
     match first {
         Some((seq, first)) if same_outcome(&first, done) => {
             txn.confirm(row.done)?;
@@ -247,25 +244,12 @@ pub(super) fn list(
 
 /// The call of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
-    let Some(row) = view.table(KIND).row(id) else {
-        return Ok(None);
-    };
-    let history = view.table(KIND).history(id);
-    let read = |loc: Loc| view.read(KIND, loc);
-    let request = match as_of {
-        None if row.stands() => Some(read(row.asserted)?),
-        None => None,
-        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
-    };
-    let Some(request) = request else {
+    let Some(request) = assertion(view, KIND, id, as_of)? else {
         return Ok(None);
     };
     let req = request_at(request)?;
-    let done = if row.done.is_some() {
-        Some(done_at(read(row.done)?)?.1)
-    } else {
-        None
-    };
+    let done = outcome(view, KIND, id)?.map(done_at).transpose()?;
+    let done = done.map(|(_, done)| done);
     let done = done.filter(|done| as_of.is_none_or(|at| done.ended_at.at <= at));
     Ok(Some((req, done)))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::page::{Order, Walk, page};
-use super::{Ack, collision, lifecycle};
+use super::{Ack, collision, lifecycle, standing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::record::{
@@ -307,10 +307,9 @@ fn conversation_in(record: &Record) -> Result<&Conversation> {
 
 /// The conversation of a row, with what its messages say of its state.
 fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
-    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
+    let Some(decoded) = standing(from, KIND, id)? else {
         return Ok(None);
     };
-    let decoded = from.read(KIND, row.asserted)?;
     let mut conversation = conversation_in(&decoded.record)?.clone();
     let key = from.hasher().key([&conversation.id.to_string(), ""]);
     let Some(talk) = from.index().talks().get(key) else {

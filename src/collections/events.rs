@@ -1,7 +1,7 @@
 //! Events: appended, each under its parent.
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, next_id};
+use super::{Ack, collision, lifecycle, next_id, standing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind, Record, event_type, same_json};
@@ -231,11 +231,9 @@ pub(super) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
 }
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<Event>> {
-    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
-        return Ok(None);
-    };
-    match from.read(KIND, row.asserted)?.record {
-        Record::Event(event) => Ok(Some(event)),
-        _ => Err(collision()),
+    match standing(from, KIND, id)?.map(|line| line.record) {
+        None => Ok(None),
+        Some(Record::Event(event)) => Ok(Some(event)),
+        Some(_) => Err(collision()),
     }
 }

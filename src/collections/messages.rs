@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision};
+use super::{Ack, collision, standing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
@@ -189,11 +189,9 @@ fn same(known: &ConversationMessage, message: &ConversationMessage) -> bool {
 }
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<ConversationMessage>> {
-    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
-        return Ok(None);
-    };
-    match from.read(KIND, row.asserted)?.record {
-        Record::Message(message) => Ok(Some(*message)),
-        _ => Err(collision()),
+    match standing(from, KIND, id)?.map(|line| line.record) {
+        None => Ok(None),
+        Some(Record::Message(message)) => Ok(Some(*message)),
+        Some(_) => Err(collision()),
     }
 }

@@ -32,7 +32,8 @@ pub use turns::TurnQuery;
 use std::borrow::Borrow;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Loc;
+use crate::index::{Loc, RowId};
+use crate::line::Decoded;
 use crate::record::{Kind, Record};
 use crate::store::{Reads, Store, Txn};
 
@@ -270,6 +271,18 @@ fn put_version(
         }
     }
     txn.push(record, None).map(Ack::added)
+}
+
+/// The latest assertion of a row, if it stands.
+fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
+    let row = from.table(kind).row(id).filter(|row| row.stands());
+    row.map(|row| from.read(kind, row.asserted)).transpose()
+}
+
+/// The outcome of a row, or its latest step.
+fn outcome(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
+    let row = from.table(kind).row(id).filter(|row| row.done.is_some());
+    row.map(|row| from.read(kind, row.done)).transpose()
 }
 
 /// The log has lines under this hash, but of another key: a chance that no one meets.

@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
+use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, put_version};
+use super::{Ack, collision, lifecycle, outcome, put_version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId, Select};
+use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
 use crate::store::{Reads, Store, Txn, View};
@@ -90,17 +91,12 @@ pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposa
 }
 
 pub(super) fn put_step(txn: &mut Txn<'_>, step: &ProposalStep) -> Result<Ack> {
-    let id = step.request_id.to_string();
-    let found = txn.find(KIND, [&id, ""]);
-    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
+    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         let message = "the edit was never proposed: record the proposal first";
         return Err(lifecycle(message));
     };
-    let last = if row.done.is_some() {
-        Some(step_at(txn.read(KIND, row.done)?)?)
-    } else {
-        None
-    };
+    let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
     let current = last
         .as_ref()
         .map_or(ProposalStatus::Pending, |(_, last)| last.status);
@@ -261,22 +257,11 @@ pub(super) fn list(
 
 /// The proposal of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
-    let Some(row) = view.table(KIND).row(id) else {
-        return Ok(None);
-    };
-    let history = view.table(KIND).history(id);
-    let read = |loc: Loc| view.read(KIND, loc);
-    let asserted = match as_of {
-        None if row.stands() => Some(read(row.asserted)?),
-        None => None,
-        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
-    };
-    let Some(asserted) = asserted else {
+    let Some(asserted) = assertion(view, KIND, id, as_of)? else {
         return Ok(None);
     };
     let mut proposal = proposal_at(asserted)?;
-    if row.done.is_some() {
-        let (_, last) = step_at(read(row.done)?)?;
+    if let Some((_, last)) = outcome(view, KIND, id)?.map(step_at).transpose()? {
         apply(&mut proposal, &last, as_of.unwrap_or(i64::MAX));
     }
     Ok(Some(proposal))

@@ -9,7 +9,7 @@ use uuid::Uuid;
 pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
-use super::{Ack, collision};
+use super::{Ack, collision, standing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, RowId, Select};
 use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
@@ -274,10 +274,8 @@ fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {
 }
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<ThoughtRecord>> {
-    let Some(row) = from.table(KIND).row(id).filter(|row| row.stands()) else {
-        return Ok(None);
-    };
-    thought_in(from.read(KIND, row.asserted)?.record).map(Some)
+    let line = standing(from, KIND, id)?;
+    line.map(|line| thought_in(line.record)).transpose()
 }
 
 fn thought_in(record: Record) -> Result<ThoughtRecord> {

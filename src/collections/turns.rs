@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
+use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, put_version};
 use crate::error::Result;
-use crate::index::{Loc, RowId, Select};
+use crate::index::{RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
 use crate::store::{Reads, Store, Txn, View};
@@ -157,15 +158,6 @@ pub(super) fn list(
 
 /// The turn of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
-    let Some(row) = view.table(KIND).row(id) else {
-        return Ok(None);
-    };
-    let history = view.table(KIND).history(id);
-    let read = |loc: Loc| view.read(KIND, loc);
-    let decoded = match as_of {
-        None if row.stands() => Some(read(row.asserted)?),
-        None => None,
-        Some(at) => super::as_of::assertion_at(row, history, at, read)?,
-    };
+    let decoded = assertion(view, KIND, id, as_of)?;
     decoded.map(turn_at).transpose()
 }
