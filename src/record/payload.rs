@@ -61,7 +61,8 @@ pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
     match serde_json::from_slice::<Checked>(bytes) {
         Ok(Checked) if memchr::memchr2(b'\n', b'\r', bytes).is_some() => Ok(Form::Text),
         Ok(Checked) => Ok(Form::Nested),
-        Err(e) if has_lone_surrogate(bytes) => Err(Error::invalid(format!(
+        // Only where nothing else is wrong with it: what is no JSON is a text like any other.
+        Err(e) if is_json_but_for_surrogates(bytes) => Err(Error::invalid(format!(
             "{field} holds a lone surrogate, which is no text: {e}"
         ))),
         Err(_) => Ok(Form::Text),
@@ -181,21 +182,44 @@ fn nesting(json: &[u8]) -> Nesting {
 
 /// Whether a `\uD800`–`\uDFFF` escape in the text lacks its other half.
 pub(crate) fn has_lone_surrogate(json: &[u8]) -> bool {
+    lone_surrogates(json).next().is_some()
+}
+
+fn is_json_but_for_surrogates(json: &[u8]) -> bool {
+    let mut mended = json.to_vec();
+    let mut any = false;
+    for at in lone_surrogates(json) {
+        mended[at..at + LONE.len()].copy_from_slice(LONE);
+        any = true;
+    }
+    any && serde_json::from_slice::<Checked>(&mended).is_ok()
+}
+
+/// What stands in the place of a lone surrogate, in as many bytes.
+const LONE: &[u8] = b"\\u0020";
+
+/// Where escapes of surrogates start that lack their other half.
+fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
     let unit = |at: usize| -> Option<u16> {
-        let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let hex = json.get(at..at + LONE.len())?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
     };
     let mut at = 0;
-    while let Some(found) = memchr::memchr(b'\\', &json[at..]) {
-        at += found;
-        match unit(at) {
-            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
-            Some(0xD800..=0xDFFF) => return true,
-            Some(_) => at += 6,
-            None => at = (at + 2).min(json.len()),
+    std::iter::from_fn(move || {
+        loop {
+            at += memchr::memchr(b'\\', json.get(at..)?)?;
+            let found = at;
+            match unit(at) {
+                Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
+                Some(0xD800..=0xDFFF) => {
+                    at += 6;
+                    return Some(found);
+                }
+                Some(_) => at += 6,
+                None => at = (at + 2).min(json.len()),
+            }
         }
-    }
-    false
+    })
 }
 
 /// Any JSON value, its strings decoded so that a bad one is noticed, nothing kept.
@@ -276,6 +300,9 @@ mod tests {
         assert_eq!(form("x", &("[".repeat(100) + "]")).unwrap(), Form::Text);
         assert!(form("x", r#"["\ud800"]"#).is_err());
         assert!(form("x", r#"["\udc00\ud800"]"#).is_err());
+        assert!(form("x", r#"{"a":"\ud800 \u00e9 \udfff"}"#).is_err());
+        assert_eq!(form("x", r#"{"a":1, \ud800}"#).unwrap(), Form::Text);
+        assert_eq!(form("x", r#"["\ud800",]"#).unwrap(), Form::Text);
         assert_eq!(form("x", r#"["\\ud800"]"#).unwrap(), Form::Nested);
     }
 }
