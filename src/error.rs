@@ -35,6 +35,14 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether a rule of the log rejected a record, and not the store.
+    pub(crate) fn is_judgement(self) -> bool {
+        matches!(
+            self,
+            ErrorKind::Conflict | ErrorKind::Lifecycle | ErrorKind::InvalidInput
+        )
+    }
+
     /// The kind as a short stable word, as the command line prints it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -9,15 +9,11 @@ use std::time::Duration;
 
 use super::queue::{Job, Queue, ended};
 use super::stats::Answers;
-use crate::collections::{Ack, AckStatus};
+use crate::collections::{Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::store::Store;
 
-const BATCH_RECORDS_MAX: usize = 1_000;
-const BATCH_BYTES_MAX: usize = 8 << 20;
-/// What a record takes beside its texts, roughly.
-const RECORD_BYTES: usize = 512;
 /// Between two tries to get the lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -113,7 +109,7 @@ impl Writer {
                 Ok(ack) if ack.status == AckStatus::Added => settled.written += 1,
                 Ok(_) => settled.unchanged += 1,
                 Err(error) => {
-                    if is_judgement(error.kind()) {
+                    if error.kind().is_judgement() {
                         settled.rejected += 1;
                     } else {
                         settled.failed += 1;
@@ -143,12 +139,4 @@ fn batch_len(jobs: &VecDeque<Job>) -> usize {
     };
     let len = jobs.iter().take(BATCH_RECORDS_MAX).take_while(fits).count();
     len.max(1)
-}
-
-/// Whether a rule of the log rejected the record, and not the store.
-fn is_judgement(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Conflict | ErrorKind::Lifecycle | ErrorKind::InvalidInput
-    )
 }

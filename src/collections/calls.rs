@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, outcome, put_version};
+use super::{Ack, collision, outcome, put_version, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
@@ -122,10 +122,7 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     check_key(&req, done.request_id, &done.call_id)?;
     let first = outcome(txn, KIND, id)?.map(done_at).transpose()?;
     match first {
-        Some((seq, first)) if same_outcome(&first, done) => {
-            txn.confirm(row.done)?;
-            Ok(Ack::unchanged(seq))
-        }
+        Some((seq, first)) if same_outcome(&first, done) => unchanged(txn, row.done, seq),
         _ if row.is_retracted => {
             lifecycle("the call was retracted: request it again before its outcome")
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::page::{Order, Walk, page};
-use super::{Ack, collision, lifecycle, standing};
+use super::{Ack, collision, lifecycle, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::record::{
@@ -244,8 +244,7 @@ pub(super) fn put(txn: &mut Txn<'_>, conversation: &Conversation, is_update: boo
         return Err(collision());
     }
     if known == conversation {
-        txn.confirm(row.asserted)?;
-        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)));
+        return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
     change(txn, known, conversation)
 }

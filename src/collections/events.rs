@@ -1,7 +1,7 @@
 //! Events: appended, each under its parent.
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, next_id, standing};
+use super::{Ack, collision, lifecycle, next_id, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind, Record, event_type, same_json};
@@ -181,9 +181,8 @@ pub(super) fn put(txn: &mut Txn<'_>, event: &Event) -> Result<Ack> {
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        txn.confirm(row.asserted)?;
-        let seq = decoded.seq.unwrap_or(0);
-        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
+        return Ok(ack.assigning(Some(known.id)));
     }
     if let Some(parent) = event.parent_id
         && txn.find(KIND, [&parent.to_string(), ""]).is_none()

@@ -1,6 +1,6 @@
 //! The history of chats: appended, and read from its end.
 
-use super::{Ack, collision, next_id};
+use super::{Ack, collision, next_id, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Select};
 use crate::record::{HistoryEntry, Kind, Record};
@@ -55,9 +55,8 @@ pub(super) fn put(txn: &mut Txn<'_>, entry: &HistoryEntry) -> Result<Ack> {
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        txn.confirm(row.asserted)?;
-        let seq = decoded.seq.unwrap_or(0);
-        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
+        return Ok(ack.assigning(Some(known.id)));
     }
     let id = next_id(txn, KIND, entry.id)?;
     let entry = HistoryEntry {

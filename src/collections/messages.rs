@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, standing};
+use super::{Ack, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
@@ -111,9 +111,8 @@ pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ac
                 known.conversation_id
             ));
         }
-        txn.confirm(row.asserted)?;
-        let seq = decoded.seq.unwrap_or(0);
-        return Ok(Ack::unchanged(seq).assigning(known.sequence));
+        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
+        return Ok(ack.assigning(known.sequence));
     }
     let sequence = match message.sequence {
         Some(sequence) => {

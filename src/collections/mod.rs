@@ -37,6 +37,13 @@ use crate::line::Decoded;
 use crate::record::{Kind, Record};
 use crate::store::{Reads, Store, Txn};
 
+/// The most records of a batch, for who makes batches of what never ends.
+pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
+/// The bytes at which such a batch ends.
+pub(crate) const BATCH_BYTES_MAX: usize = 8 << 20;
+/// What a record takes beside its texts, roughly.
+pub(crate) const RECORD_BYTES: usize = 512;
+
 /// What became of a record that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
@@ -73,14 +80,6 @@ impl Ack {
         Ack {
             seq,
             status: AckStatus::Added,
-            assigned: None,
-        }
-    }
-
-    fn unchanged(seq: u64) -> Ack {
-        Ack {
-            seq,
-            status: AckStatus::Unchanged,
             assigned: None,
         }
     }
@@ -185,10 +184,7 @@ pub(crate) enum IfKnown {
 
 fn put_if_new(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
     match known(txn, record) {
-        Some((seq, asserted)) => {
-            txn.confirm(asserted)?;
-            Ok(Ack::unchanged(seq))
-        }
+        Some((seq, asserted)) => unchanged(txn, asserted, seq),
         None => put(txn, record),
     }
 }
@@ -266,11 +262,20 @@ fn put_version(
     if let Some(last) = last.filter(|last| last.is_some()) {
         let line = txn.read(kind, last)?;
         if same(&line.record)? {
-            txn.confirm(last)?;
-            return Ok(Ack::unchanged(line.seq.unwrap_or(0)));
+            return unchanged(txn, last, line.seq.unwrap_or(0));
         }
     }
     txn.push(record, None).map(Ack::added)
+}
+
+/// Answers for a fact that the log has already, in the line `seq` at a place.
+fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
+    txn.confirm(loc)?;
+    Ok(Ack {
+        seq,
+        status: AckStatus::Unchanged,
+        assigned: None,
+    })
 }
 
 /// The latest assertion of a row, if it stands.

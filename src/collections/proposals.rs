@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, outcome, put_version};
+use super::{Ack, collision, lifecycle, outcome, put_version, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
@@ -104,8 +104,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, step: &ProposalStep) -> Result<Ack> {
         && took(last, step)
     {
         check_commit(last, step)?;
-        txn.confirm(row.done)?;
-        return Ok(Ack::unchanged(*seq));
+        return unchanged(txn, row.done, *seq);
     }
     if row.is_retracted {
         let message = "the proposal was retracted: propose it again before its next step";

@@ -9,7 +9,7 @@ use uuid::Uuid;
 pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
-use super::{Ack, collision, standing};
+use super::{Ack, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, RowId, Select};
 use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
@@ -192,8 +192,7 @@ pub(super) fn put(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<Ack> {
         if again != known {
             return Err(taken(&thought.id));
         }
-        txn.confirm(row.asserted)?;
-        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)));
+        return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
     append(txn, thought).map(|(_, seq)| Ack::added(seq))
 }

@@ -2,16 +2,13 @@
 
 use uuid::Uuid;
 
-use crate::collections::{Ack, AckStatus, ObservabilityStore};
-use crate::error::{Error, ErrorKind, Result};
+use crate::collections::{
+    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ObservabilityStore, RECORD_BYTES,
+};
+use crate::error::{Error, Result};
 use crate::line::text_len;
 use crate::record::{ConversationMessage, Record, ToolCall};
 use crate::store::Store;
-
-const BATCH_RECORDS_MAX: usize = 1_000;
-const BATCH_BYTES_MAX: usize = 8 << 20;
-/// What a record takes beside its texts, roughly.
-const RECORD_BYTES: usize = 512;
 
 /// What an import needs of the log; the tests have one in memory.
 pub(super) trait Log {
@@ -95,7 +92,7 @@ impl<'a> Batch<'a> {
                     outcomes.push((place, Outcome::Added));
                 }
                 Ok(_) => {}
-                Err(error) if is_judgement(error.kind()) => {
+                Err(error) if error.kind().is_judgement() => {
                     outcomes.push((place, Outcome::Refused(error)));
                 }
                 Err(error) => return Err(error),
@@ -103,13 +100,6 @@ impl<'a> Batch<'a> {
         }
         Ok(outcomes)
     }
-}
-
-fn is_judgement(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Conflict | ErrorKind::Lifecycle | ErrorKind::InvalidInput
-    )
 }
 
 fn size(record: &Record) -> usize {

@@ -112,11 +112,6 @@ fn op_named(kind: Kind, word: Option<&str>) -> Result<Op, String> {
     .ok_or_else(|| format!("unknown op {:?}", word.unwrap_or_default()))
 }
 
-/// Whether lines of this kind have a field of this name, beside those of the envelope.
-pub(super) fn of_type(kind: Kind, name: &str) -> bool {
-    kind.fields().iter().any(|(known, _)| *known == name)
-}
-
 #[derive(Deserialize)]
 struct TurnLine<'a> {
     seq: Option<u64>,

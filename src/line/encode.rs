@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::classify::{Line, classify};
-use super::decode::{decode, of_type};
+use super::decode::decode;
 use super::{LINE_BYTES_MAX, Op, TAIL_LEN, TAIL_START};
 use crate::error::{Error, Result};
 use crate::record::{
@@ -135,7 +135,7 @@ pub(crate) fn restamp(
     writer.begin(seq, record.at(), op_of(&record));
     writer.body(&record, parent_id).ok()?;
     for (name, value) in &members.0 {
-        let is_known = ["seq", "at", "op", "crc"].contains(&&**name) || of_type(kind, name);
+        let is_known = ["seq", "at", "op", "crc"].contains(&&**name) || kind.has_field(name);
         if !is_known {
             writer.raw(name, value.get());
         }

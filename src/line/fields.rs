@@ -119,6 +119,11 @@ impl Kind {
         }
     }
 
+    /// Whether its lines have a field of this name, beside those of the envelope.
+    pub(super) fn has_field(self, name: &str) -> bool {
+        self.fields().iter().any(|(known, _)| *known == name)
+    }
+
     /// Every field of its lines but the envelope's.
     pub(super) fn fields(self) -> &'static [(&'static str, Type)] {
         match self {

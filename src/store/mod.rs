@@ -151,11 +151,7 @@ impl Store {
     /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
         let view = self.inner.fresh()?;
-        let torn =
-            view.state.segments.iter().filter_map(|segment| {
-                Some(segment.tail?.report(segment.end).in_file(segment.name))
-            });
-        Ok(view.state.damage.iter().cloned().chain(torn).collect())
+        Ok(view.damage().collect())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -432,17 +428,21 @@ impl View<'_> {
     }
 
     /// What is damaged in the files of a kind.
-    pub(crate) fn damage(&self, kind: Kind) -> Vec<Damage> {
-        let state = &self.state;
+    pub(crate) fn damage_of(&self, kind: Kind) -> Vec<Damage> {
         let is_of_kind = |file: &str| {
             let name = file.rsplit('/').next().unwrap_or_default();
             name.split('.').next() == Some(kind.stem())
         };
-        let torn = state
-            .segments
-            .iter()
-            .filter_map(|segment| Some(segment.tail?.report(segment.end).in_file(segment.name)));
-        let all = state.damage.iter().cloned().chain(torn);
-        all.filter(|damage| is_of_kind(&damage.file)).collect()
+        self.damage()
+            .filter(|damage| is_of_kind(&damage.file))
+            .collect()
+    }
+
+    fn damage(&self) -> impl Iterator<Item = Damage> {
+        let torn =
+            self.state.segments.iter().filter_map(|segment| {
+                Some(segment.tail?.report(segment.end).in_file(segment.name))
+            });
+        self.state.damage.iter().cloned().chain(torn)
     }
 }

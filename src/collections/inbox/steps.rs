@@ -1,7 +1,7 @@
 //! What may become of a task: queued once for each update, and then one step after the other.
 
 use super::KIND;
-use crate::collections::{Ack, collision, lifecycle, next_id};
+use crate::collections::{Ack, collision, lifecycle, next_id, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
@@ -13,7 +13,7 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result
     } else {
         txn.find(KIND, [&task.id.to_string(), ""])
     };
-    if let Some((seq, known)) = with_update_id(txn, task.update_id)? {
+    if let Some((row, known)) = with_update_id(txn, task.update_id)? {
         // By an id of its own it would be another task.
         if task.id != 0 && task.id != known.id {
             let message = format!(
@@ -22,11 +22,8 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let (_, row) = txn
-            .find(KIND, [&known.id.to_string(), ""])
-            .ok_or_else(collision)?;
-        txn.confirm(row.asserted)?;
-        return Ok(Ack::unchanged(seq).assigning(Some(known.id)));
+        let ack = unchanged(txn, row.asserted, row.seq)?;
+        return Ok(ack.assigning(Some(known.id)));
     }
     if let Some((_, row)) = known {
         let known = read(txn, &row)?.ok_or_else(collision)?;
@@ -42,15 +39,15 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
-/// The task of an update, with the sequence number of its first line.
-fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(u64, InboxTask)>> {
+/// The task of an update.
+fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(Row, InboxTask)>> {
     let select = Select::Lookup(0, from.hasher().lookup(&update_id.to_string()));
     let table = from.table(KIND);
     for id in table.walk(select, Position::FIRST, Position::END) {
         if let Some(row) = table.row(id)
             && let Some(task) = read(from, row)?.filter(|task| task.update_id == update_id)
         {
-            return Ok(Some((row.seq, task)));
+            return Ok(Some((*row, task)));
         }
     }
     Ok(None)
@@ -67,8 +64,8 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> R
         && let Record::InboxStep(last) = &decoded.record
         && is_again(last, step)
     {
-        txn.confirm(row.done)?;
-        return Ok(Ack::unchanged(decoded.seq.unwrap_or(0)).assigning(Some(task.id)));
+        let ack = unchanged(txn, row.done, decoded.seq.unwrap_or(0))?;
+        return Ok(ack.assigning(Some(task.id)));
     }
     let is_claim = step.status == TaskStatus::InProgress;
     let from = if is_claim || (task.status == TaskStatus::Queued && step.attempt == task.attempts) {

@@ -60,7 +60,7 @@ pub struct ChainBreak {
 /// Checks the chain of one task, or of all.
 pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck> {
     let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
-    let damage: Arc<[Damage]> = view.damage(KIND).into();
+    let damage: Arc<[Damage]> = view.damage_of(KIND).into();
     let table = view.table(KIND);
     let mut lost = Vec::new();
     for (id, row) in rows(view, task_id).filter_map(|id| Some((id, table.row(id)?))) {
