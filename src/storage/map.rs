@@ -55,6 +55,8 @@ impl Words {
         }
     }
 
+    // A mapping begins at a page.
+    #[allow(clippy::cast_ptr_alignment)]
     fn word(&self, place: usize) -> Option<&AtomicU64> {
         if place >= self.count {
             return None;
