@@ -97,6 +97,10 @@ impl Rows {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn ids(&self) -> impl Iterator<Item = RowId> + use<> {
         (0..self.all.len() as u32).map(RowId)
     }
@@ -143,21 +147,27 @@ impl Rows {
         self.lookups[place].copy_from_slice(&entry.lookups[..self.shape.width]);
     }
 
+    fn has_numbers(&self) -> bool {
+        [self.shape.order, self.shape.lookup_order].contains(&Place::Number)
+    }
+
     pub(super) fn push(&mut self, entry: &Entry) -> RowId {
         let id = self.all.len() as u32;
         self.all.push(Row::new(entry));
         self.lookups
             .extend_from_slice(&entry.lookups[..self.shape.width]);
-        if [self.shape.order, self.shape.lookup_order].contains(&Place::Number) {
+        if self.has_numbers() {
             self.numbers.push(entry.number);
         }
         RowId(id)
     }
 
-    /// Gives spare room back.
-    pub(super) fn shrink(&mut self) {
-        self.all.shrink_to_fit();
-        self.lookups.shrink_to_fit();
-        self.numbers.shrink_to_fit();
+    /// Makes room for this many rows, and no more.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.all.reserve_exact(rows);
+        self.lookups.reserve_exact(rows * self.shape.width);
+        if self.has_numbers() {
+            self.numbers.reserve_exact(rows);
+        }
     }
 }

@@ -37,7 +37,6 @@ fn place(tag: u32, places: usize) -> usize {
 }
 
 impl Slots {
-    #[cfg(test)]
     /// Makes the table of these tags and values, which are in the order of their tags.
     pub(super) fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Slots {
         let mut slots = Slots::with_room_for(len + len / 16);

@@ -25,22 +25,23 @@ pub(crate) enum Select {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    rows: Rows,
+    pub(super) rows: Rows,
     number_max: i64,
-    by_key: Slots,
+    /// By [`tag_of`].
+    pub(super) by_key: Slots,
     /// Every row that stands.
-    all: List,
+    pub(super) all: List,
     /// In the order of [`Shape::posted`].
-    by_lookup: Vec<Groups>,
+    pub(super) by_lookup: Vec<Groups>,
     /// Of the rows that stand, those in no usual state.
-    by_state: Vec<(Op, List)>,
+    pub(super) by_state: Vec<(Op, List)>,
     /// The assertions and retractions of a row that has more than one, in order. Few have.
     history: HashMap<RowId, Vec<Loc>>,
 }
 
-/// Keys that share these bits are told apart by the rest, which the row has.
-fn tag(key: KeyHash) -> u32 {
-    (key.hash >> 32) as u32
+/// Keys that share these bits of their hash are told apart by the rest, which the row has.
+pub(super) fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 impl Table {
@@ -65,7 +66,7 @@ impl Table {
     /// The rows whose key may be the one with this hash; the line tells.
     pub(crate) fn find(&self, key: KeyHash) -> Option<RowId> {
         let is_it = |id| self.rows.get(RowId(id)).is_some_and(|row| row.key() == key);
-        self.by_key.find(tag(key), is_it).map(RowId)
+        self.by_key.find(tag_of(key.hash), is_it).map(RowId)
     }
 
     /// The row whose first line has this sequence number, or the first one after it.
@@ -146,19 +147,19 @@ impl Table {
         if let Some(id) = known {
             self.post(id, moves, false);
         }
-        let id = self.apply_unposted(known, entry);
+        let id = self.apply_unlisted(known, entry);
+        if known.is_none() {
+            self.by_key.insert(tag_of(entry.key.hash), id.0);
+        }
         self.post(id, moves, true);
         known.is_none()
     }
 
-    /// Takes a line of a row in, of a new one if it is not known, but for the lists.
-    fn apply_unposted(&mut self, known: Option<RowId>, entry: &Entry) -> RowId {
+    /// Takes a line of a row in, of a new one if it is not known, but for all that the row is
+    /// found by.
+    pub(super) fn apply_unlisted(&mut self, known: Option<RowId>, entry: &Entry) -> RowId {
         self.number_max = self.number_max.max(entry.number);
-        let id = known.unwrap_or_else(|| {
-            let id = self.rows.push(entry);
-            self.by_key.insert(tag(entry.key), id.0);
-            id
-        });
+        let id = known.unwrap_or_else(|| self.rows.push(entry));
         let Shape {
             has_history,
             outcome,
@@ -244,59 +245,9 @@ impl Table {
             }
         }
     }
-
-    /// Takes in lines of a whole store, in order, at once; whether each is the first of its key.
-    pub(super) fn build<'a>(
-        &mut self,
-        entries: impl Iterator<Item = &'a Entry>,
-        mut sink: impl FnMut(&'a Entry, bool),
-    ) {
-        for entry in entries {
-            let known = self.find(entry.key);
-            self.apply_unposted(known, entry);
-            sink(entry, known.is_none());
-        }
-        self.rows.shrink();
-        self.post_all();
-    }
-
-    /// Puts all rows into the lists.
-    fn post_all(&mut self) {
-        let rows = &self.rows;
-        let shape = rows.shape;
-        let number = |id| rows.number(shape.order, id);
-        let stands = |id: &RowId| rows.get(*id).is_some_and(Row::stands);
-        let mut standing: Vec<RowId> = rows.ids().filter(stands).collect();
-        if !standing.is_sorted_by_key(|id| number(*id)) {
-            // Stable, so that one moment's rows stay in order.
-            standing.sort_by_key(|id| number(*id));
-        }
-        self.all = List::from_sorted(&standing, number);
-        for id in &standing {
-            if let (Some(usual), Some(row)) = (shape.usual_state, rows.get(*id))
-                && row.state != usual
-            {
-                let at = number(*id);
-                let position = Position { at, row: *id };
-                state_list(&mut self.by_state, row.state).insert(position, number);
-            }
-        }
-        if shape.order != shape.lookup_order {
-            standing.sort_unstable();
-        }
-        for (groups, field) in self.by_lookup.iter_mut().zip(shape.posted) {
-            for id in &standing {
-                let hash = rows.lookup(*id, *field);
-                if shape.posts(*field, hash) {
-                    groups.insert(hash, *id, rows);
-                }
-            }
-            groups.shrink();
-        }
-    }
 }
 
-fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
+pub(super) fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
     let known = lists.iter().position(|(of, _)| *of == state);
     let place = known.unwrap_or_else(|| {
         lists.push((state, List::default()));

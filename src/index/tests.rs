@@ -99,6 +99,7 @@ fn entry(
         },
         lookups,
         op,
+        is_altered: false,
         number: at / 2,
         sums: None,
     }
@@ -191,8 +192,9 @@ proptest! {
 
         // Built at once, as much as there was, and gone on with.
         let (first, rest) = entries.split_at(built.min(entries.len()));
-        let first: Vec<_> = first.iter().map(|entry| (kind, entry.clone())).collect();
-        let mut at_once = Index::build(&first);
+        let mut lines = Kind::ALL.map(|_| Vec::new());
+        lines[kind as usize] = first.chunks(700).map(<[Entry]>::to_vec).collect();
+        let mut at_once = Index::build(&lines);
         check(at_once.table(kind), kind, bounds)?;
         for entry in rest {
             at_once.apply(kind, entry);
