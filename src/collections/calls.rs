@@ -6,7 +6,7 @@ use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, outcome, put_version, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{RowId, Select};
+use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
 use crate::store::{Reads, Store, Txn, View};
@@ -118,8 +118,7 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         return lifecycle("the call was never requested: record its request first");
     };
-    let req = request_at(txn.read(KIND, row.asserted)?)?;
-    check_key(&req, done.request_id, &done.call_id)?;
+    let parent_id = parent_of(txn, row.asserted, [&request_id, &done.call_id])?;
     let first = outcome(txn, KIND, id)?.map(done_at).transpose()?;
     match first {
         Some((seq, first)) if same_outcome(&first, done) => unchanged(txn, row.done, seq),
@@ -127,8 +126,31 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
             lifecycle("the call was retracted: request it again before its outcome")
         }
         Some((_, first)) => Err(second_outcome(&first, done)),
-        None => txn.push(record, Some(req.parent_id)).map(Ack::added),
+        None => txn.push(record, Some(parent_id)).map(Ack::added),
     }
+}
+
+/// The parent of the call whose request stands at a place.
+fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
+    let same_key = |known: [&str; 2]| {
+        if known == key {
+            Ok(())
+        } else {
+            Err(collision())
+        }
+    };
+    // Mostly it was made a moment ago.
+    if let Some(envelope) = txn.envelope(KIND, loc)
+        && let Some(parent_id) = envelope.lookups[0]
+            .as_deref()
+            .and_then(|id| id.parse().ok())
+    {
+        same_key(envelope.key.each_ref().map(AsRef::as_ref))?;
+        return Ok(parent_id);
+    }
+    let req = request_at(txn.read(KIND, loc)?)?;
+    same_key([&req.request_id.to_string(), &req.call_id])?;
+    Ok(req.parent_id)
 }
 
 fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {

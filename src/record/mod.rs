@@ -4,6 +4,7 @@
 mod call;
 mod conversation;
 mod event;
+mod grammar;
 mod history;
 mod inbox;
 mod json;

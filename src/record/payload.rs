@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::grammar::container;
 use crate::error::{Error, Result};
 
 /// The deepest nesting of a line's JSON, its own object counted.
@@ -36,6 +37,16 @@ pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
     if !bracketed {
         return Ok(Form::Text);
     }
+    match container(bytes) {
+        Some(found) if found.len == bytes.len() && found.has_line_break => Ok(Form::Text),
+        Some(found) if found.len == bytes.len() => Ok(Form::Nested),
+        _ => form_as_parsed(field, text),
+    }
+}
+
+/// The form of a bracketed text, as the parser finds it.
+fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
+    let bytes = text.as_bytes();
     // Too few brackets to nest so deep, which is cheaper to see.
     let may_be_deep = memchr::memchr2_iter(b'{', b'[', bytes)
         .nth(JSON_DEPTH_MAX - 1)
@@ -267,7 +278,93 @@ impl<'de> Visitor<'de> for Checked {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::grammar::plain_len;
     use super::*;
+
+    /// JSON, as agents, people and fuzzers write it.
+    fn json() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            any::<bool>().prop_map(|b| b.to_string()),
+            any::<i64>().prop_map(|n| n.to_string()),
+            any::<f64>().prop_map(|n| Value::from(n).to_string()),
+            "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?",
+            any::<String>().prop_map(|text| Value::from(text).to_string()),
+            "[a-zé ]{0,80}".prop_map(|text| Value::from(text).to_string()),
+            r#""([a-z]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|\\ud83d\\ude00){0,20}""#,
+        ];
+        let blank = || prop_oneof![8 => Just(""), 1 => Just(" "), 1 => Just("\n\t")];
+        leaf.prop_recursive(5, 40, 6, move |inner| {
+            let items = proptest::collection::vec((blank(), inner.clone()), 0..6);
+            let members = proptest::collection::vec((blank(), any::<String>(), inner), 0..6);
+            prop_oneof![
+                items.prop_map(|items| {
+                    let items = items
+                        .into_iter()
+                        .map(|(blank, json)| blank.to_owned() + &json);
+                    format!("[{}]", items.collect::<Vec<_>>().join(","))
+                }),
+                members.prop_map(|members| {
+                    let member = |(blank, name, json): (&str, String, String)| {
+                        format!("{blank}{}{blank}:{json}{blank}", Value::from(name))
+                    };
+                    let members: Vec<String> = members.into_iter().map(member).collect();
+                    format!("{{{}}}", members.join(","))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn the_one_pass_says_what_the_parser_says(
+            json in json(),
+            edits in proptest::collection::vec((any::<prop::sample::Index>(), r#"[\[\]{}",:\\\\u0-9a-f.eE+ \n\x00-]?"#), 0..3),
+        ) {
+            let mut text = format!("[{json}]");
+            for (index, edit) in edits {
+                let at = text.char_indices().nth(index.index(text.chars().count()));
+                if let Some((at, char)) = at.filter(|(at, _)| *at > 0) {
+                    text.replace_range(at..at + char.len_utf8(), &edit);
+                }
+            }
+            if let Some(found) = container(text.as_bytes()) && found.len == text.len() {
+                let form = if found.has_line_break { Form::Text } else { Form::Nested };
+                prop_assert_eq!(form_as_parsed("x", &text).ok(), Some(form), "{}", text);
+            }
+            if let Some(found) = container(text.as_bytes()) {
+                let json = &text[..found.len];
+                prop_assert!(serde_json::from_str::<Value>(json).is_ok(), "{}", json);
+            }
+        }
+
+        #[test]
+        fn plain_bytes_end_where_a_parser_would_stop(bytes in "[ -~é\\x00-\\x20\"\\\\]{0,3}[ !#-\\[\\]-~é\u{1F600}]{0,120}[ -~é\\x00-\\x20\"\\\\]{0,20}") {
+            let special = |b: &u8| *b < 0x20 || *b == b'"' || *b == b'\\';
+            let expected = bytes.bytes().position(|b| special(&b)).unwrap_or(bytes.len());
+            prop_assert_eq!(plain_len(bytes.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn the_one_pass_is_sure_of_what_agents_write() {
+        for text in [
+            "{}",
+            "[]",
+            "[{},[],\"\"]",
+            r#"{"path": "src/a.rs", "n": [1, -2.5e3, null, true, false], "s": "\u00e9\ud83d\ude00\n"}"#,
+            "{\n  \"a\": {}\n}",
+        ] {
+            let found = container(text.as_bytes());
+            assert_eq!(found.map(|found| found.len), Some(text.len()), "{text}");
+        }
+        let deep = "[".repeat(63) + &"]".repeat(63);
+        assert!(container(deep.as_bytes()).is_some());
+    }
 
     #[test]
     fn only_plain_objects_and_arrays_are_nested() {

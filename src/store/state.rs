@@ -5,7 +5,7 @@ use std::io;
 
 use super::belief::believe;
 use super::gather::{Gathered, Job, gather};
-use super::head::{Commit, Head, Header};
+use super::head::{Head, Header, Reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Entry, Hasher, Index};
 use crate::record::{Day, Kind};
@@ -49,6 +49,8 @@ pub(super) struct State {
     pub commits: u64,
     /// The state may not be what the files say; look at all of them before using it.
     pub is_stale: bool,
+    /// How often all that was read was forgotten, as where segments were replaced.
+    pub generation: u64,
     pub damage: Vec<Damage>,
     pub damage_count: u64,
     /// How much of [`State::damage`] is of each kind.
@@ -65,6 +67,7 @@ impl State {
             max_seq: 0,
             commits: 0,
             is_stale: true,
+            generation: 0,
             damage: Vec::new(),
             damage_count: 0,
             damage_listed: [0; Kind::ALL.len()],
@@ -98,40 +101,37 @@ impl State {
         })
     }
 
-    /// Takes in what other processes noted in `HEAD`; looks at all segments where that is not
-    /// enough.
+    /// Takes in what other processes noted in `HEAD` up to the commit of this number, at the
+    /// least; looks at all segments where that is not enough.
     pub(super) fn catch_up(
         &mut self,
         storage: &dyn Storage,
         head: &Head,
-        header: Header,
+        commits: u64,
         is_locked: bool,
     ) -> Result<()> {
-        let commits = if self.is_stale {
+        let news = if self.is_stale || commits < self.commits {
             None
         } else {
-            head.commits_between(self.commits, header.commits)
+            head.news(self.commits)
                 .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?
         };
-        let Some(commits) = commits else {
+        let Some(news) = news else {
             return self.look_at_all(storage, Some(head), is_locked);
         };
-        if self.follow(storage, &commits) {
-            self.commits = header.commits;
+        let bound = if is_locked { u64::MAX } else { news.last_seq };
+        if self.follow(storage, &news.reaches, bound) {
+            self.commits = commits;
             return Ok(());
         }
         self.look_at_all(storage, Some(head), is_locked)
     }
 
-    /// Reads what these commits added; `false` if the segments do not bear them out.
-    fn follow(&mut self, storage: &dyn Storage, commits: &[Commit]) -> bool {
-        let mut ends = BTreeMap::new();
-        for commit in commits {
-            let end = ends.entry(commit.segment).or_insert(commit.end);
-            *end = commit.end.max(*end);
-        }
+    /// Reads what was added up to there, but no lines past `bound`; `false` if the segments do
+    /// not bear it out.
+    fn follow(&mut self, storage: &dyn Storage, reaches: &[Reach], bound: u64) -> bool {
         let mut jobs = Vec::new();
-        for (name, end) in ends {
+        for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
             let known = &self.segments[segment as usize];
             if known.end < end {
@@ -144,7 +144,7 @@ impl State {
             }
         }
         // The segment may be gone by now; then the look at all of them says what is.
-        let Ok(gathered) = gather(storage, self.hasher, &jobs) else {
+        let Ok(mut gathered) = gather(storage, self.hasher, &jobs) else {
             return false;
         };
         let as_noted = jobs
@@ -163,6 +163,7 @@ impl State {
                 self.segments[job.segment as usize].identity = stat.identity;
             }
         }
+        self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
         if !taken_in {
             self.forget();
@@ -380,6 +381,7 @@ impl State {
     /// Forgets all that was read, but not the segments' places.
     pub(super) fn forget(&mut self) {
         self.is_stale = true;
+        self.generation += 1;
         for segment in &mut self.segments {
             *segment = Segment {
                 name: segment.name,

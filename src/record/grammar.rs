@@ -1,0 +1,251 @@
+//! JSON's grammar in one pass, without decoding: whether bytes are surely JSON. What it is not
+//! sure of is left to the parser, which says why.
+
+use super::JSON_DEPTH_MAX;
+
+/// A JSON object or array that bytes start with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Container {
+    pub len: usize,
+    /// Between its tokens; within strings none may stand.
+    pub has_line_break: bool,
+}
+
+/// The object or array that `json` starts with, if it surely is one: nested less than
+/// [`JSON_DEPTH_MAX`] deep, without lone surrogates, its numbers within an `f64`. That `json` is
+/// UTF-8 is not checked.
+pub(crate) fn container(json: &[u8]) -> Option<Container> {
+    let mut tokens = Tokens {
+        json,
+        at: 0,
+        has_line_break: false,
+    };
+    if !matches!(json.first(), Some(b'{' | b'[')) {
+        return None;
+    }
+    // What is open, the innermost in the lowest bit: 1 is an object.
+    let (mut open, mut depth) = (0u64, 0);
+    loop {
+        match tokens.next()? {
+            bracket @ (b'{' | b'[') => {
+                let is_object = bracket == b'{';
+                depth += 1;
+                if depth >= JSON_DEPTH_MAX {
+                    return None;
+                }
+                open = open << 1 | u64::from(is_object);
+                tokens.blanks();
+                if tokens.peek() == Some(closing(is_object)) {
+                    // Closed below, as every other is.
+                } else {
+                    if is_object {
+                        tokens.name()?;
+                    }
+                    continue;
+                }
+            }
+            b'"' => tokens.string()?,
+            digit @ (b'-' | b'0'..=b'9') => tokens.number(digit)?,
+            b't' => tokens.word(*b"rue")?,
+            b'f' => tokens.word(*b"alse")?,
+            b'n' => tokens.word(*b"ull")?,
+            _ => return None,
+        }
+        // After a value, or at the bracket that closes an empty container.
+        loop {
+            let is_object = open & 1 == 1;
+            tokens.blanks();
+            let token = tokens.next()?;
+            if token == b',' {
+                tokens.blanks();
+                if is_object {
+                    tokens.name()?;
+                }
+                break;
+            }
+            if token != closing(is_object) {
+                return None;
+            }
+            open >>= 1;
+            depth -= 1;
+            if depth == 0 {
+                return Some(Container {
+                    len: tokens.at,
+                    has_line_break: tokens.has_line_break,
+                });
+            }
+        }
+    }
+}
+
+fn closing(is_object: bool) -> u8 {
+    if is_object { b'}' } else { b']' }
+}
+
+struct Tokens<'a> {
+    json: &'a [u8],
+    at: usize,
+    has_line_break: bool,
+}
+
+impl Tokens<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.json.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn blanks(&mut self) {
+        while let Some(byte @ (b' ' | b'\t' | b'\n' | b'\r')) = self.peek() {
+            self.has_line_break |= matches!(byte, b'\n' | b'\r');
+            self.at += 1;
+        }
+    }
+
+    /// A member's name and its colon.
+    fn name(&mut self) -> Option<()> {
+        if self.next()? != b'"' {
+            return None;
+        }
+        self.string()?;
+        self.blanks();
+        if self.next()? != b':' {
+            return None;
+        }
+        self.blanks();
+        Some(())
+    }
+
+    /// The rest of a string.
+    fn string(&mut self) -> Option<()> {
+        loop {
+            self.at += plain_len(self.json.get(self.at..)?);
+            match self.next()? {
+                b'"' => return Some(()),
+                b'\\' => self.escape()?,
+                _ => return None,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Option<()> {
+        match self.next()? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'u' => match self.utf16_unit()? {
+                0xD800..=0xDBFF => {
+                    let is_pair = self.next()? == b'\\'
+                        && self.next()? == b'u'
+                        && matches!(self.utf16_unit()?, 0xDC00..=0xDFFF);
+                    is_pair.then_some(())
+                }
+                0xDC00..=0xDFFF => None,
+                _ => Some(()),
+            },
+            _ => None,
+        }
+    }
+
+    fn utf16_unit(&mut self) -> Option<u32> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            unit = unit << 4 | char::from(self.next()?).to_digit(16)?;
+        }
+        Some(unit)
+    }
+
+    /// The rest of a number, if it is far from where an `f64` ends.
+    fn number(&mut self, first: u8) -> Option<()> {
+        const INTEGER_DIGITS_MAX: usize = 18;
+        const EXPONENT_DIGITS_MAX: usize = 2;
+        let digit = if first == b'-' { self.next()? } else { first };
+        match digit {
+            b'0' => {}
+            b'1'..=b'9' if self.digits() < INTEGER_DIGITS_MAX => {}
+            _ => return None,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            if self.digits() == 0 {
+                return None;
+            }
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            if !(1..=EXPONENT_DIGITS_MAX).contains(&self.digits()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn word<const N: usize>(&mut self, rest: [u8; N]) -> Option<()> {
+        let found = self.json.get(self.at..)?.first_chunk::<N>()?;
+        self.at += N;
+        (*found == rest).then_some(())
+    }
+}
+
+const WORD: usize = 8;
+const BLOCK: usize = 32;
+
+/// How many bytes from the start stand in a JSON string as they are: all before the first quote,
+/// backslash or control character.
+pub(crate) fn plain_len(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = chunk::<WORD>(bytes, at) {
+        let special = specials(u64::from_le_bytes(*word));
+        if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += WORD;
+        // Past what most strings have, by more at a time.
+        if at % BLOCK == 0 {
+            while chunk::<BLOCK>(bytes, at).is_some_and(is_plain) {
+                at += BLOCK;
+            }
+        }
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|b| !is_special(**b)).count()
+}
+
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+    bytes.get(at..)?.first_chunk()
+}
+
+fn is_special(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// Without an early end, so that it compiles to vector instructions.
+fn is_plain(block: &[u8; BLOCK]) -> bool {
+    !block.iter().fold(false, |any, b| any | is_special(*b))
+}
+
+/// The high bit of the first byte that is special, the first being the lowest. Those of later
+/// bytes may be set wrongly: a borrow runs upwards.
+fn specials(word: u64) -> u64 {
+    const EACH: u64 = u64::MAX / 0xFF;
+    const HIGH: u64 = EACH * 0x80;
+    let is_zero = |bytes: u64| bytes.wrapping_sub(EACH) & !bytes;
+    let is_control = word.wrapping_sub(EACH * u64::from(b' ')) & !word;
+    (is_control
+        | is_zero(word ^ (EACH * u64::from(b'"')))
+        | is_zero(word ^ (EACH * u64::from(b'\\'))))
+        & HIGH
+}
