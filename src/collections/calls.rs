@@ -8,7 +8,7 @@ use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, outcome, put_version, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
-use crate::line::{Decoded, Op};
+use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
 use crate::store::{Reads, Store, Txn, View};
 
@@ -139,25 +139,26 @@ fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
 
 /// The parent of the call whose request stands at a place.
 fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
-    let same_key = |known: [&str; 2]| {
-        if known == key {
-            Ok(())
-        } else {
-            Err(collision())
-        }
-    };
     // Mostly it was made a moment ago.
     if let Some(envelope) = txn.envelope(KIND, loc)
-        && let Some(parent_id) = envelope.lookups[0]
-            .as_deref()
-            .and_then(|id| id.parse().ok())
+        && let Some(parent_id) = &envelope.lookups[0]
+        && let Ok(parent_id) = Uuid::try_parse_ascii(parent_id.text(&mut [0; Value::BYTES]))
     {
-        same_key(envelope.key.each_ref().map(AsRef::as_ref))?;
-        return Ok(parent_id);
+        let is_part = |(known, part): (&Value<'_>, &str)| {
+            known.text(&mut [0; Value::BYTES]) == part.as_bytes()
+        };
+        return if envelope.key.iter().zip(key).all(is_part) {
+            Ok(parent_id)
+        } else {
+            Err(collision())
+        };
     }
     let req = request_at(txn.read(KIND, loc)?)?;
-    same_key([&req.request_id.to_string(), &req.call_id])?;
-    Ok(req.parent_id)
+    if [&*req.request_id.to_string(), &*req.call_id] == key {
+        Ok(req.parent_id)
+    } else {
+        Err(collision())
+    }
 }
 
 fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
