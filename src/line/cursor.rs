@@ -6,7 +6,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
-use crate::record::{Kind, container, plain_len, unquoted};
+use crate::record::{Kind, ascii_name, container, is_plain_id, plain_len, unquoted};
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
 #[derive(Debug)]
@@ -106,13 +106,17 @@ impl<'a> Cursor<'a> {
             let len = start.len() - self.rest.len();
             return Ok(Value::Text(start.get(..len).ok_or(Unsure)?));
         }
-        // Most are UUIDs.
+        // Most are UUIDs and names.
         if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
             && let [b'"', id @ .., b'"'] = quoted
-            && is_plain_ascii(id)
+            && is_plain_id(id)
         {
             self.rest = after;
             return Ok(Value::Text(id));
+        }
+        if let Some(name) = self.rest.get(1..).and_then(ascii_name) {
+            self.rest = self.rest.get(name.len() + 2..).ok_or(Unsure)?;
+            return Ok(Value::Text(name));
         }
         Ok(match self.string().ok_or(Unsure)? {
             Cow::Borrowed(text) => Value::Text(text.as_bytes()),
@@ -165,7 +169,7 @@ impl<'a> Cursor<'a> {
             return Err(Unsure);
         };
         self.rest = after;
-        Uuid::try_parse_ascii(id).map_err(|_| Unsure)
+        uuid(id).ok_or(Unsure)
     }
 
     pub(super) fn text(&mut self) -> Read<String> {
@@ -260,12 +264,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Without an early end, so that it compiles to vector instructions.
-fn is_plain_ascii<const N: usize>(text: &[u8; N]) -> bool {
-    let is_plain = |b: &u8| (b' '..0x80).contains(b) && !matches!(b, b'"' | b'\\');
-    text.iter().fold(true, |all, b| all & is_plain(b))
-}
-
 /// The number that eight digits stand for, by adding up pairs, then pairs of pairs.
 fn eight_digits(bytes: &[u8]) -> Option<u64> {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -279,4 +277,85 @@ fn eight_digits(bytes: &[u8]) -> Option<u64> {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let quads = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     Some((quads * 10_000 + (quads >> 32)) & 0xFFFF_FFFF)
+}
+
+/// A UUID in lower case with hyphens.
+fn uuid(text: &[u8; 36]) -> Option<Uuid> {
+    let four = |at: usize| {
+        let digits = text.get(at..).and_then(<[u8]>::first_chunk);
+        digits.map_or(0, |digits| u64::from(u32::from_le_bytes(*digits)))
+    };
+    let eight = |one, two| eight_hex_digits(four(one) | four(two) << 32);
+    if [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
+        return None;
+    }
+    let quarters = [eight(0, 4)?, eight(9, 14)?, eight(19, 24)?, eight(28, 32)?];
+    Some(Uuid::from_bytes(*quarters.as_flattened().first_chunk()?))
+}
+
+/// The bytes that eight lower-case hex digits stand for, the first digit being the lowest byte.
+fn eight_hex_digits(digits: u64) -> Option<[u8; 4]> {
+    const EACH: u64 = u64::MAX / 0xFF;
+    let letters = digits >> 6 & EACH;
+    // At most 15 + 9, so nothing is carried from one to the next.
+    let nibbles = (digits & (EACH * 0x0F)) + letters * 9;
+    let past_nine = (nibbles + EACH * 6) >> 4 & EACH;
+    let spelled = nibbles + EACH * u64::from(b'0') + past_nine * u64::from(b'a' - b'9' - 1);
+    if spelled != digits || nibbles & (EACH * 0xF0) != 0 {
+        return None;
+    }
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
+    let quads = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF;
+    Some(((quads | quads >> 16) as u32).to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn ids_are_read_as_they_are_written(id in any::<u128>(), at in 0..36usize, byte in any::<u8>()) {
+            let id = Uuid::from_u128(id);
+            let mut text: [u8; 36] = id.to_string().as_bytes().try_into().unwrap();
+            prop_assert_eq!(uuid(&text), Some(id));
+            text[at] = byte;
+            if let Some(read) = uuid(&text) {
+                let again = read.to_string();
+                prop_assert_eq!(again.as_bytes(), text);
+            }
+        }
+
+        #[test]
+        fn numbers_are_read_as_they_are_written(number in any::<i64>(), bits in 0..64u32, after in "[^0-9]{0,9}", zeros in 0..3usize) {
+            let number = number >> bits;
+            let text = format!("{number}{after}");
+            let mut line = Cursor::new(text.as_bytes());
+            prop_assert_eq!(line.integer().ok(), Some(number));
+            prop_assert_eq!(line.rest, after.as_bytes());
+            let longer = format!("{}{}", "0".repeat(zeros), number.unsigned_abs());
+            let read = Cursor::new(longer.as_bytes()).digits();
+            prop_assert_eq!(read.ok(), (zeros == 0).then_some(number.unsigned_abs()));
+        }
+    }
+
+    #[test]
+    fn numbers_past_the_end_are_none() {
+        for text in [
+            "",
+            "-",
+            "-0",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "18446744073709551616",
+        ] {
+            assert!(Cursor::new(text.as_bytes()).integer().is_err(), "{text}");
+        }
+        let most = u64::MAX.to_string();
+        assert_eq!(Cursor::new(most.as_bytes()).digits().ok(), Some(u64::MAX));
+    }
 }
