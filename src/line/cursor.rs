@@ -163,13 +163,27 @@ impl<'a> Cursor<'a> {
         Some((name, value))
     }
 
-    pub(super) fn uuid(&mut self) -> Read<Uuid> {
+    // Inline, as what is returned through memory in two halves is slow to read as one.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn need_uuid(&mut self, member: &'static str) -> Read<Uuid> {
+        self.expect(member)?;
         let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(Unsure)?;
         let [b'"', id @ .., b'"'] = quoted else {
             return Err(Unsure);
         };
         self.rest = after;
         uuid(id).ok_or(Unsure)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn may_uuid(&mut self, member: &'static str) -> Read<Option<Uuid>> {
+        if self.rest.starts_with(member.as_bytes()) {
+            self.need_uuid(member).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     pub(super) fn text(&mut self) -> Read<String> {
@@ -280,6 +294,8 @@ fn eight_digits(bytes: &[u8]) -> Option<u64> {
 }
 
 /// A UUID in lower case with hyphens.
+#[inline(always)]
+#[allow(clippy::inline_always)]
 fn uuid(text: &[u8; 36]) -> Option<Uuid> {
     let four = |at: usize| {
         let digits = text.get(at..).and_then(<[u8]>::first_chunk);
@@ -289,12 +305,16 @@ fn uuid(text: &[u8; 36]) -> Option<Uuid> {
     if [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
         return None;
     }
-    let quarters = [eight(0, 4)?, eight(9, 14)?, eight(19, 24)?, eight(28, 32)?];
-    Some(Uuid::from_bytes(*quarters.as_flattened().first_chunk()?))
+    let first = eight(0, 4)? | eight(9, 14)? << 32;
+    let last = eight(19, 24)? | eight(28, 32)? << 32;
+    let bytes = u128::from(first) | u128::from(last) << 64;
+    Some(Uuid::from_bytes(bytes.to_le_bytes()))
 }
 
-/// The bytes that eight lower-case hex digits stand for, the first digit being the lowest byte.
-fn eight_hex_digits(digits: u64) -> Option<[u8; 4]> {
+/// The four bytes that eight lower-case hex digits stand for, the first being the lowest.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+fn eight_hex_digits(digits: u64) -> Option<u64> {
     const EACH: u64 = u64::MAX / 0xFF;
     let letters = digits >> 6 & EACH;
     // At most 15 + 9, so nothing is carried from one to the next.
@@ -306,7 +326,7 @@ fn eight_hex_digits(digits: u64) -> Option<[u8; 4]> {
     }
     let pairs = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
     let quads = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF;
-    Some(((quads | quads >> 16) as u32).to_le_bytes())
+    Some((quads | quads >> 16) & 0xFFFF_FFFF)
 }
 
 #[cfg(test)]
