@@ -10,6 +10,7 @@ use crate::record::{
 };
 
 /// The record of a canonical line; whether its checksum holds is not asked.
+#[inline] // Records are long to move.
 pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     let (covered, _) = split_crc(line).ok_or(Unsure)?;
     let mut line = Cursor::new(covered);

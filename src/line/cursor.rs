@@ -259,6 +259,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn digits(&mut self) -> Read<u64> {
+        const DIGITS_THAT_FIT: usize = 19;
         let start = self.rest;
         let (mut value, mut len) = match eight_digits(start) {
             Some(value) => (value, 8),
@@ -266,10 +267,12 @@ impl<'a> Cursor<'a> {
         };
         while let Some(digit @ b'0'..=b'9') = start.get(len) {
             let digit = u64::from(digit - b'0');
-            value = value
-                .checked_mul(10)
-                .and_then(|value| value.checked_add(digit))
-                .ok_or(Unsure)?;
+            value = if len < DIGITS_THAT_FIT {
+                value * 10 + digit
+            } else {
+                let tens = value.checked_mul(10).ok_or(Unsure)?;
+                tens.checked_add(digit).ok_or(Unsure)?
+            };
             len += 1;
         }
         let is_shortest = len == 1 || (len > 1 && start.first() != Some(&b'0'));

@@ -1,4 +1,4 @@
-//! JSON strings as serde_json writes them: found, read and written many bytes at a time.
+//! JSON strings as `serde_json` writes them: found, read and written many bytes at a time.
 
 const WORD: usize = 8;
 const BLOCK: usize = 64;
