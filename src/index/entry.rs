@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     /// Hashes of what the record is found by; 0 where it has no such field.
     pub lookups: [u32; LOOKUPS_MAX],
     pub op: Op,
+    /// Someone rewrote the line: what it says of itself is not proven.
+    pub is_altered: bool,
     /// As in [`Envelope::number`].
     pub number: i64,
     /// Few lines have any.
@@ -51,18 +53,18 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry with the sequence number that its line is believed to have.
-    pub(crate) fn with_seq(self, kind: Kind, seq: u64) -> Entry {
-        let number = match kind {
-            // Thoughts are in the order in which they were written.
-            Kind::ThoughtRecords => i64::try_from(seq).unwrap_or(i64::MAX),
-            _ => self.number,
-        };
-        Entry {
-            seq,
-            number,
-            ..self
+    /// Gives the entry the sequence number that its line is believed to have.
+    pub(crate) fn set_seq(&mut self, kind: Kind, seq: u64) {
+        self.seq = seq;
+        // Thoughts are in the order in which they were written.
+        if kind == Kind::ThoughtRecords {
+            self.number = i64::try_from(seq).unwrap_or(i64::MAX);
         }
+    }
+
+    /// By this, the lines of a kind are in order.
+    pub(crate) fn order(&self) -> (u64, Loc) {
+        (self.seq, self.loc)
     }
 }
 
@@ -159,6 +161,7 @@ impl Hasher {
             key: self.key_of([one, two]),
             lookups: envelope.lookups.each_ref().map(lookup),
             op: envelope.op,
+            is_altered: false,
             number: envelope.number,
             sums: sums.map(Box::new),
         }

@@ -32,6 +32,25 @@ impl SegmentName {
         (parsed > 0 && name.file_name() == file_name).then_some(name)
     }
 
+    /// The name as one word: never 0.
+    pub(crate) fn pack(self) -> u64 {
+        let (start_ms, end_ms) = self.day.bounds_ms();
+        let day = (start_ms / (end_ms - start_ms)).cast_unsigned();
+        day << 40 | (self.kind as u64) << 32 | u64::from(self.number)
+    }
+
+    /// The name that [`pack`](SegmentName::pack) made this word of.
+    pub(crate) fn unpack(word: u64) -> Option<SegmentName> {
+        let (_, day_ms) = Day::of(0).ok()?.bounds_ms();
+        let start_ms = (word >> 40).cast_signed().checked_mul(day_ms)?;
+        let number = word as u32;
+        (number > 0).then_some(SegmentName {
+            day: Day::of(start_ms).ok()?,
+            kind: *Kind::ALL.get((word >> 32 & 0xFF) as usize)?,
+            number,
+        })
+    }
+
     pub(crate) fn file_name(self) -> String {
         format!("{}.{:04}.jsonl", self.kind, self.number)
     }

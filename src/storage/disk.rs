@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, Entry, FileStat, Storage, StorageFile};
+use super::{Access, Entry, FileStat, Storage, StorageFile, Words};
 
 /// A directory on disk.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Storage for Disk {
             }
             other => other?,
         };
-        Ok(Arc::new(DiskFile(file)))
+        Ok(Arc::new(DiskFile { file, access }))
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
@@ -126,31 +126,42 @@ fn make_ancestors(path: &Path) -> io::Result<()> {
 }
 
 #[derive(Debug)]
-struct DiskFile(File);
+struct DiskFile {
+    file: File,
+    access: Access,
+}
 
 impl StorageFile for DiskFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        sys::read_at(&self.0, buf, offset)
+        sys::read_at(&self.file, buf, offset)
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        io::Write::write(&mut &self.0, bytes)
+        io::Write::write(&mut &self.file, bytes)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        sys::write_at(&self.0, bytes, offset)
+        sys::write_at(&self.file, bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn stat(&self) -> io::Result<FileStat> {
-        sys::stat_file(&self.0)
+        sys::stat_file(&self.file)
+    }
+
+    fn words(&self, count: usize) -> Option<Words> {
+        match self.access {
+            Access::Overwrite => Words::map(&self.file, count),
+            Access::Read => Words::map_to_read(&self.file, count),
+            Access::Append => None,
+        }
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match self.0.try_lock() {
+        match self.file.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(e)) => Err(e),
@@ -158,7 +169,7 @@ impl StorageFile for DiskFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
+        self.file.unlock()
     }
 }
 

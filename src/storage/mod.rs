@@ -2,6 +2,7 @@
 //! [`Disk`], and [`Memory`] for tests, which fails, writes short and loses power on demand.
 
 mod disk;
+mod map;
 mod memory;
 
 use std::fmt::Debug;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::Disk;
+pub use map::Words;
 pub use memory::{Fault, Memory};
 
 /// How to open a file.
@@ -104,6 +106,14 @@ pub trait StorageFile: Debug + Send + Sync {
 
     /// The file's length and identity.
     fn stat(&self) -> io::Result<FileStat>;
+
+    /// The first `count` 64-bit words of the file as memory that all processes share, to load
+    /// and, if the file was opened to write, to store. The file must be that long, and never be
+    /// made shorter. `None` where that cannot be had: then they are read and written.
+    fn words(&self, count: usize) -> Option<Words> {
+        let _ = count;
+        None
+    }
 
     /// Tries to take the exclusive lock; `false` if another handle has it.
     fn try_lock(&self) -> io::Result<bool>;

@@ -2,7 +2,6 @@
 //! its holder dies.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::head::Head;
@@ -11,51 +10,83 @@ use crate::storage::{Access, Named, Storage, StorageFile, full_path};
 
 const NAME: &str = "LOCK";
 /// Tries without sleep: most holds are a few microseconds long.
-const SPINS: u32 = 50;
+const SPINS: u32 = 20;
+const SLEEP_MIN: Duration = Duration::from_micros(20);
+/// The longest sleep while others hand the lock around.
+const SLEEP_SHORT_MAX: Duration = Duration::from_micros(160);
+/// A wait longer than this is not for someone's turn to end.
+const SHORT_WAIT: Duration = Duration::from_millis(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// The lock of one handle, free or held.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     file: Option<Named>,
-}
-
-/// The lock, held until dropped.
-#[derive(Debug)]
-pub(super) struct Guard(Arc<dyn StorageFile>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // Should it fail, the lock ends with the handle; there is nothing better to do.
-        let _ = self.0.unlock();
-    }
+    is_held: bool,
 }
 
 impl Lock {
-    /// Takes the lock; makes `LOCK` if it is not there.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Takes the lock; makes `LOCK` if it is not there. Calls `waiting` each time before it
+    /// sleeps.
     ///
     /// # Errors
     /// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
-    pub(super) fn acquire(&mut self, storage: &dyn Storage, timeout: Duration) -> Result<Guard> {
+    pub(super) fn acquire(
+        &mut self,
+        storage: &dyn Storage,
+        timeout: Duration,
+        waiting: &dyn Fn(),
+    ) -> Result<()> {
         let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
         loop {
             let file = match self.file.take() {
                 Some(file) => file,
                 None => Named::open(storage, NAME, Access::Append).map_err(io)?,
             };
-            wait_for(storage, &*file.file, timeout)?;
-            let guard = Guard(Arc::clone(&file.file));
+            wait_for(storage, &*file.file, timeout, waiting)?;
             // Someone may have deleted or renamed the file, and others may hold a new one.
-            if file.is_current(storage, NAME).map_err(io)? {
-                self.file = Some(file);
-                return Ok(guard);
+            let is_current = file.is_current(storage, NAME);
+            self.file = Some(file);
+            self.is_held = true;
+            match is_current {
+                Ok(true) => return Ok(()),
+                found => {
+                    self.release();
+                    self.file = None;
+                    found.map_err(io)?;
+                }
             }
         }
     }
+
+    /// Whether others would wait for this lock, while it is held.
+    pub(super) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
+        self.file
+            .as_ref()
+            .map_or(Ok(false), |file| file.is_current(storage, NAME))
+    }
+
+    /// Gives the lock back, if it is held.
+    pub(super) fn release(&mut self) {
+        if let Some(file) = self.file.as_ref().filter(|_| self.is_held) {
+            // Should it fail, the lock ends with the handle; there is nothing better to do.
+            let _ = file.file.unlock();
+        }
+        self.is_held = false;
+    }
 }
 
-fn wait_for(storage: &dyn Storage, file: &dyn StorageFile, timeout: Duration) -> Result<()> {
-    let (mut tries, mut sleep) = (0u32, Duration::from_micros(20));
+fn wait_for(
+    storage: &dyn Storage,
+    file: &dyn StorageFile,
+    timeout: Duration,
+    waiting: &dyn Fn(),
+) -> Result<()> {
+    let (mut tries, mut sleep) = (0u32, SLEEP_MIN);
     let started = Instant::now();
     loop {
         match file.try_lock() {
@@ -69,11 +100,18 @@ fn wait_for(storage: &dyn Storage, file: &dyn StorageFile, timeout: Duration) ->
             std::thread::yield_now();
             continue;
         }
-        if started.elapsed() >= timeout {
+        let waited = started.elapsed();
+        if waited >= timeout {
             return Err(held(storage, timeout));
         }
+        waiting();
         std::thread::sleep(sleep);
-        sleep = (sleep * 2).min(SLEEP_MAX);
+        let longest = if waited < SHORT_WAIT {
+            SLEEP_SHORT_MAX
+        } else {
+            SLEEP_MAX
+        };
+        sleep = (sleep * 2).min(longest);
     }
 }
 

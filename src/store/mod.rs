@@ -9,15 +9,17 @@ mod head;
 mod lock;
 mod manifest;
 mod mend;
+mod news;
 mod options;
 mod state;
 mod sync;
 mod txn;
 mod verify;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,10 +28,10 @@ pub use options::{Durability, Options};
 pub use verify::{SeqRange, Verification, verify};
 
 use self::files::Files;
-use self::head::Head;
 use self::lock::Lock;
 use self::manifest::Manifest;
-use self::state::State;
+use self::news::News;
+use self::state::{Segment, State};
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
@@ -37,7 +39,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
 use crate::line::{Decoded, LINE_BYTES_MAX, Line, classify, decode, piece_at};
 use crate::record::Kind;
-use crate::segment::{Damage, read_line};
+use crate::segment::{Damage, Window};
 use crate::storage::{Storage, full_path};
 
 /// A log: one directory, shared by any number of threads and processes.
@@ -80,11 +82,10 @@ pub(crate) struct Inner {
     line_bytes_max: usize,
     state: RwLock<State>,
     files: Files,
-    /// The file to look for news in, once it was found.
-    news: Mutex<Option<Arc<Head>>>,
-    writer: Mutex<Writer>,
+    news: News,
+    writer: Arc<Mutex<Writer>>,
     sync: Arc<GroupSync>,
-    background: Mutex<Option<JoinHandle<()>>>,
+    background: OnceLock<JoinHandle<()>>,
 }
 
 impl Store {
@@ -114,10 +115,10 @@ impl Store {
             line_bytes_max: options.line_bytes_max,
             state: RwLock::new(State::new(hasher)),
             files: Files::default(),
-            news: Mutex::default(),
-            writer: Mutex::default(),
+            news: News::default(),
+            writer: Arc::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
-            background: Mutex::default(),
+            background: OnceLock::new(),
             storage,
         };
         drop(inner.fresh()?);
@@ -142,7 +143,7 @@ impl Store {
     /// # Errors
     /// [`Io`](ErrorKind::Io) if an fsync failed, now or before.
     pub fn sync(&self) -> Result<()> {
-        let ticket = self.inner.sync.ticket();
+        let ticket = self.inner.sync.ticket(std::iter::empty());
         self.inner.sync.wait(ticket)
     }
 
@@ -181,54 +182,60 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
         .create_dir("")
         .map_err(|e| Error::io("make the store's directory", storage.root(), e))?;
     manifest::check_is_free(storage)?;
-    let _guard = Lock::default().acquire(storage, options.lock_timeout)?;
-    match manifest::read(storage)? {
-        Some(manifest) => Ok(manifest),
-        None => manifest::create(storage),
-    }
+    let mut lock = Lock::default();
+    lock.acquire(storage, options.lock_timeout, &|| ())?;
+    let manifest = match manifest::read(storage) {
+        Ok(None) => manifest::create(storage),
+        Ok(Some(manifest)) => Ok(manifest),
+        Err(e) => Err(e),
+    };
+    lock.release();
+    manifest
 }
 
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
-        let head = self.news()?;
-        let io = |e| Error::io("read HEAD", &full_path(&*self.storage, "HEAD"), e);
-        let header = head
-            .as_ref()
-            .map_or(Ok(None), |head| head.header())
-            .map_err(io)?;
-        let is_fresh = |state: &State| {
-            !state.is_stale && header.is_some_and(|header| header.commits == state.commits)
+        let storage = &*self.storage;
+        let head = self.news.head(storage)?;
+        let io = |e| Error::io("read HEAD", &full_path(storage, "HEAD"), e);
+        let commits = || {
+            head.as_ref()
+                .map_or(Ok(None), |head| head.commits())
+                .map_err(io)
         };
+        let known = commits()?;
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            if is_fresh(&state) {
-                return Ok(View { inner: self, state });
+            if !state.is_stale && known == Some(state.commits) {
+                return Ok(self.view(state));
             }
         }
         {
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let storage = &*self.storage;
+            let mut state = self.lock_state();
             // Another thread of this process may have written or caught up meanwhile.
-            let header = head
-                .as_ref()
-                .map_or(Ok(None), |head| head.header())
-                .map_err(io)?;
-            match (&head, header) {
-                (Some(head), Some(header)) if state.is_stale || header.commits != state.commits => {
-                    state.catch_up(storage, head, header, false)?;
+            match (&head, commits()?) {
+                (Some(head), Some(commits)) if state.is_stale || commits != state.commits => {
+                    state.catch_up(storage, head, commits, false)?;
                 }
                 (Some(_), Some(_)) => {}
                 _ => state.look_at_all(storage, head.as_deref(), false)?,
             }
         }
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(View { inner: self, state })
+        Ok(self.view(self.state.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn view<'a>(&'a self, state: RwLockReadGuard<'a, State>) -> View<'a> {
+        View {
+            inner: self,
+            state,
+            window: RefCell::default(),
+        }
     }
 
     pub(crate) fn look_at_all(&self) -> Result<()> {
-        let head = self.news()?;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let head = self.news.head(&*self.storage)?;
+        let mut state = self.lock_state();
         state.look_at_all(&*self.storage, head.as_deref(), false)
     }
 
@@ -243,10 +250,7 @@ impl Inner {
                 Err(e) if e.kind() == ErrorKind::Damaged && tries < TRIES_MAX => {
                     // At the second try, whatever is known.
                     if tries > 1 {
-                        self.state
-                            .write()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .forget();
+                        self.lock_state().forget();
                     }
                     self.look_at_all()?;
                     tries += 1;
@@ -256,20 +260,8 @@ impl Inner {
         }
     }
 
-    /// `HEAD`, as other processes see it now. Not to be called while the state is locked.
-    fn news(&self) -> Result<Option<Arc<Head>>> {
-        let io = |e| Error::io("open HEAD", &full_path(&*self.storage, "HEAD"), e);
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = news
-            .as_ref()
-            .map_or(Ok(false), |head| head.is_current(&*self.storage))
-            .map_err(io)?;
-        if !is_current {
-            *news = Head::open_for_reading(&*self.storage)
-                .map_err(io)?
-                .map(Arc::new);
-        }
-        Ok(news.clone())
+    fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The longest line that this handle writes, in bytes with its LF.
@@ -291,16 +283,26 @@ impl Inner {
 
     /// Takes the write lock.
     fn begin(&self) -> Result<Txn<'_>> {
-        {
-            let mut background = self
-                .background
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if background.is_none() && !self.is_read_only {
-                *background = Some(self.sync.start_background(self.flush_interval)?);
-            }
+        if self.background.get().is_none() && !self.is_read_only {
+            self.start_background()?;
         }
         Txn::begin(self)
+    }
+
+    fn start_background(&self) -> Result<()> {
+        // Threads that begin at the same time stand in line here.
+        let _line = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.background.get().is_none() {
+            let writer = Arc::clone(&self.writer);
+            let give_back = move || match writer.try_lock() {
+                Ok(mut writer) => writer.give_back_unused(),
+                // It is being used.
+                Err(_) => false,
+            };
+            let thread = self.sync.start_background(self.flush_interval, give_back)?;
+            let _ = self.background.set(thread);
+        }
+        Ok(())
     }
 
     /// Runs `work` under the write lock and acknowledges what it wrote. Its answer comes back
@@ -316,29 +318,33 @@ impl Inner {
 
     /// Returns once what a transaction wrote is as durable as this handle promises.
     fn acknowledge(&self, ticket: Ticket) -> Result<()> {
-        if self.durability == Durability::Disk || self.sync.is_crowded() {
+        if self.durability == Durability::Disk || ticket.is_crowded {
             return self.sync.wait(ticket);
         }
         Ok(())
     }
 
     /// Reads the record whose line starts at a place.
-    fn read(&self, state: &State, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let line = self.read_line(state, loc)?;
-        self.decode(state, kind, loc, &line)
+    fn read(
+        &self,
+        state: &State,
+        window: &RefCell<Window>,
+        kind: Kind,
+        loc: Loc,
+    ) -> Result<Decoded> {
+        let mut window = window.borrow_mut();
+        let line = self.read_line(state, &mut window, loc)?;
+        self.decode(state, kind, loc, line)
     }
 
-    fn read_line(&self, state: &State, loc: Loc) -> Result<Vec<u8>> {
+    fn read_line<'w>(&self, state: &State, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
         let storage = &*self.storage;
-        let segment = &state.segments[loc.segment as usize];
-        let file = self.files.get(storage, segment.name, segment.identity)?;
-        read_line(&*file, u64::from(loc.offset), LINE_BYTES_MAX).map_err(|e| {
-            Error::io(
-                "read the segment",
-                &full_path(storage, &segment.name.path()),
-                e,
-            )
-        })
+        let Segment { name, identity, .. } = state.segments[loc.segment as usize];
+        window.turn_to(loc.segment, identity, || {
+            self.files.get(storage, loc.segment, name, identity)
+        })?;
+        let line = window.line(u64::from(loc.offset), LINE_BYTES_MAX);
+        line.map_err(|e| Error::io("read the segment", &full_path(storage, &name.path()), e))
     }
 
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
@@ -361,11 +367,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.sync.close();
-        let background = self
-            .background
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = background.take() {
+        if let Some(thread) = self.background.take() {
             // It ends by itself; a panic in it would have been a fault of its own.
             let _ = thread.join();
         }
@@ -395,6 +397,7 @@ pub(crate) trait Reads {
 pub(crate) struct View<'a> {
     inner: &'a Inner,
     state: RwLockReadGuard<'a, State>,
+    window: RefCell<Window>,
 }
 
 impl Reads for View<'_> {
@@ -407,17 +410,18 @@ impl Reads for View<'_> {
     }
 
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        self.inner.read(&self.state, kind, loc)
+        self.inner.read(&self.state, &self.window, kind, loc)
     }
 }
 
 impl View<'_> {
     /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
-        let line = self.inner.read_line(&self.state, loc)?;
-        let decoded = self.inner.decode(&self.state, kind, loc, &line)?;
-        let piece = piece_at(&line).and_then(|len| line.get(..len));
-        let is_good = matches!(classify(kind, piece.unwrap_or(&line)), Line::Good(_));
+        let mut window = self.window.borrow_mut();
+        let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        let decoded = self.inner.decode(&self.state, kind, loc, line)?;
+        let piece = piece_at(line).and_then(|len| line.get(..len));
+        let is_good = matches!(classify(kind, piece.unwrap_or(line)), Line::Good(_));
         Ok((decoded, is_good))
     }
 

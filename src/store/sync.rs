@@ -3,17 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile, full_path};
 
 /// More dirty files than this are synced at once, so that their descriptors can be closed.
 const DIRTY_FILES_MAX: usize = 64;
+/// How often it is seen to that a lock that is kept and not used is given back.
+const LOCK_WATCH: Duration = Duration::from_millis(1);
 
 /// A point in the order of writes, to wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket {
+    number: u64,
+    /// So much is dirty that it should be synced now.
+    pub is_crowded: bool,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub path: Arc<str>,
+    pub file: Arc<dyn StorageFile>,
+}
 
 /// What was written and not yet synced.
 #[derive(Debug, Default)]
@@ -29,6 +42,8 @@ struct State {
     synced: u64,
     is_syncing: bool,
     is_closing: bool,
+    /// The lock is kept between writes: someone must see that it is given back.
+    is_lock_kept: bool,
     /// The first failure; it stays, an fsync that failed is never tried again.
     failed: Option<Error>,
 }
@@ -38,6 +53,15 @@ pub(super) struct GroupSync {
     storage: Arc<dyn Storage>,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+impl Ticket {
+    fn at(number: u64) -> Ticket {
+        Ticket {
+            number,
+            is_crowded: false,
+        }
+    }
 }
 
 impl GroupSync {
@@ -53,32 +77,26 @@ impl GroupSync {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a file that was written.
-    pub(super) fn mark_file(&self, path: &Arc<str>, file: &Arc<dyn StorageFile>) {
-        self.lock()
-            .dirty
-            .files
-            .insert(Arc::clone(path), Arc::clone(file));
-    }
-
     /// Notes a directory that got a new name.
     pub(super) fn mark_dir(&self, dir: &str) {
         self.lock().dirty.dirs.insert(dir.to_owned());
     }
 
-    /// The point after everything marked so far. Wakes the background thread.
-    pub(super) fn ticket(&self) -> Ticket {
+    /// Notes files that were written; the point after everything noted so far. Wakes the
+    /// background thread.
+    pub(super) fn ticket(&self, written: impl Iterator<Item = Written>) -> Ticket {
         let mut state = self.lock();
+        for Written { path, file } in written {
+            state.dirty.files.insert(path, file);
+        }
         state.written += 1;
         if state.written == state.synced + 1 {
             self.changed.notify_all();
         }
-        Ticket(state.written)
-    }
-
-    /// Whether so much is dirty that it should be synced now.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.lock().dirty.files.len() > DIRTY_FILES_MAX
+        Ticket {
+            number: state.written,
+            is_crowded: state.dirty.files.len() > DIRTY_FILES_MAX,
+        }
     }
 
     /// The failure after which nothing is acknowledged any more.
@@ -91,7 +109,7 @@ impl GroupSync {
     pub(super) fn wait(&self, ticket: Ticket) -> Result<()> {
         let mut state = self.lock();
         loop {
-            if state.synced >= ticket.0 {
+            if state.synced >= ticket.number {
                 return Ok(());
             }
             if let Some(failed) = &state.failed {
@@ -132,43 +150,64 @@ impl GroupSync {
         Ok(())
     }
 
+    /// Lets the background thread call what gives the lock back.
+    pub(super) fn watch_lock(&self) {
+        self.lock().is_lock_kept = true;
+        self.changed.notify_all();
+    }
+
     /// Starts the thread that syncs within `interval` what no one waits for, until
-    /// [`close`](GroupSync::close).
-    pub(super) fn start_background(self: &Arc<Self>, interval: Duration) -> Result<JoinHandle<()>> {
+    /// [`close`](GroupSync::close). It also calls `give_back`, some time after the lock was last
+    /// [watched](GroupSync::watch_lock), until that says that the lock was given back.
+    pub(super) fn start_background(
+        self: &Arc<Self>,
+        interval: Duration,
+        give_back: impl Fn() -> bool + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
         let sync = Arc::clone(self);
         std::thread::Builder::new()
             .name("decklog-sync".to_owned())
-            .spawn(move || sync.run_background(interval))
+            .spawn(move || sync.run_background(interval, &give_back))
             .map_err(|e| Error::io("start the thread that syncs", self.storage.root(), e))
     }
 
-    fn run_background(&self, interval: Duration) {
-        let mut state = self.lock();
+    fn run_background(&self, interval: Duration, give_back: &dyn Fn() -> bool) {
+        let mut sync_at = None;
         loop {
-            while state.synced == state.written && !state.is_closing && state.failed.is_none() {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            let woken = |state: &mut State| !state.is_closing;
-            state = self
-                .changed
-                .wait_timeout_while(state, interval, woken)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-            if state.failed.is_some() {
+            let mut state = self.lock();
+            let is_dirty = state.synced != state.written && state.failed.is_none();
+            if state.is_closing {
+                let upto = state.written;
+                drop(state);
+                // A failure stays in the state, where the next append finds it.
+                let _ = self.wait(Ticket::at(upto));
                 return;
             }
-            let upto = Ticket(state.written);
-            let is_closing = state.is_closing;
+            let now = Instant::now();
+            sync_at = is_dirty.then(|| sync_at.unwrap_or(now + interval));
+            if sync_at.is_some_and(|at| at <= now) {
+                let upto = state.written;
+                drop(state);
+                let _ = self.wait(Ticket::at(upto));
+                sync_at = None;
+                continue;
+            }
+            let until_sync = sync_at.map(|at| at - now);
+            let is_lock_kept = std::mem::take(&mut state.is_lock_kept);
+            let watch = is_lock_kept.then_some(LOCK_WATCH);
+            let Some(pause) = until_sync.into_iter().chain(watch).min() else {
+                drop(self.changed.wait(state));
+                continue;
+            };
+            if !is_lock_kept {
+                drop(self.changed.wait_timeout(state, pause));
+                continue;
+            }
             drop(state);
-            // A failure stays in the state, where the next append finds it.
-            let _ = self.wait(upto);
-            if is_closing {
-                return;
+            std::thread::sleep(pause);
+            if !give_back() {
+                self.lock().is_lock_kept = true;
             }
-            state = self.lock();
         }
     }
 

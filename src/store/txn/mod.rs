@@ -1,36 +1,53 @@
 //! One hold of the write lock: catch up, check, append, publish.
 
+mod hold;
+mod recent;
 mod runs;
 mod target;
 
-use std::collections::{BTreeSet, HashMap};
+use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
-use self::runs::{Run, Runs};
-use super::head::{self, Commit, Head, Header, RING_LEN, SEQ_UNKNOWN};
-use super::lock::{self, Lock};
+use self::hold::{Times, hold};
+use self::recent::Recent;
+use self::runs::Runs;
+use super::head::{Head, Header, Reach};
+use super::lock::Lock;
 use super::state::State;
-use super::sync::Ticket;
+use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
-use crate::line::{Decoded, encode, parse_envelope};
+use crate::line::{Decoded, Envelope, Line, classify, encode, parse_envelope};
 use crate::record::{Day, Kind, Record};
+use crate::segment::Window;
 use crate::storage::{Named, append_all, full_path};
+
+/// More room than this is given back after a transaction.
+const ROOM_KEPT_MAX: usize = 1 << 20;
 
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     lock: Lock,
     head: Option<Head>,
-    /// By the segment's place.
-    handles: HashMap<u32, Handle>,
+    /// What `HEAD` says while the lock is held.
+    header: Header,
+    times: Times,
+    /// By the segment's place, the latest first.
+    handles: Vec<(u32, Handle)>,
+    recent: Recent,
+    /// [`State::generation`] that `recent` is of.
+    generation: u64,
     poisoned: Option<Error>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
+    // Kept for their room.
+    line: Vec<u8>,
+    runs: Runs,
 }
 
 /// An open segment to append to.
@@ -43,27 +60,27 @@ struct Handle {
 /// The store, locked against other writers, in this process and others.
 pub(crate) struct Txn<'s> {
     inner: &'s Inner,
-    /// Before `writer`: fields are dropped in this order, and the next thread to come by
-    /// `writer` takes the lock through the same handle, which a later unlock would take from it.
-    _lock: lock::Guard,
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
-    header: Header,
+    /// Lines that are not written yet.
     runs: Runs,
-    /// Segments whose handle and length were checked since the lock was taken.
-    checked: BTreeSet<u32>,
-    /// Segments appended to since the lock was taken.
-    appended: BTreeSet<u32>,
+    /// Segments whose handle and length were checked since the transaction began.
+    checked: Vec<u32>,
+    /// Segments appended to since the transaction began.
+    appended: Vec<u32>,
+    /// The files to sync.
+    dirty: Vec<Handle>,
     /// The failure after which the transaction can only fail: what it knew of the store, or what
     /// it had gathered, is gone.
     broken: Option<Error>,
+    is_committed: bool,
+    window: RefCell<Window>,
 }
 
 impl<'s> Txn<'s> {
     /// Takes the lock and catches up on what other processes wrote.
     pub(in super::super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
         inner.check_writable()?;
-        let storage = &*inner.storage;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = writer
             .poisoned
@@ -73,54 +90,23 @@ impl<'s> Txn<'s> {
         if let Some(failure) = failure {
             return Err(poisoned(&failure));
         }
-        let guard = writer.lock.acquire(storage, inner.lock_timeout)?;
-
-        let head_path = full_path(storage, "HEAD");
-        let head_io = |e| Error::io("read or write HEAD", &head_path, e);
-        let (head, is_new) = match writer.head.take() {
-            Some(head) if head.is_current(storage).map_err(head_io)? => (head, false),
-            _ => (Head::open_for_writing(storage).map_err(head_io)?, true),
-        };
-        let found = head.header().map_err(head_io)?;
-        if found.is_none() {
-            head.clear().map_err(head_io)?;
+        let (state, complete_tails) = hold(inner, &mut writer)?;
+        if writer.generation != state.generation {
+            writer.generation = state.generation;
+            writer.recent.clear();
         }
-        let mut state = inner.state.write().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is still noted as the writer died or failed while it wrote.
-        let is_intact = |header: &Header| header.holder == 0 && !state.is_stale;
-        let intact = found.filter(is_intact);
-        let holder = std::process::id();
-        let header = intact.map_or_else(
-            || Header {
-                // Past what anyone saw, so that everyone looks at all segments.
-                commits: found
-                    .map_or_else(head::fresh_count, |found| found.commits)
-                    .max(state.commits)
-                    .wrapping_add(RING_LEN + 1),
-                last_seq: SEQ_UNKNOWN,
-                holder,
-            },
-            |intact| Header { holder, ..intact },
-        );
-        head.write_header(header).map_err(head_io)?;
-        let look_at_all = intact.is_none() || is_new && writer.has_begun;
-        if look_at_all {
-            state.look_at_all(storage, Some(&head), true)?;
-        } else if header.commits != state.commits {
-            state.catch_up(storage, &head, header, true)?;
-        }
-        writer.head = Some(head);
-        let complete_tails = look_at_all || !writer.has_begun;
+        let runs = std::mem::take(&mut writer.runs);
         let mut txn = Txn {
             inner,
             writer,
             state,
-            header,
-            runs: Runs::default(),
-            checked: BTreeSet::new(),
-            appended: BTreeSet::new(),
+            runs,
+            checked: Vec::new(),
+            appended: Vec::new(),
+            dirty: Vec::new(),
             broken: None,
-            _lock: guard,
+            is_committed: false,
+            window: RefCell::default(),
         };
         if complete_tails {
             txn.complete_whole_tails()?;
@@ -139,7 +125,7 @@ impl<'s> Txn<'s> {
         for segment in &torn {
             let handle = self.handle(*segment)?;
             let written = append_all(&*handle.named.file, b"\n");
-            self.after_append(*segment, &handle, written)?;
+            self.after_append(*segment, handle, written)?;
         }
         if !torn.is_empty() {
             let storage = &*self.inner.storage;
@@ -153,11 +139,25 @@ impl<'s> Txn<'s> {
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
         let (kind, day) = (record.kind(), Day::of(record.at())?);
-        let mut line = Vec::new();
+        let mut line = std::mem::take(&mut self.writer.line);
+        let pushed = self.push_line(record, parent_id, (kind, day), &mut line);
+        if line.capacity() <= ROOM_KEPT_MAX {
+            self.writer.line = line;
+        }
+        pushed
+    }
+
+    fn push_line(
+        &mut self,
+        record: &Record,
+        parent_id: Option<Uuid>,
+        (kind, day): (Kind, Day),
+        line: &mut Vec<u8>,
+    ) -> Result<u64> {
         let (seq, segment) = loop {
             let seq = self.state.max_seq + 1;
             line.clear();
-            encode(record, parent_id, seq, self.inner.line_bytes_max, &mut line)?;
+            encode(record, parent_id, seq, self.inner.line_bytes_max, line)?;
             let segment = self.target(day, kind, line.len() as u64)?;
             // Lines may have come to light that someone else put there.
             if self.state.max_seq + 1 == seq {
@@ -166,68 +166,69 @@ impl<'s> Txn<'s> {
         };
 
         let known = &mut self.state.segments[segment as usize];
-        let tail = known.tail.take();
         let mut offset = known.expected_len();
-        let last_run = self.runs.last_mut();
-        let run_is_last = last_run.is_some_and(|run| run.segment == segment);
-        if let Some(tail) = tail {
+        if known.tail.take().is_some() {
             // A torn line, of a process that died: end it, so that it stays by itself.
-            offset += tail.len;
-            self.runs.push(Run {
-                segment,
-                offset,
-                bytes: b"\n".to_vec(),
-            });
+            self.runs.push(segment, offset, b"\n");
             offset += 1;
-        } else if !run_is_last {
-            self.runs.push(Run {
-                segment,
-                offset,
-                bytes: Vec::new(),
-            });
         }
+        self.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
         let loc = Loc {
             segment,
             offset: offset as u32,
         };
-        if let Some(envelope) = parse_envelope(kind, &line) {
+        if let Some(envelope) = parse_envelope(kind, line) {
             let entry = self.inner.hasher.entry(kind, &envelope, loc);
             self.state.index.apply(kind, &entry);
         }
         self.state.max_seq = seq;
-        if let Some(run) = self.runs.last_mut() {
-            run.bytes.append(&mut line);
-        }
         Ok(seq)
+    }
+
+    /// The envelope of a line that this handle wrote lately.
+    pub(crate) fn envelope(&self, kind: Kind, loc: Loc) -> Option<Envelope<'_>> {
+        let gathered = self.runs.bytes_from(loc);
+        let bytes = gathered.or_else(|| self.writer.recent.bytes_from(loc))?;
+        match classify(kind, first_line(bytes)) {
+            Line::Good(envelope) => Some(envelope),
+            Line::Altered(_) | Line::Damaged(_) => None,
+        }
     }
 
     /// Writes what is gathered: one write for every run of lines to one segment.
     fn flush(&mut self) -> Result<()> {
-        for run in self.runs.take() {
+        let mut runs = std::mem::take(&mut self.runs);
+        let flushed = runs.iter().try_for_each(|run| {
             let handle = match self.handle(run.segment) {
                 Ok(handle) => handle,
                 Err(e) => return Err(self.poison(e)),
             };
             let written = append_all(&*handle.named.file, &run.bytes);
-            self.after_append(run.segment, &handle, written)?;
-        }
-        Ok(())
+            self.after_append(run.segment, handle, written)?;
+            self.writer.recent.push(run.segment, run.offset, &run.bytes);
+            Ok(())
+        });
+        runs.clear();
+        self.runs = runs;
+        flushed
     }
 
     fn after_append(
         &mut self,
         segment: u32,
-        handle: &Handle,
+        handle: Handle,
         written: io::Result<()>,
     ) -> Result<()> {
         if let Err(e) = written {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
-        self.inner.sync.mark_file(&handle.path, &handle.named.file);
-        self.appended.insert(segment);
+        if !self.appended.contains(&segment) {
+            self.appended.push(segment);
+            self.dirty.push(handle);
+        }
         Ok(())
     }
 
@@ -241,7 +242,7 @@ impl<'s> Txn<'s> {
     /// After this, nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
         self.broken = Some(err.again());
-        self.runs.take();
+        self.runs.clear();
         self.state.forget();
         err
     }
@@ -259,32 +260,39 @@ impl<'s> Txn<'s> {
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
         self.flush()?;
-        let appended = std::mem::take(&mut self.appended);
+        let is_kept = self.writer.keeps_hold(self.inner);
         let mut header = Header {
-            holder: 0,
             last_seq: self.state.max_seq,
-            ..self.header
+            ..self.writer.header
         };
-        let mut published = Ok(());
-        if let Some(head) = &self.writer.head {
-            for segment in &appended {
-                header.commits = header.commits.wrapping_add(1);
-                let known = &self.state.segments[*segment as usize];
-                let commit = Commit {
-                    number: header.commits,
-                    segment: known.name,
-                    end: known.end,
-                };
-                published = published.and_then(|()| head.write_commit(commit));
-            }
-            published = published.and_then(|()| head.write_header(header));
+        if !is_kept {
+            header.holder = 0;
         }
+        let segments = &self.state.segments;
+        let reaches = self.appended.iter().map(|segment| {
+            let known = &segments[*segment as usize];
+            Reach {
+                segment: known.name,
+                end: known.end,
+            }
+        });
+        let head = self.writer.head.as_ref();
+        let published = head.map_or(Ok(()), |head| head.publish(&mut header, reaches));
         if let Err(e) = published {
             let path = full_path(&*self.inner.storage, "HEAD");
             return Err(self.poison(Error::io("write HEAD", &path, e)));
         }
         self.state.commits = header.commits;
-        Ok(self.inner.sync.ticket())
+        self.writer.header = header;
+        if !is_kept {
+            self.writer.let_go();
+        }
+        self.is_committed = true;
+        let written = self.dirty.drain(..).map(|handle| Written {
+            path: handle.path,
+            file: handle.named.file,
+        });
+        Ok(self.inner.sync.ticket(written))
     }
 
     /// Lets the [`commit`](Txn::commit) of a fact that the log already holds wait for its line
@@ -297,7 +305,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
-        self.inner.sync.mark_file(&handle.path, &handle.named.file);
+        self.dirty.push(handle);
         Ok(())
     }
 }
@@ -313,12 +321,10 @@ impl Reads for Txn<'_> {
 
     /// Also one that this transaction has only gathered yet.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let Some(rest) = self.runs.bytes_from(loc) else {
-            return self.inner.read(&self.state, kind, loc);
-        };
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = rest.get(..end).unwrap_or_default();
-        self.inner.decode(&self.state, kind, loc, line)
+        match self.runs.bytes_from(loc) {
+            Some(rest) => self.inner.decode(&self.state, kind, loc, first_line(rest)),
+            None => self.inner.read(&self.state, &self.window, kind, loc),
+        }
     }
 }
 
@@ -327,8 +333,20 @@ impl Drop for Txn<'_> {
         // What was pushed and not committed is in the index, and in no file.
         if !self.runs.is_empty() {
             self.state.forget();
+            self.runs.clear();
         }
+        if !self.is_committed {
+            // `HEAD` keeps naming this process, so that the next writer looks at everything.
+            self.writer.lock.release();
+        }
+        self.writer.runs = std::mem::take(&mut self.runs);
     }
+}
+
+/// What precedes the first LF.
+fn first_line(bytes: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
+    bytes.get(..end).unwrap_or_default()
 }
 
 fn poisoned(first: &Error) -> Error {

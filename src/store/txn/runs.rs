@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ROOM_KEPT_MAX;
 use crate::index::Loc;
 
 /// Lines for one segment, in the order of their sequence numbers.
@@ -13,24 +14,40 @@ pub(super) struct Run {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Fewer runs than this are looked through one by one.
+const SORTED_MIN: usize = 16;
+
 /// Runs in the order in which they are to be written. A batch that goes from kind to kind has one
 /// for nearly every record, and its rules look lines up in all of them.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     all: Vec<Run>,
-    /// Their places, by segment and offset.
+    /// Their places by segment and offset, once there are many.
     starts: BTreeMap<(u32, u64), usize>,
+    /// Kept for its room.
+    spare: Vec<u8>,
 }
 
 impl Runs {
-    pub(super) fn push(&mut self, run: Run) {
-        self.starts
-            .insert((run.segment, run.offset), self.all.len());
-        self.all.push(run);
-    }
-
-    pub(super) fn last_mut(&mut self) -> Option<&mut Run> {
-        self.all.last_mut()
+    /// Adds bytes that will stand at an offset of a segment, which is where the segment's last
+    /// run, if it has any, ends.
+    pub(super) fn push(&mut self, segment: u32, offset: u64, bytes: &[u8]) {
+        if let Some(last) = self.all.last_mut().filter(|run| run.segment == segment) {
+            last.bytes.extend_from_slice(bytes);
+            return;
+        }
+        let mut room = std::mem::take(&mut self.spare);
+        room.extend_from_slice(bytes);
+        self.all.push(Run {
+            segment,
+            offset,
+            bytes: room,
+        });
+        if self.all.len() >= SORTED_MIN {
+            let unsorted = self.all.iter().enumerate().skip(self.starts.len());
+            self.starts
+                .extend(unsorted.map(|(place, run)| ((run.segment, run.offset), place)));
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -38,23 +55,36 @@ impl Runs {
     }
 
     pub(super) fn has_any_of(&self, segment: u32) -> bool {
-        let of_segment = (segment, 0)..=(segment, u64::MAX);
-        self.starts.range(of_segment).next().is_some()
+        self.all.iter().any(|run| run.segment == segment)
     }
 
     /// The bytes from a line's start on, if the line is in any run.
     pub(super) fn bytes_from(&self, loc: Loc) -> Option<&[u8]> {
         let offset = u64::from(loc.offset);
-        let up_to = (loc.segment, 0)..=(loc.segment, offset);
-        let (_, place) = self.starts.range(up_to).next_back()?;
-        let run = self.all.get(*place)?;
+        let run = if self.starts.is_empty() {
+            let mut latest_first = self.all.iter().rev();
+            latest_first.find(|run| run.segment == loc.segment && run.offset <= offset)?
+        } else {
+            let up_to = (loc.segment, 0)..=(loc.segment, offset);
+            let (_, place) = self.starts.range(up_to).next_back()?;
+            self.all.get(*place)?
+        };
         let start = usize::try_from(offset - run.offset).ok()?;
         run.bytes.get(start..).filter(|bytes| !bytes.is_empty())
     }
 
-    pub(super) fn take(&mut self) -> Vec<Run> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.all.iter()
+    }
+
+    pub(super) fn clear(&mut self) {
         self.starts.clear();
-        std::mem::take(&mut self.all)
+        for mut run in self.all.drain(..) {
+            if run.bytes.capacity() <= ROOM_KEPT_MAX {
+                run.bytes.clear();
+                self.spare = run.bytes;
+            }
+        }
     }
 }
 
@@ -66,12 +96,7 @@ mod tests {
     fn a_line_is_found_in_whatever_run_it_is() {
         let mut runs = Runs::default();
         for (segment, offset, bytes) in [(1, 10, "abc"), (2, 10, "de"), (1, 13, "fgh")] {
-            let bytes = Vec::from(bytes);
-            runs.push(Run {
-                segment,
-                offset,
-                bytes,
-            });
+            runs.push(segment, offset, bytes.as_bytes());
         }
         let at = |segment, offset| Loc { segment, offset };
         let cases: [(Loc, Option<&[u8]>); 8] = [
@@ -88,7 +113,8 @@ mod tests {
             assert_eq!(runs.bytes_from(loc), expected, "{loc:?}");
         }
         assert!(runs.has_any_of(2) && !runs.has_any_of(3));
-        assert_eq!(runs.take().len(), 3);
+        assert_eq!(runs.iter().count(), 3);
+        runs.clear();
         assert!(runs.is_empty() && !runs.has_any_of(1));
         assert_eq!(runs.bytes_from(at(1, 10)), None);
     }

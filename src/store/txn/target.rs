@@ -3,15 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Handle, Txn};
+use super::{Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Named, full_path};
-use crate::store::head::RING_LEN;
 
 /// Open handles to append with, at the most.
 const HANDLES_MAX: usize = 64;
+
+impl Writer {
+    /// The open handle of a segment, if it is open; it is the first to be found from then on.
+    fn open_handle(&mut self, segment: u32) -> Option<&Handle> {
+        let place = self.handles.iter().position(|(id, _)| *id == segment)?;
+        if place > 0 {
+            self.handles[..=place].rotate_right(1);
+        }
+        self.handles.first().map(|(_, handle)| handle)
+    }
+}
 
 impl Txn<'_> {
     /// The segment that takes a line of `len` bytes, checked and open.
@@ -59,10 +69,11 @@ impl Txn<'_> {
             return Ok(true);
         }
         // By its name: the directory may have been moved away, with the open file in it.
-        let path = match self.writer.handles.get(&segment) {
-            Some(handle) => Arc::clone(&handle.path),
-            None => self.path(segment).into(),
-        };
+        let open = self
+            .writer
+            .open_handle(segment)
+            .map(|handle| Arc::clone(&handle.path));
+        let path = open.unwrap_or_else(|| self.path(segment).into());
         let found = match self.inner.storage.stat(&path) {
             Ok(stat) => stat,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -74,7 +85,7 @@ impl Txn<'_> {
             && found.identity == known.identity
             && found.len == known.expected_len();
         if is_as_known {
-            self.checked.insert(segment);
+            self.checked.push(segment);
         }
         Ok(is_as_known)
     }
@@ -83,8 +94,9 @@ impl Txn<'_> {
     /// processes do the same.
     pub(in super::super) fn look_again(&mut self) -> Result<()> {
         self.writer.handles.clear();
+        self.writer.recent.clear();
         self.checked.clear();
-        self.header.commits = self.header.commits.wrapping_add(RING_LEN + 1);
+        self.writer.header.call_for_a_look();
         self.state
             .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
     }
@@ -117,7 +129,7 @@ impl Txn<'_> {
     }
 
     pub(super) fn handle(&mut self, segment: u32) -> Result<Handle> {
-        if let Some(handle) = self.writer.handles.get(&segment) {
+        if let Some(handle) = self.writer.open_handle(segment) {
             return Ok(handle.clone());
         }
         let path = self.path(segment);
@@ -127,14 +139,12 @@ impl Txn<'_> {
         let day = self.state.segments[segment as usize].name.day;
         self.inner.sync.mark_dir(&day.to_string());
         self.inner.sync.mark_dir("");
-        if self.writer.handles.len() >= HANDLES_MAX {
-            self.writer.handles.clear();
-        }
+        self.writer.handles.truncate(HANDLES_MAX - 1);
         let handle = Handle {
             named,
             path: path.into(),
         };
-        self.writer.handles.insert(segment, handle.clone());
+        self.writer.handles.insert(0, (segment, handle.clone()));
         Ok(handle)
     }
 

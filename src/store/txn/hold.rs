@@ -1,0 +1,211 @@
+//! The hold of the write lock. It is kept from one transaction to the next while they follow on
+//! each other at once and no one else waits: taking it costs more than a small write.
+
+use std::sync::{MutexGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use super::{Inner, State, Writer};
+use crate::error::{Error, Result};
+use crate::storage::full_path;
+use crate::store::head::{self, Head, SEQ_UNKNOWN};
+
+/// Transactions that follow on each other within this time keep the lock between them.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// How long the lock is kept while others wait for it.
+const TURN: Duration = Duration::from_millis(2);
+/// How long the lock is kept before it is seen to that it is still the one that others wait for.
+const KEPT_UNSEEN: Duration = Duration::from_millis(20);
+/// How long to step back for those who were given a turn.
+const STEP_BACK: Duration = Duration::from_micros(500);
+
+/// When the hold was taken and used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    taken: Instant,
+    used: Instant,
+    /// When the files of the lock were last seen to be the ones that others use.
+    seen: Instant,
+    /// The lock was given away because others waited.
+    is_in_line: bool,
+    /// Someone sees to it that the lock is given back.
+    is_watched: bool,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        let now = Instant::now();
+        Times {
+            taken: now,
+            used: now,
+            seen: now,
+            is_in_line: false,
+            is_watched: false,
+        }
+    }
+}
+
+impl Writer {
+    /// Takes the lock and catches up on what other processes wrote; tells whether tails may have
+    /// come to light that lack nothing but their LF.
+    pub(super) fn take_hold<'s>(
+        &mut self,
+        inner: &'s Inner,
+    ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+        let taken = self.try_take_hold(inner);
+        if taken.is_err() {
+            self.lock.release();
+        }
+        taken
+    }
+
+    fn try_take_hold<'s>(
+        &mut self,
+        inner: &'s Inner,
+    ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+        let storage = &*inner.storage;
+        let head_path = full_path(storage, "HEAD");
+        let head_io = |e| Error::io("read or write HEAD", &head_path, e);
+        let mut head = match self.head.take() {
+            Some(head) => head,
+            None => Head::open_for_writing(storage).map_err(head_io)?,
+        };
+        if self.times.is_in_line {
+            step_back(&head);
+        }
+        let waiting = || {
+            head.ask();
+            // What is caught up on now need not be under the lock. A failure will be met there.
+            drop(inner.fresh());
+        };
+        self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
+
+        let mut is_new = false;
+        if !head.is_current(storage).map_err(head_io)? {
+            head = Head::open_for_writing(storage).map_err(head_io)?;
+            is_new = true;
+        }
+        let found = head.header().map_err(head_io)?;
+        if found.is_none() {
+            head.clear().map_err(head_io)?;
+        }
+        let mut state = inner.lock_state();
+        // Whoever is still noted as the writer died or failed while it wrote.
+        let intact = found.filter(|header| header.holder == 0 && !state.is_stale);
+        let mut header = intact.unwrap_or(head::Header {
+            // Past what anyone saw.
+            commits: found
+                .map_or_else(head::fresh_count, |found| found.commits)
+                .max(state.commits),
+            last_seq: SEQ_UNKNOWN,
+            holder: 0,
+            lapped: 0,
+        });
+        header.holder = std::process::id();
+        if intact.is_none() {
+            header.call_for_a_look();
+        }
+        head.write_header(header).map_err(head_io)?;
+        let look_at_all = intact.is_none() || is_new && self.has_begun;
+        if look_at_all {
+            state.look_at_all(storage, Some(&head), true)?;
+        } else if header.commits != state.commits {
+            state.catch_up(storage, &head, header.commits, true)?;
+        }
+        self.head = Some(head);
+        self.header = header;
+        let now = Instant::now();
+        self.times = Times {
+            taken: now,
+            seen: now,
+            is_in_line: false,
+            ..self.times
+        };
+        Ok((state, look_at_all || !self.has_begun))
+    }
+
+    /// Whether to keep the lock after a transaction that ends now.
+    pub(super) fn keeps_hold(&mut self, inner: &Inner) -> bool {
+        let Some(head) = self.head.as_ref().filter(|head| head.is_shared()) else {
+            return false;
+        };
+        let now = Instant::now();
+        let follows_at_once = now.duration_since(self.times.used) < AT_ONCE;
+        self.times.used = now;
+        if !follows_at_once {
+            return false;
+        }
+        if head.is_asked() && now.duration_since(self.times.taken) >= TURN {
+            self.times.is_in_line = true;
+            return false;
+        }
+        if now.duration_since(self.times.seen) >= KEPT_UNSEEN {
+            self.times.seen = now;
+            let storage = &*inner.storage;
+            let is_current = head.is_current(storage).unwrap_or(false)
+                && self.lock.is_current(storage).unwrap_or(false);
+            if !is_current {
+                return false;
+            }
+        }
+        if !self.times.is_watched {
+            self.times.is_watched = true;
+            inner.sync.watch_lock();
+        }
+        true
+    }
+
+    /// Gives the lock back after all was published.
+    pub(super) fn let_go(&mut self) {
+        if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
+            head.give_away();
+        }
+        self.lock.release();
+    }
+
+    /// Gives the lock back if it was not used lately; whether it needs no more watching.
+    pub(in super::super) fn give_back_unused(&mut self) -> bool {
+        let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
+        let is_due =
+            self.times.used.elapsed() >= AT_ONCE || is_asked && self.times.taken.elapsed() >= TURN;
+        if self.lock.is_held() && !is_due {
+            return false;
+        }
+        self.times.is_watched = false;
+        self.let_go();
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Lets others take the lock that was given away for them.
+fn step_back(head: &Head) {
+    let started = Instant::now();
+    let is_free = || {
+        head.header()
+            .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
+    };
+    while is_free() && !head.is_asked() && started.elapsed() < STEP_BACK {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// The writer's lock, the state's under it, and whether the lock had to be taken.
+pub(super) fn hold<'s>(
+    inner: &'s Inner,
+    writer: &mut MutexGuard<'s, Writer>,
+) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+    if writer.lock.is_held() {
+        let state = inner.lock_state();
+        if !state.is_stale {
+            return Ok((state, false));
+        }
+        drop(state);
+        writer.let_go();
+    }
+    writer.take_hold(inner)
+}
