@@ -14,6 +14,9 @@ pub(in crate::import) trait Shape<'a>: Default {
     /// Their names; at most 64.
     const NAMES: &'static [&'static str];
 
+    /// The place of a name among them.
+    fn place(name: &str) -> Option<usize>;
+
     /// Takes the value at the cursor for the member of a name.
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()>;
 }
@@ -46,10 +49,9 @@ pub(in crate::import) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(text: &'a str) -> Option<Cursor<'a>> {
-        // As a sum, not as a search: that goes many bytes at a time.
-        let controls = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | (*byte < b' '));
-        let any = text.as_bytes().chunks(1 << 10).any(controls);
-        (!any).then_some(Cursor { text, at: 0 })
+        // The least byte, and no search for one: that goes many bytes at a time.
+        let least = text.bytes().fold(u8::MAX, u8::min);
+        (least >= b' ').then_some(Cursor { text, at: 0 })
     }
 
     fn peek(&self) -> Option<u8> {
@@ -78,7 +80,7 @@ impl<'a> Cursor<'a> {
     pub(in crate::import) fn object<T: Shape<'a>>(&mut self) -> Option<T> {
         let mut found = T::default();
         let mut seen = 0_u64;
-        let mut hint = 0;
+        let mut expected = 0;
         self.expect(b'{')?;
         self.blanks();
         if self.peek()? == b'}' {
@@ -87,23 +89,17 @@ impl<'a> Cursor<'a> {
         }
         loop {
             self.blanks();
-            let name = self.string()?;
-            let name = name.get(1..name.len() - 1)?;
-            self.expect(b':')?;
-            self.blanks();
-            if let Some(known) = position(T::NAMES, name, hint) {
-                let bit = 1_u64 << known;
-                if seen & bit != 0 {
-                    return None;
+            match self.name::<T>(expected)? {
+                Some(known) => {
+                    let bit = 1_u64 << known;
+                    if seen & bit != 0 {
+                        return None;
+                    }
+                    seen |= bit;
+                    expected = known + 1;
+                    found.take(known, self)?;
                 }
-                seen |= bit;
-                hint = known + 1;
-                found.take(known, self)?;
-            } else {
-                if memchr::memchr(b'\\', name.as_bytes()).is_some() {
-                    return None;
-                }
-                self.skip()?;
+                None => self.skip()?,
             }
             match self.next()? {
                 b',' => {}
@@ -111,6 +107,33 @@ impl<'a> Cursor<'a> {
                 _ => return None,
             }
         }
+    }
+
+    /// The name of a member, up to its value: its place among the known ones, if it is one. The
+    /// members of objects that are alike come in the same order, so one of them is expected.
+    fn name<T: Shape<'a>>(&mut self, expected: usize) -> Option<Option<usize>> {
+        let known = if let Some(next) = T::NAMES.get(expected).filter(|name| self.is_name(name)) {
+            self.at += next.len() + 2;
+            Some(expected)
+        } else {
+            let start = self.at;
+            // What is escaped may be a known name after all.
+            if !self.skip_string()? {
+                return None;
+            }
+            T::place(self.text.get(start + 1..self.at - 1)?)
+        };
+        self.expect(b':')?;
+        self.blanks();
+        Some(known)
+    }
+
+    fn is_name(&self, name: &str) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let end = name.len() + 1;
+        rest.first() == Some(&b'"')
+            && rest.get(end) == Some(&b'"')
+            && rest.get(1..end) == Some(name.as_bytes())
     }
 
     /// The array at this place, item by item.
@@ -154,17 +177,17 @@ impl<'a> Cursor<'a> {
         Some(Raw(Some(value).filter(|value| *value != "null")))
     }
 
+    /// The object at this place, and as a member.
+    pub(in crate::import) fn object_and_raw<T: Shape<'a>>(&mut self) -> Option<(T, Raw<'a>)> {
+        let start = self.at;
+        let found = self.object()?;
+        Some((found, Raw(self.text.get(start..self.at))))
+    }
+
     /// The text of the value at this place.
     fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         self.skip()?;
-        self.text.get(start..self.at)
-    }
-
-    /// The string at this place, with its quotes.
-    fn string(&mut self) -> Option<&'a str> {
-        let start = self.at;
-        self.skip_string()?;
         self.text.get(start..self.at)
     }
 
@@ -235,7 +258,7 @@ impl<'a> Cursor<'a> {
 
     fn skip_scalar(&mut self) -> Option<()> {
         match self.peek()? {
-            b'"' => self.skip_string(),
+            b'"' => self.skip_string().map(|_| ()),
             b't' => self.skip_word("true"),
             b'f' => self.skip_word("false"),
             b'n' => self.skip_word("null"),
@@ -281,16 +304,19 @@ impl<'a> Cursor<'a> {
         (self.at > start).then_some(())
     }
 
-    fn skip_string(&mut self) -> Option<()> {
+    /// Whether the string has no escapes.
+    fn skip_string(&mut self) -> Option<bool> {
         let bytes = self.text.as_bytes();
         (self.peek()? == b'"').then_some(())?;
         self.at += 1;
+        let mut is_plain = true;
         loop {
             self.at += quote_or_escape(bytes.get(self.at..)?)?;
             if bytes.get(self.at) == Some(&b'"') {
                 self.at += 1;
-                return Some(());
+                return Some(is_plain);
             }
+            is_plain = false;
             match bytes.get(self.at + 1)? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
                 b'u' => {
@@ -304,34 +330,156 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The place of a name; the members of objects that are alike come in the same order, so the one
-/// after the last is the likeliest.
-fn position(names: &[&str], name: &str, hint: usize) -> Option<usize> {
-    let (before, after) = names.split_at_checked(hint)?;
-    let found = after.iter().position(|known| *known == name);
-    match found {
-        Some(place) => Some(hint + place),
-        None => before.iter().position(|known| *known == name),
-    }
-}
-
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     // A byte of zero is the lowest one of which the high bit is set.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let mut at = 0;
-    for _ in 0..WORDS {
-        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) else {
-            break;
-        };
+    let (words, _) = bytes.as_chunks();
+    for (place, word) in words.iter().take(WORDS).enumerate() {
         let word = u64::from_le_bytes(*word);
         let found =
             zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
         if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
+            return Some(place * 8 + found.trailing_zeros() as usize / 8);
         }
-        at += 8;
     }
+    let at = words.len().min(WORDS) * 8;
     memchr::memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::{DEPTH_MAX, Raw, array, object};
+    use crate::import::json::{self, shapes};
+
+    shapes! {
+        Sample {
+            a: "a",
+            b: "b",
+            name: "a longer name",
+        }
+    }
+
+    fn members(sample: &Sample<'_>) -> [Option<String>; 3] {
+        [sample.a, sample.b, sample.name].map(|raw| raw.get().map(str::to_owned))
+    }
+
+    /// What the fast reading answers is what the parser answers.
+    fn same(text: &str) -> Result<(), TestCaseError> {
+        if let Some(quick) = object::<Sample<'_>>(text) {
+            let slow = json::parsed::<Sample<'_>>(text).unwrap().unwrap();
+            prop_assert_eq!(members(&quick), members(&slow), "{}", text);
+        }
+        if text.starts_with('[')
+            && let Some(quick) = array(text)
+        {
+            let slow: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            let slow: Vec<&str> = slow.into_iter().map(RawValue::get).collect();
+            prop_assert_eq!(quick, slow, "{}", text);
+        }
+        if let Ok(raw) = serde_json::from_str::<Raw<'_>>(text) {
+            let text = json::text(raw);
+            let slow = raw.string().map(serde_json::from_str::<String>).transpose();
+            prop_assert_eq!(text.ok(), slow.map(|text| text.map(Into::into)).ok());
+        }
+        Ok(())
+    }
+
+    /// Mostly JSON.
+    fn nearly_json() -> impl Strategy<Value = String> {
+        let string = prop_oneof![
+            "[ -~é\u{1f600}]{0,40}".prop_map(|text| serde_json::Value::from(text).to_string()),
+            r#""([ -~é]|\\[ -~]|\\u[0-9a-fA-F]{4}){0,12}""#,
+            Just(r#""\ud83d\ude00 \u0041\ud800""#.to_owned()),
+        ];
+        let scalar = prop_oneof![
+            string,
+            "-?[0-9]{0,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?",
+            prop::sample::select(vec![
+                "true", "false", "null", "nul", "{}", "[]", "[", "}", ""
+            ])
+            .prop_map(str::to_owned),
+        ];
+        let name = prop::sample::select(vec![
+            r#""a""#,
+            r#""b""#,
+            r#""a longer name""#,
+            r#""c""#,
+            r#""\u0061""#,
+            r#""a b""#,
+            "a",
+            r#""""#,
+        ]);
+        let blank = prop::sample::select(vec!["", "", "", " ", "  ", "\t", "\n"]);
+        scalar.prop_recursive(4, 48, 5, move |inner| {
+            let member =
+                (name.clone(), inner.clone(), blank.clone()).prop_map(|(name, value, blank)| {
+                    format!("{blank}{name}{blank}:{blank}{value}{blank}")
+                });
+            prop_oneof![
+                (prop::collection::vec(inner, 0..4), blank.clone())
+                    .prop_map(|(items, blank)| format!("[{blank}{}{blank}]", items.join(","))),
+                prop::collection::vec(member, 0..4)
+                    .prop_map(|members| format!("{{{}}}", members.join(","))),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn what_is_answered_is_what_the_parser_answers(text in nearly_json(), cut in 0..200_usize) {
+            same(&text)?;
+            same(text.get(..cut).unwrap_or_default())?;
+        }
+    }
+
+    #[test]
+    fn what_session_files_hold_is_answered() {
+        let long = "x".repeat(100);
+        let text = format!(
+            r#"{{"z":null, "a" : {{"b":[1,-2.5e3,true,{{}},[]],"c":"\"\\\u00e9\n"}},"b":null,"a longer name":"{long}\\"}}"#
+        );
+        let sample: Sample<'_> = object(&text).unwrap();
+        assert_eq!(
+            sample.a.get(),
+            Some(r#"{"b":[1,-2.5e3,true,{},[]],"c":"\"\\\u00e9\n"}"#)
+        );
+        assert_eq!(sample.b.get(), None);
+        assert_eq!(
+            json::text(sample.name).unwrap().unwrap(),
+            format!("{long}\\")
+        );
+        assert_eq!(
+            array(r#"[1,"a", {"b":2}]"#),
+            Some(vec!["1", r#""a""#, r#"{"b":2}"#])
+        );
+    }
+
+    #[test]
+    fn what_is_not_surely_the_same_is_left_to_the_parser() {
+        for text in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"a":01}"#,
+            r#"{"a":1}x"#,
+            "{\"a\":\"\t\"}",
+            "[]",
+            r#"{"a":[1,]}"#,
+            r#"{"a":{]}"#,
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u00g0"}"#,
+            "{",
+            "",
+        ] {
+            assert!(object::<Sample<'_>>(text).is_none(), "{text}");
+        }
+        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        assert!(object::<Sample<'_>>(&nested(DEPTH_MAX as usize)).is_some());
+        assert!(object::<Sample<'_>>(&nested(DEPTH_MAX as usize + 1)).is_none());
+    }
 }
