@@ -1,0 +1,35 @@
+//! decklog beside its peers, on the same records in the same run: SQLite as a careful user has it,
+//! redb, and what the system itself gives: bare `write(2)`, `BufWriter`, a scan with `serde_json`.
+//! Sides take turns in each round; figures are medians over rounds, after one that warms up.
+//!
+//! `cargo bench --bench side_by_side` prints a table, with `-- --json` one JSON object a line;
+//! `-- append get` runs the rows with these words in their names. Environment variables set the
+//! sizes, see [`settings`]. Files go to the temporary directory (`TMPDIR`), which should be on a
+//! disk, and go away at the end.
+
+// Counts become figures, and a bench that cannot run should stop.
+#![allow(clippy::cast_precision_loss, clippy::expect_used)]
+
+mod child;
+mod peers;
+mod rows;
+mod settings;
+mod table;
+mod work;
+
+use settings::Settings;
+use table::Table;
+
+fn main() {
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == child::FLAG).is_some() {
+        let args: Vec<String> = args.collect();
+        child::run(&args);
+        return;
+    }
+    // cargo itself hands over `--bench`.
+    let (flags, words): (Vec<_>, Vec<_>) = args.partition(|arg| arg.starts_with("--"));
+    let is_json = flags.iter().any(|flag| flag == "--json");
+    let mut table = Table::new(is_json, words);
+    rows::run(&Settings::from_env(), &mut table);
+}
