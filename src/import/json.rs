@@ -129,13 +129,11 @@ fn unescaped(text: &str, mut escape: usize) -> Option<String> {
         };
         said.push(character);
         rest = rest.get(escape + len..)?;
-        match memchr::memchr(b'\\', rest.as_bytes()) {
-            Some(next) => escape = next,
-            None => {
-                said.push_str(rest);
-                return Some(said);
-            }
-        }
+        let Some(next) = memchr::memchr(b'\\', rest.as_bytes()) else {
+            said.push_str(rest);
+            return Some(said);
+        };
+        escape = next;
     }
 }
 
