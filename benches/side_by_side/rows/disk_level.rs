@@ -54,7 +54,7 @@ fn measure(settings: &Settings, table: &mut Table) {
         });
         count / taken
     };
-    let [ours, bare, sqlite] = medians(settings.rounds, [&mut ours, &mut bare, &mut sqlite]);
+    let [ours, bare, sqlite] = medians(settings.rounds, &mut [&mut ours, &mut bare, &mut sqlite]);
     let mut row = |peer_name, peer, target| {
         table.row(&Row {
             name: NAME,
