@@ -1,13 +1,14 @@
 //! Tool calls: requested, then completed or failed, once.
 
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, outcome, put_version, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
-use crate::line::{Decoded, Op};
+use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
 use crate::store::{Reads, Store, Txn, View};
 
@@ -94,8 +95,8 @@ impl Store {
 }
 
 pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq) -> Result<Ack> {
-    let request_id = req.request_id.to_string();
-    let key = [&*request_id, &*req.call_id];
+    let mut text = [0; Hyphenated::LENGTH];
+    let key = [lower(req.request_id, &mut text), &*req.call_id];
     put_version(
         txn,
         record,
@@ -113,12 +114,13 @@ pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq)
 
 pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) -> Result<Ack> {
     let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
-    let request_id = done.request_id.to_string();
-    let found = txn.find(KIND, [&request_id, &done.call_id]);
+    let mut text = [0; Hyphenated::LENGTH];
+    let key = [lower(done.request_id, &mut text), &*done.call_id];
+    let found = txn.find(KIND, key);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         return lifecycle("the call was never requested: record its request first");
     };
-    let parent_id = parent_of(txn, row.asserted, [&request_id, &done.call_id])?;
+    let parent_id = parent_of(txn, row.asserted, key)?;
     let first = outcome(txn, KIND, id)?.map(done_at).transpose()?;
     match first {
         Some((seq, first)) if same_outcome(&first, done) => unchanged(txn, row.done, seq),
@@ -130,27 +132,33 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
     }
 }
 
+/// A UUID as it stands in a line.
+fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
+    id.hyphenated().encode_lower(text)
+}
+
 /// The parent of the call whose request stands at a place.
 fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
-    let same_key = |known: [&str; 2]| {
-        if known == key {
-            Ok(())
-        } else {
-            Err(collision())
-        }
-    };
     // Mostly it was made a moment ago.
     if let Some(envelope) = txn.envelope(KIND, loc)
-        && let Some(parent_id) = envelope.lookups[0]
-            .as_deref()
-            .and_then(|id| id.parse().ok())
+        && let Some(parent_id) = &envelope.lookups[0]
+        && let Ok(parent_id) = Uuid::try_parse_ascii(parent_id.text(&mut [0; Value::BYTES]))
     {
-        same_key(envelope.key.each_ref().map(AsRef::as_ref))?;
-        return Ok(parent_id);
+        let is_part = |(known, part): (&Value<'_>, &str)| {
+            known.text(&mut [0; Value::BYTES]) == part.as_bytes()
+        };
+        return if envelope.key.iter().zip(key).all(is_part) {
+            Ok(parent_id)
+        } else {
+            Err(collision())
+        };
     }
     let req = request_at(txn.read(KIND, loc)?)?;
-    same_key([&req.request_id.to_string(), &req.call_id])?;
-    Ok(req.parent_id)
+    if [&*req.request_id.to_string(), &*req.call_id] == key {
+        Ok(req.parent_id)
+    } else {
+        Err(collision())
+    }
 }
 
 fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
@@ -221,7 +229,8 @@ pub(super) fn get(
     call_id: &str,
     as_of: Option<i64>,
 ) -> Result<Option<ToolCall>> {
-    let key = view.hasher().key([&request_id.to_string(), call_id]);
+    let mut text = [0; Hyphenated::LENGTH];
+    let key = view.hasher().key([lower(request_id, &mut text), call_id]);
     let Some(row) = view.table(KIND).find(key) else {
         return Ok(None);
     };

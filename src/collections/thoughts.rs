@@ -11,7 +11,7 @@ pub use self::chain::{ChainBreak, ChainCheck};
 use self::chain::check;
 use super::{Ack, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, Position, RowId, Select};
+use crate::index::{Loc, Position, RowId, Select, Walk};
 use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
 use crate::store::{Reads, Store, Txn};
 
@@ -237,10 +237,7 @@ fn taken(id: &str) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-fn rows<'a>(
-    from: &'a impl Reads,
-    task_id: Option<&str>,
-) -> Box<dyn DoubleEndedIterator<Item = RowId> + 'a> {
+fn rows<'a>(from: &'a impl Reads, task_id: Option<&str>) -> Walk<'a> {
     let select = task_id.map_or(Select::All, |task_id| {
         Select::Lookup(0, from.hasher().lookup(task_id))
     });

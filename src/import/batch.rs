@@ -7,7 +7,7 @@ use crate::collections::{
 };
 use crate::error::{Error, Result};
 use crate::line::text_len;
-use crate::record::{ConversationMessage, Record, ToolCall};
+use crate::record::{ConversationMessage, Kind, Record, ToolCall};
 use crate::store::Store;
 
 /// What an import needs of the log; the tests have one in memory.
@@ -38,24 +38,46 @@ pub(super) struct Place {
     pub(super) line: u64,
 }
 
-/// What became of a record.
-pub(super) enum Outcome {
-    Added,
-    Refused(Error),
+/// Of what the log said to a batch, the part that counts.
+#[derive(Default)]
+pub(super) struct Sent {
+    /// Where the records come from that are now in the log.
+    pub(super) added: Vec<Place>,
+    /// What the log refused, in the order in which it was handed over.
+    pub(super) refused: Vec<(Place, Error)>,
 }
 
 /// Records on their way to the log.
+///
+/// A batch goes kind by kind, because a log writes once for every run of records of one kind. What
+/// may not be reordered is of one kind: a call and its outcome, the messages of a conversation.
+/// Only a conversation comes before its messages.
 pub(super) struct Batch<'a> {
     log: &'a dyn Log,
-    waiting: Vec<(Place, Record)>,
+    /// By [`rank`], each record with its place in the batch.
+    waiting: [Vec<(u32, Place, Record)>; RANKS],
+    records: u32,
     bytes: usize,
+}
+
+const RANKS: usize = 4;
+
+fn rank(record: &Record) -> usize {
+    match record.kind() {
+        Kind::Conversations => 0,
+        Kind::ConversationTurns => 1,
+        Kind::ToolCalls => 2,
+        // Messages; there are no others.
+        _ => 3,
+    }
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(log: &'a dyn Log) -> Self {
         Batch {
             log,
-            waiting: Vec::new(),
+            waiting: [const { Vec::new() }; RANKS],
+            records: 0,
             bytes: 0,
         }
     }
@@ -64,44 +86,49 @@ impl<'a> Batch<'a> {
         self.log
     }
 
-    /// Whether this record has to wait for [`send`](Batch::send).
-    pub(super) fn is_full_for(&self, record: &Record) -> bool {
-        self.waiting.len() >= BATCH_RECORDS_MAX
-            || (!self.waiting.is_empty() && self.bytes + size(record) > BATCH_BYTES_MAX)
-    }
-
-    pub(super) fn push(&mut self, place: Place, record: Record) {
-        self.bytes += size(&record);
-        self.waiting.push((place, record));
+    /// Takes a record, or gives it back if it has to wait for [`send`](Batch::send).
+    pub(super) fn push(&mut self, place: Place, record: Record) -> Option<Record> {
+        let bytes = RECORD_BYTES + text_len(&record);
+        let is_full = self.records as usize >= BATCH_RECORDS_MAX
+            || (self.records > 0 && self.bytes + bytes > BATCH_BYTES_MAX);
+        if is_full {
+            return Some(record);
+        }
+        self.waiting[rank(&record)].push((self.records, place, record));
+        self.records += 1;
+        self.bytes += bytes;
+        None
     }
 
     /// Hands everything to the log and says what became of it, without what changed nothing.
     ///
     /// # Errors
     /// What is no judgement on a record but ends the import.
-    pub(super) fn send(&mut self) -> Result<Vec<(Place, Outcome)>> {
-        self.bytes = 0;
-        if self.waiting.is_empty() {
-            return Ok(Vec::new());
+    pub(super) fn send(&mut self) -> Result<Sent> {
+        let mut sent = Sent::default();
+        if self.records == 0 {
+            return Ok(sent);
         }
-        let (places, records): (Vec<Place>, Vec<Record>) = self.waiting.drain(..).unzip();
-        let mut outcomes = Vec::new();
-        for (place, answer) in places.into_iter().zip(self.log.record_batch(records)?) {
+        let count = self.records as usize;
+        let (mut places, mut records) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (order, place, record) in self.waiting.iter_mut().flat_map(|kind| kind.drain(..)) {
+            places.push((order, place));
+            records.push(record);
+        }
+        self.records = 0;
+        self.bytes = 0;
+        let mut refused = Vec::new();
+        for ((order, place), answer) in places.into_iter().zip(self.log.record_batch(records)?) {
             match answer {
-                Ok(ack) if ack.status == AckStatus::Added => {
-                    outcomes.push((place, Outcome::Added));
-                }
+                Ok(ack) if ack.status == AckStatus::Added => sent.added.push(place),
                 Ok(_) => {}
-                Err(error) if error.kind().is_judgement() => {
-                    outcomes.push((place, Outcome::Refused(error)));
-                }
+                Err(error) if error.kind().is_judgement() => refused.push((order, place, error)),
                 Err(error) => return Err(error),
             }
         }
-        Ok(outcomes)
+        refused.sort_unstable_by_key(|(order, ..)| *order);
+        let refused = refused.into_iter();
+        sent.refused = refused.map(|(_, place, error)| (place, error)).collect();
+        Ok(sent)
     }
-}
-
-fn size(record: &Record) -> usize {
-    RECORD_BYTES + text_len(record)
 }

@@ -7,14 +7,16 @@
 mod content;
 mod shape;
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
 use super::facts::{Facts, Piece, Said, Talk, Tokens, Usage, blank_message, metadata};
 use super::ids::foreign_id;
-use super::json;
+use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use content::Content;
-use shape::{Line, Message, UsageObject};
+use shape::{Line, Message, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
@@ -22,15 +24,16 @@ const SYNTHETIC: &str = "<synthetic>";
 const API_ERROR: &str = "api_error";
 
 /// What a line says; an `Err` is the reason for which it is broken.
-pub(super) fn read(text: &str) -> Result<Facts, String> {
-    let Some(line) = json::object::<Line<'_>>(text)? else {
+pub(super) fn read(text: &str) -> Result<Facts<'_>, String> {
+    let Some(mut whole) = Whole::read(text)? else {
         return Ok(Facts::not_understood("(not an object)"));
     };
+    let line = &whole.line;
     let kind = json::type_name(line.kind)?;
     let (Some(uuid), Some(session)) = (json::text(line.uuid)?, json::text(line.session_id)?) else {
         return Ok(Facts::not_understood(kind));
     };
-    if !matches!(kind.as_str(), "user" | "assistant" | "system") {
+    if !matches!(&*kind, "user" | "assistant" | "system") {
         return Ok(Facts::not_understood(kind));
     }
     let Some(at) = json::timestamp(line.timestamp)? else {
@@ -38,24 +41,20 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
     };
     let id = foreign_id("claude-code:line", &uuid);
     let mut content = Content::new(id, at);
-    let message = json::member::<Message<'_>>(line.message)?;
-    let understood = match (&message, kind.as_str()) {
-        (_, "system") => content.system(&line)?,
-        (Some(message), role) => content.message(role, message)?,
+    let spoken = whole.spoken()?;
+    let line = &whole.line;
+    let understood = match (&spoken, &*kind) {
+        (_, "system") => content.system(line)?,
+        (Some(spoken), role) => content.message(role, spoken)?,
         (None, _) => false,
     };
     if !understood {
         return Ok(Facts::not_understood(kind));
     }
-    if let ([done], Some(raw)) = (content.facts.results.as_mut_slice(), line.tool_use_result)
-        && raw.get().starts_with(['{', '['])
-    {
-        // The client's own account of the result holds more than what the model saw of it. With
-        // several results in a line it would be unclear whose it is.
-        done.outcome_json = Some(raw.get().to_owned());
-    }
+    content.outcomes(line.tool_use_result);
     let mut message_id = id;
-    let from_model = message.as_ref().filter(|_| kind == "assistant");
+    let message = spoken.as_ref().map(|spoken| &spoken.message);
+    let from_model = message.filter(|_| kind == "assistant");
     if let Some(message) = from_model {
         if let Some(id) = json::text(message.id)? {
             message_id = foreign_id("claude-code:message", &id);
@@ -64,6 +63,7 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
     }
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let parent = json::text(line.parent_uuid)?;
+    let thread = foreign_id("claude-code:session", &session);
     let turn = ConversationTurn {
         id,
         parent_id: parent.map(|parent| foreign_id("claude-code:line", &parent)),
@@ -71,10 +71,11 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
         kind: content.turn_kind(&kind, harness),
         content: content.turn_content(),
         created_at: Validity::at(at),
-        thread_id: Some(foreign_id("claude-code:session", &session)),
+        thread_id: Some(thread),
     };
-    let talk = talk(&line, session)?;
-    content.facts.said = Some(said(&line, from_model, &turn, talk, &content)?);
+    let talk = talk(line, thread, session)?;
+    let said = said(line, from_model, &turn, talk, &mut content)?;
+    content.facts.said = Some(said);
     content.facts.turn = Some(turn);
     let others = content.others.under(&kind);
     content.facts.not_understood.extend(others);
@@ -82,13 +83,13 @@ pub(super) fn read(text: &str) -> Result<Facts, String> {
 }
 
 /// The conversation of a line: its session's, or the one that a sub-agent has of its own.
-fn talk(line: &Line<'_>, session: String) -> Result<Talk, String> {
+fn talk<'a>(line: &Line<'a>, thread: Uuid, session: Cow<'a, str>) -> Result<Talk<'a>, String> {
     let id = if json::is_true(line.is_sidechain) {
         let agent = json::text(line.agent_id)?;
         let agent = agent.as_deref().unwrap_or("sidechain");
         foreign_id("claude-code:agent", &format!("{session}:{agent}"))
     } else {
-        foreign_id("claude-code:session", &session)
+        thread
     };
     Ok(Talk {
         id,
@@ -98,13 +99,13 @@ fn talk(line: &Line<'_>, session: String) -> Result<Talk, String> {
 }
 
 /// What a line adds to the messages, `from_model` if it is a part of a response.
-fn said(
-    line: &Line<'_>,
-    from_model: Option<&Message<'_>>,
+fn said<'a>(
+    line: &Line<'a>,
+    from_model: Option<&Message<'a>>,
     turn: &ConversationTurn,
-    talk: Talk,
-    content: &Content,
-) -> Result<Said, String> {
+    talk: Talk<'a>,
+    content: &mut Content<'a>,
+) -> Result<Said<'a>, String> {
     let role = match (from_model, turn.kind) {
         (Some(_), _) => Role::Assistant,
         (None, TurnKind::User) => Role::User,
@@ -118,8 +119,8 @@ fn said(
     let mut tokens = None;
     if let Some(from) = from_model {
         piece = Piece::Of(turn.message_id);
-        message.model_used = json::text(from.model)?;
-        message.inference_metadata = from.usage.map(metadata);
+        message.model_used = json::owned_text(from.model)?;
+        message.inference_metadata = from.usage.get().map(metadata);
         if let Some(Usage::Of { tokens: known, .. }) = content.facts.usage {
             tokens = Some(known);
         }
@@ -148,20 +149,13 @@ fn said(
 }
 
 /// Here, and only here, the usage that the provider reported is known with its response.
-fn usage(facts: &mut Facts, response: Uuid, message: &Message<'_>) -> Result<(), String> {
-    let Some(raw) = message.usage else {
+fn usage(facts: &mut Facts<'_>, response: Uuid, message: &Message<'_>) -> Result<(), String> {
+    let Some(raw) = message.usage.get() else {
         return Ok(());
     };
-    let Ok(Some(usage)) = json::object::<UsageObject>(raw.get()) else {
+    let Some(tokens) = tokens(raw) else {
         facts.count_not_understood("assistant.usage");
         return Ok(());
-    };
-    let of = |tokens: Option<u64>| tokens.unwrap_or(0);
-    let tokens = Tokens {
-        input: of(usage.input)
-            .saturating_add(of(usage.cache_creation))
-            .saturating_add(of(usage.cache_read)),
-        output: of(usage.output),
     };
     // No API has answered where the client spoke in the model's place.
     let synthetic = json::text(message.model)?.is_some_and(|model| model == SYNTHETIC);
@@ -169,4 +163,18 @@ fn usage(facts: &mut Facts, response: Uuid, message: &Message<'_>) -> Result<(),
         facts.usage = Some(Usage::Of { response, tokens });
     }
     Ok(())
+}
+
+fn tokens(usage: &str) -> Option<Tokens> {
+    let usage = json::object::<UsageObject<'_>>(usage).ok()??;
+    let of = |count: Raw<'_>| match count.get() {
+        Some(_) => json::number(count),
+        None => Some(0),
+    };
+    Some(Tokens {
+        input: of(usage.input)?
+            .saturating_add(of(usage.cache_creation)?)
+            .saturating_add(of(usage.cache_read)?),
+        output: of(usage.output)?,
+    })
 }

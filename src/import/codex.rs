@@ -7,6 +7,7 @@ mod calls;
 mod messages;
 mod shape;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use uuid::Uuid;
@@ -53,7 +54,7 @@ impl Rollout {
     }
 
     /// What a line says; an `Err` is the reason for which it is broken.
-    pub(super) fn read(&mut self, number: u64, text: &str) -> Result<Facts, String> {
+    pub(super) fn read(&mut self, number: u64, text: &str) -> Result<Facts<'static>, String> {
         let Some(line) = json::object::<Line<'_>>(text)? else {
             return Ok(Facts::not_understood("(not an object)"));
         };
@@ -70,14 +71,14 @@ impl Rollout {
             self.session = named("codex:rollout", text);
             self.seed = self.session;
         }
-        let facts = match kind.as_str() {
+        let facts = match &*kind {
             "session_meta" => self.session_meta(&payload)?,
             "turn_context" => {
-                self.model = json::text(payload.model)?.or(self.model.take());
-                self.cwd = json::text(payload.cwd)?.or(self.cwd.take());
+                self.model = json::owned_text(payload.model)?.or(self.model.take());
+                self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
                 Some(Facts::default())
             }
-            "compacted" => json::text(payload.message)?
+            "compacted" => json::owned_text(payload.message)?
                 .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, Role::System, text))
                 .transpose()?,
             "response_item" | "event_msg" => {
@@ -95,8 +96,8 @@ impl Rollout {
         Ok(facts.unwrap_or_else(|| Facts::not_understood(kind)))
     }
 
-    fn session_meta(&mut self, payload: &Payload<'_>) -> Result<Option<Facts>, String> {
-        let Some(id) = json::text(payload.id)? else {
+    fn session_meta(&mut self, payload: &Payload<'_>) -> Result<Option<Facts<'static>>, String> {
+        let Some(id) = json::owned_text(payload.id)? else {
             return Ok(None);
         };
         let session = foreign_id("codex:session", &id);
@@ -109,8 +110,8 @@ impl Rollout {
             self.latest = None;
         }
         self.session_name = Some(id);
-        self.cwd = json::text(payload.cwd)?.or(self.cwd.take());
-        if let Some(vendor) = json::text(payload.model_provider)? {
+        self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
+        if let Some(vendor) = json::owned_text(payload.model_provider)? {
             self.vendor = vendor;
         }
         Ok(Some(Facts::default()))
@@ -121,7 +122,7 @@ impl Rollout {
         here: Here,
         item: &str,
         payload: &Payload<'_>,
-    ) -> Result<Option<Facts>, String> {
+    ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
             "message" => self.message(here, payload)?,
             "reasoning" => {
@@ -155,15 +156,15 @@ impl Rollout {
         here: Here,
         item: &str,
         payload: &Payload<'_>,
-    ) -> Result<Option<Facts>, String> {
+    ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
             // The same texts stand in a response_item each.
             "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
                 Some(Facts::default())
             }
-            "token_count" => match payload.info {
+            "token_count" => match payload.info.get() {
                 None => Some(Facts::default()),
-                info => self.token_count(here, info)?,
+                Some(_) => self.token_count(here, payload.info)?,
             },
             _ => None,
         })
@@ -175,10 +176,10 @@ impl Rollout {
         kind: TurnKind,
         role: Role,
         content: String,
-    ) -> Result<Facts, String> {
+    ) -> Result<Facts<'static>, String> {
         let id = self.id("codex:turn", here);
         let mut said = self.said(here, id, role)?;
-        said.texts.push(Text::Words(content.clone()));
+        said.texts.push(Text::Words(content.clone().into()));
         Ok(Facts {
             turn: Some(ConversationTurn {
                 id,
@@ -200,7 +201,7 @@ impl Rollout {
         kind: TurnKind,
         role: Role,
         content: String,
-    ) -> Result<Facts, String> {
+    ) -> Result<Facts<'static>, String> {
         if content.is_empty() {
             return Ok(Facts::default());
         }
@@ -212,15 +213,15 @@ impl Rollout {
     }
 
     /// A message of this line. What the model said waits for the tokens that it took.
-    fn said(&self, here: Here, id: Uuid, role: Role) -> Result<Said, String> {
+    fn said(&self, here: Here, id: Uuid, role: Role) -> Result<Said<'static>, String> {
         let from_model = role == Role::Assistant;
         let mut message = blank_message(id, self.session, role, here.at)?;
         message.model_used = self.model.clone().filter(|_| from_model);
         Ok(Said {
             talk: Talk {
                 id: self.session,
-                session: self.session_name.clone(),
-                cwd: self.cwd.clone(),
+                session: self.session_name.clone().map(Cow::Owned),
+                cwd: self.cwd.clone().map(Cow::Owned),
             },
             piece: if from_model {
                 Piece::WithoutUsage
@@ -235,17 +236,21 @@ impl Rollout {
 
     /// The totals are said again and again, and start anew when the client does: what was used is
     /// their growth.
-    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts>, String> {
-        let (Some(raw), Some(info)) = (info, json::member::<Info<'_>>(info)?) else {
+    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts<'static>>, String> {
+        let (Some(raw), Some(info)) = (info.get(), json::member::<Info<'_>>(info)?) else {
             return Ok(None);
         };
-        let Ok(Some(total)) = json::member::<Total>(info.total_token_usage) else {
+        let Ok(Some(total)) = json::member::<Total<'_>>(info.total_token_usage) else {
             return Ok(None);
         };
-        let total = Tokens {
-            input: total.input_tokens,
-            output: total.output_tokens,
+        let numbers = (
+            json::number(total.input_tokens),
+            json::number(total.output_tokens),
+        );
+        let (Some(input), Some(output)) = numbers else {
+            return Ok(None);
         };
+        let total = Tokens { input, output };
         let before = self.totals.insert(self.session, total).unwrap_or_default();
         let restarted = total.input < before.input || total.output < before.output;
         let base = if restarted { Tokens::default() } else { before };

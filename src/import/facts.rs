@@ -1,9 +1,9 @@
 //! What one line of a session file says, whatever the tool that wrote it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::record::{
@@ -13,19 +13,19 @@ use crate::record::{
 /// What a line says. The parsers make it of the line alone and what they remember of the file;
 /// whether it was said before is not theirs to know.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
     pub(super) turn: Option<ConversationTurn>,
     pub(super) calls: Vec<ToolCallReq>,
     /// Their `latency_ms` is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) usage: Option<Usage>,
-    pub(super) said: Option<Said>,
+    pub(super) said: Option<Said<'a>>,
     /// What the line holds besides: types, and how often.
     pub(super) not_understood: BTreeMap<String, u64>,
 }
 
-impl Facts {
-    pub(super) fn not_understood(what: impl Into<String>) -> Facts {
+impl Facts<'_> {
+    pub(super) fn not_understood(what: impl Into<String>) -> Self {
         Facts {
             not_understood: BTreeMap::from([(what.into(), 1)]),
             ..Facts::default()
@@ -80,22 +80,22 @@ pub(super) enum Usage {
 
 /// What a line adds to the messages of a conversation.
 #[derive(Debug, PartialEq)]
-pub(super) struct Said {
-    pub(super) talk: Talk,
+pub(super) struct Said<'a> {
+    pub(super) talk: Talk<'a>,
     pub(super) piece: Piece,
     /// Under the line's own id, its content still empty.
-    pub(super) message: ConversationMessage,
-    pub(super) texts: Vec<Text>,
+    pub(super) message: Box<ConversationMessage>,
+    pub(super) texts: Vec<Text<'a>>,
     pub(super) tokens: Option<Tokens>,
 }
 
 /// A conversation, as a line of it names it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Talk {
+pub(super) struct Talk<'a> {
     pub(super) id: Uuid,
     /// The tool's session, as the tool writes it.
-    pub(super) session: Option<String>,
-    pub(super) cwd: Option<String>,
+    pub(super) session: Option<Cow<'a, str>>,
+    pub(super) cwd: Option<Cow<'a, str>>,
 }
 
 /// What of a message a line is.
@@ -114,12 +114,12 @@ pub(super) enum Piece {
 
 /// A text of a message, or what stands for one.
 #[derive(Debug, PartialEq)]
-pub(super) enum Text {
-    Words(String),
+pub(super) enum Text<'a> {
+    Words(Cow<'a, str>),
     Call { name: String, args: Option<String> },
 }
 
-impl Text {
+impl Text<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
             Text::Words(words) => words.len(),
@@ -134,24 +134,24 @@ pub(super) fn blank_message(
     talk: Uuid,
     role: Role,
     at: i64,
-) -> Result<ConversationMessage, String> {
+) -> Result<Box<ConversationMessage>, String> {
     // Made once: what is new has an id and a time of its own, which cost more than the rest.
     static BLANK: LazyLock<ConversationMessage> =
         LazyLock::new(|| ConversationMessage::new(Uuid::nil(), Role::User, ""));
     let timestamp = Timestamp::from_ms(at).map_err(|e| e.to_string())?;
-    Ok(ConversationMessage {
+    Ok(Box::new(ConversationMessage {
         id,
         conversation_id: talk,
         timestamp,
         role,
         source: Source::of(role),
         ..BLANK.clone()
-    })
+    }))
 }
 
 /// The provider's usage object, whole, as the metadata of its message.
-pub(super) fn metadata(usage: &RawValue) -> String {
-    format!("{{\"usage\":{}}}", usage.get())
+pub(super) fn metadata(usage: &str) -> String {
+    ["{\"usage\":", usage, "}"].concat()
 }
 
 /// Types of the blocks of a line that were not understood, and how often each is there.
@@ -159,8 +159,8 @@ pub(super) fn metadata(usage: &RawValue) -> String {
 pub(super) struct Others(BTreeMap<String, u64>);
 
 impl Others {
-    pub(super) fn count(&mut self, kind: String) {
-        *self.0.entry(kind).or_default() += 1;
+    pub(super) fn count(&mut self, kind: impl Into<String>) {
+        *self.0.entry(kind.into()).or_default() += 1;
     }
 
     /// The same counts, as a report names them.
@@ -174,17 +174,20 @@ impl Others {
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// The texts of a turn as its one content.
-pub(super) fn joined<T: AsRef<str>>(texts: &[T], others: &Others) -> String {
-    if texts.is_empty() {
+pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
+    let bytes = texts.clone().map(|text| text.len() + 2).sum();
+    if bytes == 0 {
         // The turn stays in the chain of parents, so it says at least what it stands for.
         let shown = others.0.keys().take(OTHERS_SHOWN_MAX);
         let shown: Vec<String> = shown.map(|kind| format!("[{kind}]")).collect();
         return shown.join("\n\n");
     }
-    let texts: Vec<&str> = texts
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|text| !text.is_empty())
-        .collect();
-    texts.join("\n\n")
+    let mut content = String::with_capacity(bytes);
+    for text in texts.filter(|text| !text.is_empty()) {
+        if !content.is_empty() {
+            content.push_str("\n\n");
+        }
+        content.push_str(text);
+    }
+    content
 }

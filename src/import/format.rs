@@ -4,9 +4,7 @@ use std::fmt;
 use std::io::{self, BufRead};
 use std::str::FromStr;
 
-use serde::Deserialize;
-
-use super::json::{self, Raw};
+use super::json::{self, shapes};
 use super::lines::{Line, Lines};
 use crate::error::{Error, Result};
 
@@ -90,40 +88,34 @@ pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Marks<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    payload: Raw<'a>,
-    #[serde(borrow)]
-    timestamp: Raw<'a>,
-    #[serde(borrow)]
-    session_id: Raw<'a>,
-    #[serde(borrow)]
-    uuid: Raw<'a>,
-    #[serde(borrow)]
-    leaf_uuid: Raw<'a>,
+shapes! {
+    Marks {
+        kind: "type",
+        payload: "payload",
+        timestamp: "timestamp",
+        session_id: "sessionId",
+        uuid: "uuid",
+        leaf_uuid: "leafUuid",
+    }
 }
 
 fn format_of(line: &[u8]) -> Option<Format> {
     let line = std::str::from_utf8(super::without_bom(line)).ok()?;
     let marks: Marks<'_> = json::object(line).ok()??;
     let kind = json::text(marks.kind).ok()??;
-    match kind.as_str() {
+    match &*kind {
         "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
-            if marks.payload.is_some() && marks.timestamp.is_some() =>
+            if marks.payload.get().is_some() && marks.timestamp.get().is_some() =>
         {
             Some(Format::Codex)
         }
         "user" | "assistant" | "system" | "progress" | "attachment"
-            if marks.uuid.is_some() || marks.session_id.is_some() =>
+            if marks.uuid.get().is_some() || marks.session_id.get().is_some() =>
         {
             Some(Format::ClaudeCode)
         }
-        "summary" if marks.leaf_uuid.is_some() => Some(Format::ClaudeCode),
-        "queue-operation" | "custom-title" if marks.session_id.is_some() => {
+        "summary" if marks.leaf_uuid.get().is_some() => Some(Format::ClaudeCode),
+        "queue-operation" | "custom-title" if marks.session_id.get().is_some() => {
             Some(Format::ClaudeCode)
         }
         "file-history-snapshot" => Some(Format::ClaudeCode),

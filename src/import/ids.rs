@@ -6,6 +6,9 @@ use uuid::Uuid;
 /// in the URL namespace.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721_5e7c);
 
+/// The lengths of a UUID: without and with hyphens, in braces, as a URN.
+const UUID_LENS: [usize; 4] = [32, 36, 38, 45];
+
 /// The id that a foreign id has here: itself if it is a UUID, else [`named`].
 ///
 /// ```
@@ -18,7 +21,9 @@ pub const NAMESPACE: Uuid = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721
 /// );
 /// ```
 pub fn foreign_id(scope: &str, id: &str) -> Uuid {
-    Uuid::parse_str(id).unwrap_or_else(|_| named(scope, id))
+    // To read an id of another length as a UUID would only make a reason why it is none.
+    let own = UUID_LENS.contains(&id.len()).then(|| Uuid::try_parse(id));
+    own.and_then(Result::ok).unwrap_or_else(|| named(scope, id))
 }
 
 /// The `UUIDv5` of `<scope>:<id>` under [`NAMESPACE`]; a scope is `<tool>:<what>`.
@@ -32,7 +37,7 @@ pub fn foreign_id(scope: &str, id: &str) -> Uuid {
 /// assert_eq!(request_id.to_string(), "54453b06-2ffd-5b5d-8d47-845cb381890f");
 /// ```
 pub fn named(scope: &str, id: &str) -> Uuid {
-    Uuid::new_v5(&NAMESPACE, format!("{scope}:{id}").as_bytes())
+    Uuid::new_v5(&NAMESPACE, [scope, ":", id].concat().as_bytes())
 }
 
 #[cfg(test)]
@@ -43,5 +48,20 @@ mod tests {
     fn the_namespace_is_what_its_doc_says() {
         let derived = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"https://decklog.dev/import");
         assert_eq!(NAMESPACE, derived);
+    }
+
+    #[test]
+    fn a_uuid_is_itself_however_it_is_written() {
+        let own = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721_5e7c);
+        for written in [
+            own.simple().to_string(),
+            own.hyphenated().to_string().to_uppercase(),
+            own.braced().to_string(),
+            own.urn().to_string(),
+        ] {
+            assert_eq!(foreign_id("scope", &written), own, "{written}");
+        }
+        let other = "x".repeat(36);
+        assert_eq!(foreign_id("scope", &other), named("scope", &other));
     }
 }

@@ -279,7 +279,7 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, number: u64, text: &str) -> Result<Facts, String> {
+    fn read<'a>(&mut self, number: u64, text: &'a str) -> Result<Facts<'a>, String> {
         match self {
             Parser::ClaudeCode => claude_code::read(text),
             Parser::Codex(rollout) => rollout.read(number, text),

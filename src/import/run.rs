@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use messages::Messages;
 
-use super::batch::{Batch, Log, Outcome, Place};
+use super::batch::{Batch, Log, Place};
 use super::facts::{Facts, Tokens, Usage};
 use super::report::{FileState, Report};
 use crate::error::Result;
@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
     }
 
     /// Takes what a line says, unless the same line was there before.
-    pub(super) fn take(&mut self, place: Place, facts: Facts) -> Result<()> {
+    pub(super) fn take(&mut self, place: Place, facts: Facts<'_>) -> Result<()> {
         let seen = match facts.turn {
             Some(turn) => self.turn(place, turn)?,
             None => Seen::Never,
@@ -216,19 +216,21 @@ impl<'a> Run<'a> {
     }
 
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
-        if self.batch.is_full_for(&record) {
+        if let Some(record) = self.batch.push(place, record) {
             self.send()?;
+            // An empty batch takes any record.
+            self.batch.push(place, record);
         }
-        self.batch.push(place, record);
         Ok(())
     }
 
     fn send(&mut self) -> Result<()> {
-        for (place, outcome) in self.batch.send()? {
-            match outcome {
-                Outcome::Added => self.report(place).added += 1,
-                Outcome::Refused(error) => self.broken(place, error.to_string()),
-            }
+        let sent = self.batch.send()?;
+        for place in sent.added {
+            self.report(place).added += 1;
+        }
+        for (place, error) in sent.refused {
+            self.broken(place, error.to_string());
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op};
+use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op, Value};
 use crate::record::Kind;
 
 /// Where a line starts.
@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     /// Hashes of what the record is found by; 0 where it has no such field.
     pub lookups: [u32; LOOKUPS_MAX],
     pub op: Op,
+    /// Someone rewrote the line: what it says of itself is not proven.
+    pub is_altered: bool,
     /// As in [`Envelope::number`].
     pub number: i64,
     /// Few lines have any.
@@ -51,18 +53,18 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry with the sequence number that its line is believed to have.
-    pub(crate) fn with_seq(self, kind: Kind, seq: u64) -> Entry {
-        let number = match kind {
-            // Thoughts are in the order in which they were written.
-            Kind::ThoughtRecords => i64::try_from(seq).unwrap_or(i64::MAX),
-            _ => self.number,
-        };
-        Entry {
-            seq,
-            number,
-            ..self
+    /// Gives the entry the sequence number that its line is believed to have.
+    pub(crate) fn set_seq(&mut self, kind: Kind, seq: u64) {
+        self.seq = seq;
+        // Thoughts are in the order in which they were written.
+        if kind == Kind::ThoughtRecords {
+            self.number = i64::try_from(seq).unwrap_or(i64::MAX);
         }
+    }
+
+    /// By this, the lines of a kind are in order.
+    pub(crate) fn order(&self) -> (u64, Loc) {
+        (self.seq, self.loc)
     }
 }
 
@@ -103,11 +105,21 @@ impl Hasher {
     }
 
     pub(crate) fn key(self, parts: [&str; 2]) -> KeyHash {
+        self.key_of_bytes(parts.map(str::as_bytes))
+    }
+
+    fn key_of(self, [one, two]: [&Value<'_>; 2]) -> KeyHash {
+        let mut texts = [[0; Value::BYTES]; 2];
+        let [first, second] = &mut texts;
+        self.key_of_bytes([one.text(first), two.text(second)])
+    }
+
+    fn key_of_bytes(self, parts: [&[u8]; 2]) -> KeyHash {
         let wide = match parts {
-            [one, ""] => xxh3_128_with_seed(one.as_bytes(), self.seed),
+            [one, []] => xxh3_128_with_seed(one, self.seed),
             [one, two] => {
-                let first = xxh3_64_with_seed(one.as_bytes(), self.seed);
-                xxh3_128_with_seed(two.as_bytes(), first)
+                let first = xxh3_64_with_seed(one, self.seed);
+                xxh3_128_with_seed(two, first)
             }
         };
         KeyHash {
@@ -118,38 +130,47 @@ impl Hasher {
 
     /// The hash of a lookup value; never 0.
     pub(crate) fn lookup(self, value: &str) -> u32 {
-        (xxh3_64_with_seed(value.as_bytes(), self.seed) as u32).max(1)
+        self.lookup_of_bytes(value.as_bytes())
+    }
+
+    fn lookup_of_bytes(self, value: &[u8]) -> u32 {
+        (xxh3_64_with_seed(value, self.seed) as u32).max(1)
     }
 
     pub(crate) fn entry(self, kind: Kind, envelope: &Envelope<'_>, loc: Loc) -> Entry {
         let [one, two] = &envelope.key;
-        let lookup = |value: &Option<std::borrow::Cow<'_, str>>| {
-            value.as_ref().map_or(0, |value| self.lookup(value))
+        let lookup = |value: &Option<Value<'_>>| {
+            let value = value.as_ref();
+            value.map_or(0, |value| {
+                self.lookup_of_bytes(value.text(&mut [0; Value::BYTES]))
+            })
         };
-        let first = envelope.lookups[0].as_deref();
-        let sums = match (kind, &envelope.measures, first) {
+        let first = envelope.lookups[0].as_ref();
+        let sums = match (kind, envelope.measures(), first) {
             (Kind::Messages, Some(measures), Some(conversation)) => {
-                Some(Sums::Message(self.measured(conversation, measures)))
+                let conversation = self.key_of([conversation, &Value::EMPTY]);
+                Some(Sums::Message(self.measured(conversation, &measures)))
             }
-            (Kind::Inbox, _, Some(update_id)) => update_id.parse().ok().map(Sums::Update),
+            (Kind::Inbox, _, Some(update_id)) => update_id.integer().map(Sums::Update),
             _ => None,
         };
         Entry {
             seq: envelope.seq,
             at: envelope.at,
             loc,
-            key: self.key([one, two]),
+            key: self.key_of([one, two]),
             lookups: envelope.lookups.each_ref().map(lookup),
             op: envelope.op,
+            is_altered: false,
             number: envelope.number,
             sums: sums.map(Box::new),
         }
     }
 
-    fn measured(self, conversation: &str, measures: &Measures<'_>) -> Measured {
+    fn measured(self, conversation: KeyHash, measures: &Measures<'_>) -> Measured {
         let name = |name: &str| xxh3_64_with_seed(name.as_bytes(), self.seed);
         Measured {
-            conversation: self.key([conversation, ""]),
+            conversation,
             model: measures.model_used.as_deref().map(name),
             config: measures.config_used.as_deref().map(name),
             tokens_in: measures.tokens_in,

@@ -1,34 +1,67 @@
 //! The index: 64-bit hashes and locations, never the keys and never the payloads. It says where
 //! to look; whoever looks confirms the hit against the line itself.
 
+mod build;
 mod entry;
-mod postings;
+mod groups;
+mod list;
+mod rows;
 mod shape;
+mod slots;
 mod table;
 mod talks;
+mod walk;
 
 pub(crate) use entry::{Entry, Hasher, Loc};
-pub(crate) use postings::Position;
-pub(crate) use table::{Row, RowId, Select, Table};
+pub(crate) use rows::{Position, Row, RowId};
+pub(crate) use table::{Select, Table};
 pub(crate) use talks::Talks;
+pub(crate) use walk::Walk;
 
 use crate::record::Kind;
 use entry::Sums;
+
+/// Fewer lines or rows than this are not worth a thread.
+const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };
 
 /// One table for every kind, and what is derived from many lines.
 #[derive(Debug)]
 pub(crate) struct Index {
     tables: [Table; Kind::ALL.len()],
+    totals: Totals,
+}
+
+/// What is derived from many lines.
+#[derive(Debug, Default)]
+struct Totals {
     talks: Talks,
     update_id_max: Option<i64>,
+}
+
+impl Totals {
+    /// Adds what a line says, the first of its key or not.
+    fn add(&mut self, entry: &Entry, is_new: bool) {
+        match entry.sums.as_deref() {
+            Some(Sums::Message(measured)) if is_new => self.talks.add(entry, measured),
+            Some(Sums::Update(id)) => self.update_id_max = self.update_id_max.max(Some(*id)),
+            Some(Sums::Message(_)) | None => {}
+        }
+    }
+
+    /// Takes in the totals of another kind, which are of other things.
+    fn absorb(&mut self, other: Totals) {
+        if !other.talks.is_empty() {
+            self.talks = other.talks;
+        }
+        self.update_id_max = self.update_id_max.max(other.update_id_max);
+    }
 }
 
 impl Index {
     pub(crate) fn new() -> Index {
         Index {
             tables: Kind::ALL.map(Table::new),
-            talks: Talks::default(),
-            update_id_max: None,
+            totals: Totals::default(),
         }
     }
 
@@ -39,51 +72,58 @@ impl Index {
 
     /// What the messages of each conversation add up to.
     pub(crate) fn talks(&self) -> &Talks {
-        &self.talks
+        &self.totals.talks
     }
 
     /// The greatest `update_id` of the inbox.
     pub(crate) fn update_id_max(&self) -> Option<i64> {
-        self.update_id_max
+        self.totals.update_id_max
     }
 
     /// Takes one line in; lines come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
-        self.add_up(entry, is_new);
+        self.totals.add(entry, is_new);
     }
 
-    /// Builds the index of a whole store at once, from lines in the order of their sequence
-    /// numbers.
-    pub(crate) fn build(entries: &[(Kind, Entry)]) -> Index {
+    /// Builds the index of a whole store at once, from the lines of each kind in the order of
+    /// their sequence numbers, in one run or more.
+    pub(crate) fn build(lines: &[Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
         let mut index = Index::new();
-        for (kind, entry) in entries {
-            let (_, is_new) = index.tables[*kind as usize].apply_unposted(entry);
-            index.add_up(entry, is_new);
-        }
-        for table in &mut index.tables {
-            table.post_all();
+        let build = |table: &mut Table, runs| {
+            let mut totals = Totals::default();
+            table.build(runs, |line, is_new| totals.add(line, is_new));
+            totals
+        };
+        let kinds = index.tables.iter_mut().zip(lines);
+        let kinds = kinds.filter(|(_, runs)| !runs.is_empty());
+        let len: usize = lines.iter().flatten().map(Vec::len).sum();
+        let totals = do_all(len, kinds.map(|(table, runs)| move || build(table, runs)));
+        for totals in totals {
+            index.totals.absorb(totals);
         }
         index
     }
+}
 
-    fn add_up(&mut self, entry: &Entry, is_new: bool) {
-        match entry.sums.as_deref() {
-            Some(Sums::Message(measured)) if is_new => self.talks.add(entry, measured),
-            Some(Sums::Update(id)) => self.update_id_max = self.update_id_max.max(Some(*id)),
-            Some(Sums::Message(_)) | None => {}
-        }
+/// Does all tasks, at once where it is much that they have to do; the results are in the tasks'
+/// order.
+fn do_all<T: Send>(
+    len: usize,
+    tasks: impl IntoIterator<Item = impl FnOnce() -> T + Send>,
+) -> Vec<T> {
+    if len < PARALLEL_MIN {
+        return tasks.into_iter().map(|task| task()).collect();
     }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+        let done = threads.into_iter().map(|thread| match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        done.collect()
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_has_its_own_table() {
-        for (place, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, place);
-        }
-    }
-}
+mod tests;

@@ -1,50 +1,16 @@
-//! The rows of one kind: one row a key, found by the key's hash and through postings.
+//! The rows of one kind: one row a key, found by the key's hash and through lists.
 
 use std::collections::HashMap;
 
-use hashbrown::HashTable;
-
 use super::entry::{Entry, KeyHash, Loc};
-use super::postings::{Position, Postings};
-use super::shape::{Place, Shape, Which};
+use super::groups::Groups;
+use super::list::List;
+use super::rows::{Position, Row, RowId, Rows};
+use super::shape::{Shape, Which};
+use super::slots::Slots;
+use super::walk::{Filter, Walk};
 use crate::line::Op;
 use crate::record::Kind;
-
-/// A row's place in its table. Rows are in the order of their first lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RowId(pub u32);
-
-/// One record.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
-    /// Of its first line.
-    pub seq: u64,
-    /// Of its latest assertion: where it stands in lists by time.
-    pub at: i64,
-    key_hash: u64,
-    /// The latest assertion; [`Loc::NONE`] while only other lines of the key are known.
-    pub asserted: Loc,
-    /// The outcome that stands, or the latest step.
-    pub done: Loc,
-    key_check: u32,
-    /// The op of the outcome or step; before one, of the first line.
-    pub state: Op,
-    pub is_retracted: bool,
-}
-
-impl Row {
-    /// Whether plain reads show it.
-    pub(crate) fn stands(&self) -> bool {
-        self.asserted.is_some() && !self.is_retracted
-    }
-
-    fn key(&self) -> KeyHash {
-        KeyHash {
-            hash: self.key_hash,
-            check: self.key_check,
-        }
-    }
-}
 
 /// Which list of a table to walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,57 +25,53 @@ pub(crate) enum Select {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    shape: Shape,
-    rows: Vec<Row>,
-    /// What the rows are found by, as in [`Entry::lookups`]: `shape.width` hashes a row.
-    lookups: Vec<u32>,
-    /// [`Entry::number`] of each row, where anything is in its order.
-    numbers: Vec<i64>,
+    pub(super) rows: Rows,
     number_max: i64,
-    by_key: HashTable<u32>,
-    /// Every row that stands, under hash 0.
-    all: Postings,
-    /// In the order of `shape.posted`.
-    by_lookup: Vec<Postings>,
-    by_state: Postings,
+    /// By [`tag_of`].
+    pub(super) by_key: Slots,
+    /// Every row that stands.
+    pub(super) all: List,
+    /// In the order of [`Shape::posted`].
+    pub(super) by_lookup: Vec<Groups>,
+    /// Of the rows that stand, those in no usual state.
+    pub(super) by_state: Vec<(Op, List)>,
     /// The assertions and retractions of a row that has more than one, in order. Few have.
     history: HashMap<RowId, Vec<Loc>>,
+}
+
+/// Keys that share these bits of their hash are told apart by the rest, which the row has.
+pub(super) fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 impl Table {
     pub(crate) fn new(kind: Kind) -> Table {
         let shape = Shape::of(kind);
+        let groups = shape.posted.iter().map(|_| Groups::new(shape.lookup_order));
         Table {
-            shape,
-            rows: Vec::new(),
-            lookups: Vec::new(),
-            numbers: Vec::new(),
+            rows: Rows::new(shape),
             number_max: 0,
-            by_key: HashTable::new(),
-            all: Postings::default(),
-            by_lookup: shape.posted.iter().map(|_| Postings::default()).collect(),
-            by_state: Postings::default(),
+            by_key: Slots::default(),
+            all: List::default(),
+            by_lookup: groups.collect(),
+            by_state: Vec::new(),
             history: HashMap::new(),
         }
     }
 
     pub(crate) fn row(&self, id: RowId) -> Option<&Row> {
-        self.rows.get(id.0 as usize)
+        self.rows.get(id)
     }
 
     /// The rows whose key may be the one with this hash; the line tells.
     pub(crate) fn find(&self, key: KeyHash) -> Option<RowId> {
-        let is_it = |id: &u32| {
-            self.rows
-                .get(*id as usize)
-                .is_some_and(|row| row.key() == key)
-        };
-        self.by_key.find(key.hash, is_it).map(|id| RowId(*id))
+        let is_it = |id| self.rows.get(RowId(id)).is_some_and(|row| row.key() == key);
+        self.by_key.find(tag_of(key.hash), is_it).map(RowId)
     }
 
     /// The row whose first line has this sequence number, or the first one after it.
     pub(crate) fn row_from_seq(&self, seq: u64) -> RowId {
-        RowId(self.rows.partition_point(|row| row.seq < seq) as u32)
+        self.rows.first_from_seq(seq)
     }
 
     /// How many rows stand.
@@ -135,64 +97,45 @@ impl Table {
     /// Where a row stands in a list.
     pub(crate) fn place(&self, select: Select, id: RowId) -> Option<Position> {
         let order = match select {
-            Select::Lookup(..) => self.shape.lookup_order,
-            Select::All | Select::State(_) => self.shape.order,
+            Select::Lookup(..) => self.rows.shape.lookup_order,
+            Select::All | Select::State(_) => self.rows.shape.order,
         };
-        self.position(order, id)
-    }
-
-    fn position(&self, order: Place, id: RowId) -> Option<Position> {
-        let at = match order {
-            Place::Time => self.row(id)?.at,
-            Place::Number => *self.numbers.get(id.0 as usize)?,
-        };
+        self.rows.get(id)?;
+        let at = self.rows.number(order, id);
         Some(Position { at, row: id })
-    }
-
-    fn lookups_of(&self, id: RowId) -> &[u32] {
-        let start = id.0 as usize * self.shape.width;
-        self.lookups
-            .get(start..start + self.shape.width)
-            .unwrap_or_default()
     }
 
     /// Whether a lookup field of a row, by its place in [`Entry::lookups`], has this hash.
     pub(crate) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
-        self.lookups_of(id).get(field) == Some(&hash)
+        self.rows.has_lookup(id, field, hash)
     }
 
     /// Rows that stand, in the list's order, from one position (included) to another (not).
-    pub(crate) fn walk(
-        &self,
-        select: Select,
-        from: Position,
-        to: Position,
-    ) -> Box<dyn DoubleEndedIterator<Item = RowId> + '_> {
+    pub(crate) fn walk(&self, select: Select, from: Position, to: Position) -> Walk<'_> {
+        let Shape {
+            order, usual_state, ..
+        } = self.rows.shape;
+        let number = |id| self.rows.number(order, id);
+        let all = || self.all.range(from, to, number);
+        let filtered = |filter| Walk::Filtered(all(), filter, &self.rows);
         match select {
-            Select::All => Box::new(self.all.range(0, from, to)),
+            Select::All => Walk::Range(all()),
             Select::Lookup(field, hash) => match self.posted(field) {
-                Some(postings) => Box::new(postings.range(hash, from, to)),
-                None => Box::new(
-                    self.all
-                        .range(0, from, to)
-                        .filter(move |id| self.has_lookup(*id, field, hash)),
-                ),
+                Some(groups) => Walk::Members(groups.range(hash, from, to, &self.rows)),
+                None => filtered(Filter::Lookup(field, hash)),
             },
-            Select::State(state) => match self.shape.usual_state {
-                Some(usual) if usual != state => {
-                    Box::new(self.by_state.range(state as u32, from, to))
-                }
-                _ => Box::new(
-                    self.all
-                        .range(0, from, to)
-                        .filter(move |id| self.row(*id).is_some_and(|row| row.state == state)),
-                ),
-            },
+            Select::State(state) if usual_state.is_some_and(|usual| usual != state) => {
+                let list = self.by_state.iter().find(|(of, _)| *of == state);
+                let range = list.map(|(_, list)| list.range(from, to, number));
+                Walk::Range(range.unwrap_or_default())
+            }
+            Select::State(state) => filtered(Filter::State(state)),
         }
     }
 
-    fn posted(&self, field: usize) -> Option<&Postings> {
-        let place = self.shape.posted.iter().position(|posted| *posted == field);
+    fn posted(&self, field: usize) -> Option<&Groups> {
+        let mut posted = self.rows.shape.posted.iter();
+        let place = posted.position(|posted| *posted == field);
         self.by_lookup.get(place?)
     }
 
@@ -204,27 +147,36 @@ impl Table {
         if let Some(id) = known {
             self.post(id, moves, false);
         }
-        let (id, is_new) = self.apply_unposted(entry);
+        let id = self.apply_unlisted(known, entry);
+        if known.is_none() {
+            self.by_key.insert(tag_of(entry.key.hash), id.0);
+        }
         self.post(id, moves, true);
-        is_new
+        known.is_none()
     }
 
-    /// Takes a line in, but for the postings.
-    pub(super) fn apply_unposted(&mut self, entry: &Entry) -> (RowId, bool) {
+    /// Takes a line of a row in, of a new one if it is not known, but for all that the row is
+    /// found by.
+    pub(super) fn apply_unlisted(&mut self, known: Option<RowId>, entry: &Entry) -> RowId {
         self.number_max = self.number_max.max(entry.number);
-        let known = self.find(entry.key);
-        let id = known.unwrap_or_else(|| self.push(entry));
-        let row = &mut self.rows[id.0 as usize];
+        let id = known.unwrap_or_else(|| self.rows.push(entry));
+        let Shape {
+            has_history,
+            outcome,
+            assertion,
+            ..
+        } = self.rows.shape;
+        let row = self.rows.get_mut(id);
         let effect = effect(entry);
         if effect == Effect::Step {
-            if !row.done.is_some() || self.shape.outcome == Which::Last {
+            if !row.done.is_some() || outcome == Which::Last {
                 row.state = entry.op;
                 row.done = entry.loc;
             }
-            return (id, known.is_none());
+            return id;
         }
         let is_first = !row.asserted.is_some() && !row.is_retracted;
-        if self.shape.has_history && !(is_first && effect == Effect::Assert) {
+        if has_history && !(is_first && effect == Effect::Assert) {
             let first = row.asserted;
             let history = self
                 .history
@@ -232,8 +184,8 @@ impl Table {
                 .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
             history.push(entry.loc);
         }
-        if self.shape.assertion == Which::First && !is_first {
-            return (id, false);
+        if assertion == Which::First && !is_first {
+            return id;
         }
         row.is_retracted = effect == Effect::Retract;
         if !row.is_retracted {
@@ -245,112 +197,63 @@ impl Table {
             if !row.done.is_some() {
                 row.state = entry.op;
             }
-            let start = id.0 as usize * self.shape.width;
-            self.lookups[start..start + self.shape.width]
-                .copy_from_slice(&entry.lookups[..self.shape.width]);
+            self.rows.set_lookups(id, entry);
         }
-        (id, known.is_none())
+        id
     }
 
-    fn push(&mut self, entry: &Entry) -> RowId {
-        let id = self.rows.len() as u32;
-        self.rows.push(Row {
-            seq: entry.seq,
-            at: entry.at,
-            key_hash: entry.key.hash,
-            key_check: entry.key.check,
-            asserted: Loc::NONE,
-            done: Loc::NONE,
-            state: entry.op,
-            is_retracted: false,
-        });
-        self.lookups
-            .extend_from_slice(&entry.lookups[..self.shape.width]);
-        if [self.shape.order, self.shape.lookup_order].contains(&Place::Number) {
-            self.numbers.push(entry.number);
-        }
-        let rows = &self.rows;
-        self.by_key.insert_unique(entry.key.hash, id, |id| {
-            rows.get(*id as usize).map_or(0, |row| row.key_hash)
-        });
-        RowId(id)
-    }
-
-    /// Adds or removes the postings that the row has as it is now: that of its state and, if it
-    /// `moves`, all others.
+    /// Puts the row, as it is now, into the lists or takes it out of them: that of its state and,
+    /// if it `moves`, all others.
     fn post(&mut self, id: RowId, moves: bool, add: bool) {
-        let Some(row) = self.row(id).copied().filter(Row::stands) else {
-            return;
-        };
-        let Shape {
-            order,
-            lookup_order,
-            usual_state,
-            posted,
+        let Table {
+            rows,
+            all,
+            by_lookup,
+            by_state,
             ..
-        } = self.shape;
-        let places = (self.position(order, id), self.position(lookup_order, id));
-        let (Some(position), Some(lookup_position)) = places else {
+        } = self;
+        let Some(row) = rows.get(id).filter(|row| row.stands()) else {
             return;
         };
-        let change = |postings: &mut Postings, hash, position| {
+        let shape = &rows.shape;
+        let number = |id| rows.number(shape.order, id);
+        let at = number(id);
+        let position = Position { at, row: id };
+        let change = |list: &mut List| {
             if add {
-                postings.insert(hash, position);
+                list.insert(position, number);
             } else {
-                postings.remove(hash, position);
+                list.remove(position, number);
             }
         };
-        if usual_state.is_some_and(|usual| usual != row.state) {
-            change(&mut self.by_state, row.state as u32, position);
+        if shape.usual_state.is_some_and(|usual| usual != row.state) {
+            change(state_list(by_state, row.state));
         }
         if !moves {
             return;
         }
-        change(&mut self.all, 0, position);
-        for (place, field) in posted.iter().enumerate() {
-            let hash = self.lookups_of(id)[*field];
-            if self.shape.posts(*field, hash) {
-                change(&mut self.by_lookup[place], hash, lookup_position);
+        change(all);
+        for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
+            let hash = rows.lookup(id, *field);
+            if !shape.posts(*field, hash) {
+                continue;
+            }
+            if add {
+                groups.insert(hash, id, rows);
+            } else {
+                groups.remove(hash, id, rows);
             }
         }
     }
+}
 
-    /// Makes all postings anew, and gives spare room back.
-    pub(super) fn post_all(&mut self) {
-        self.rows.shrink_to_fit();
-        self.lookups.shrink_to_fit();
-        self.numbers.shrink_to_fit();
-        let Shape {
-            order,
-            lookup_order,
-            usual_state,
-            posted,
-            ..
-        } = self.shape;
-        let table = &*self;
-        let standing = |order| {
-            let ids = (0..table.rows.len() as u32).map(RowId);
-            ids.filter(|id| table.row(*id).is_some_and(Row::stands))
-                .filter_map(move |id| table.position(order, id))
-        };
-        let all = Postings::from_unsorted(standing(order).map(|position| (0, position)));
-        let under = |field: &usize| {
-            let hashes = standing(lookup_order)
-                .map(|position| (table.lookups_of(position.row)[*field], position));
-            Postings::from_unsorted(hashes.filter(|(hash, _)| table.shape.posts(*field, *hash)))
-        };
-        let by_lookup = posted.iter().map(under).collect();
-        let unusual = standing(order).filter_map(|position| {
-            let state = table.row(position.row)?.state;
-            usual_state
-                .is_some_and(|usual| usual != state)
-                .then_some((state as u32, position))
-        });
-        let by_state = Postings::from_unsorted(unusual);
-        self.all = all;
-        self.by_lookup = by_lookup;
-        self.by_state = by_state;
-    }
+pub(super) fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
+    let known = lists.iter().position(|(of, _)| *of == state);
+    let place = known.unwrap_or_else(|| {
+        lists.push((state, List::default()));
+        lists.len() - 1
+    });
+    &mut lists[place].1
 }
 
 /// What a line does to its row.

@@ -31,6 +31,10 @@ impl Talks {
         self.0.get(&conversation)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes in a message that is new.
     pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) {
         let talk = self.0.entry(measured.conversation).or_insert_with(|| Talk {

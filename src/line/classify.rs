@@ -45,7 +45,7 @@ fn glued_pieces(line: &[u8]) -> Vec<(usize, usize)> {
         pieces.push((pos, len));
         pos += len;
         let next = skip_filler(line, pos);
-        pos = if line[next..].starts_with(LINE_START) {
+        pos = if line[next..].starts_with(LINE_START.as_bytes()) {
             next
         } else {
             skip_filler(line, pos + 1)
@@ -76,7 +76,7 @@ fn skip_filler(line: &[u8], from: usize) -> usize {
 
 /// The length of the good line that `bytes` start with, whatever follows it.
 pub(crate) fn piece_at(bytes: &[u8]) -> Option<usize> {
-    if !bytes.starts_with(LINE_START) {
+    if !bytes.starts_with(LINE_START.as_bytes()) {
         return None;
     }
     let mut hasher = crc32fast::Hasher::new();

@@ -1,4 +1,4 @@
-//! The slow path: a whole line, in any field order, to the record it holds.
+//! A whole line, in any field order, to the record it holds: the slow path of reading.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::Op;
-use super::envelope::{self, Envelope, take_head};
+use super::cursor::Cursor;
+use super::envelope::Envelope;
+use super::{Op, canonical};
 use crate::record::{
     CodeEditProposal, ConversationTurn, InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep,
     Record, TaskStatus, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, from_json,
@@ -25,7 +26,7 @@ pub(crate) struct Decoded {
 
 impl Decoded {
     pub(crate) fn envelope(&self, seq: u64) -> Envelope<'_> {
-        envelope::of(&self.record, self.op, seq)
+        Envelope::of(&self.record, self.op, seq)
     }
 }
 
@@ -39,6 +40,11 @@ pub(crate) struct Reason {
 
 /// Reads the record that a line of `kind` holds.
 pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
+    canonical::decode(kind, line).or_else(|_| decode_any(kind, line))
+}
+
+/// As [`decode`], by parsing all of it.
+pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     let decoded = match kind {
         Kind::ConversationTurns => read(line).and_then(TurnLine::into_decoded),
         Kind::ToolCalls => read(line).and_then(CallLine::into_decoded),
@@ -84,7 +90,7 @@ fn whole<T: DeserializeOwned>(
     line: &[u8],
     record: impl FnOnce(Op, T) -> Record,
 ) -> Result<Decoded, String> {
-    let (seq, op) = if let Some((seq, _, op)) = take_head(kind, &mut &*line) {
+    let (seq, op) = if let Ok((seq, _, op)) = Cursor::new(line).head(kind) {
         (Some(seq), op)
     } else {
         let head: Head<'_> = read(line)?;

@@ -1,30 +1,85 @@
-//! The fast path: what the index needs of a canonical line, without parsing its JSON.
+//! The fast path of a scan: what the index needs of a canonical line, without parsing its JSON.
 
 use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::{LINE_START, Op};
+use super::cursor::Cursor;
+use super::{Op, member};
 use crate::record::{Conversation, ConversationMessage, Kind, Record};
 
 /// The most fields that a kind's records are found by.
 pub(crate) const LOOKUPS_MAX: usize = 5;
 
 /// What is in front of a line: enough to index it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Envelope<'a> {
     pub seq: u64,
     pub at: i64,
     pub op: Op,
     /// The parts of the record's key; unused ones are empty.
-    pub key: [Cow<'a, str>; 2],
+    pub key: [Value<'a>; 2],
     /// What the record is found by, in the order that [`Kind::lookups`] names.
-    pub lookups: [Option<Cow<'a, str>>; LOOKUPS_MAX],
+    pub lookups: [Option<Value<'a>>; LOOKUPS_MAX],
     /// What the records of some kinds are ordered by: an id that the log gave, a message's
     /// sequence; else the time.
     pub number: i64,
-    /// Of a message. Boxed: envelopes are moved about, and few have any.
-    pub measures: Option<Box<Measures<'a>>>,
+    measured: Measured<'a>,
+}
+
+/// A part of a key, or what a record is found by.
+#[derive(Debug, Clone)]
+pub(crate) enum Value<'a> {
+    /// UTF-8.
+    Text(&'a [u8]),
+    /// A text whose line has escapes.
+    Unescaped(String),
+    Uuid(Uuid),
+    Integer(i64),
+}
+
+impl Value<'_> {
+    /// The longest of those that are no text yet.
+    pub(crate) const BYTES: usize = 36;
+
+    pub(crate) const EMPTY: Value<'static> = Value::Text(b"");
+
+    /// The value as a line has it, in UTF-8; `buffer` holds it if it is no text yet.
+    pub(crate) fn text<'b>(&'b self, buffer: &'b mut [u8; Value::BYTES]) -> &'b [u8] {
+        match self {
+            Value::Text(text) => text,
+            Value::Unescaped(text) => text.as_bytes(),
+            Value::Uuid(id) => id.hyphenated().encode_lower(buffer).as_bytes(),
+            Value::Integer(number) => {
+                let mut digits = itoa::Buffer::new();
+                let digits = digits.format(*number).as_bytes();
+                // The longest has 20 bytes.
+                let (start, _) = buffer.split_at_mut(digits.len());
+                start.copy_from_slice(digits);
+                start
+            }
+        }
+    }
+
+    /// The number that it is or says.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match self {
+            Value::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            Value::Unescaped(text) => text.parse().ok(),
+            Value::Uuid(_) => None,
+            Value::Integer(number) => Some(*number),
+        }
+    }
+}
+
+/// What a message's measures are taken from, once they are asked for.
+#[derive(Debug, Clone, Copy)]
+enum Measured<'a> {
+    /// No message.
+    None,
+    /// What follows the lookups.
+    Line(Cursor<'a>),
+    Message(&'a ConversationMessage),
 }
 
 /// What a message adds to the sums of its conversation.
@@ -40,130 +95,171 @@ pub(crate) struct Measures<'a> {
 
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
 pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
-    let mut rest = line;
-    let (seq, at, op) = take_head(kind, &mut rest)?;
-    let mut key = [const { Cow::Borrowed("") }; 2];
-    for (part, name) in key.iter_mut().zip(kind.key_fields()) {
-        *part = take_field(&mut rest, name)?;
-    }
-    let mut lookups = [const { None }; LOOKUPS_MAX];
-    for (value, name) in lookups.iter_mut().zip(kind.lookups()) {
-        *value = take_field(&mut rest, name);
-    }
-    let number = match kind {
-        Kind::Messages => lookups[1].as_ref()?.parse().ok()?,
-        Kind::Events | Kind::Inbox | Kind::History => key[0].parse().ok()?,
-        Kind::ThoughtRecords => seq.try_into().ok()?,
-        _ => at,
-    };
-    let measures = (kind == Kind::Messages).then(|| Box::new(take_measures(rest)));
-    Some(Envelope {
-        seq,
-        at,
-        op,
-        key,
-        lookups,
-        number,
-        measures,
-    })
-}
-
-/// The three fields that every canonical line begins with.
-pub(super) fn take_head(kind: Kind, rest: &mut &[u8]) -> Option<(u64, i64, Op)> {
-    *rest = rest.strip_prefix(LINE_START)?;
-    let seq = take_int::<u64>(rest).filter(|seq| *seq > 0)?;
-    *rest = rest.strip_prefix(b",\"at\":")?;
-    let at = take_int(rest)?;
-    *rest = rest.strip_prefix(b",\"op\":")?;
-    let op = kind.op(&take_string(rest)?)?;
-    Some((seq, at, op))
-}
-
-/// The envelope that `record` would have as line `seq`: what [`parse`] reads of it once written.
-pub(crate) fn of(record: &Record, op: Op, seq: u64) -> Envelope<'_> {
-    let at = record.at();
+    let mut line = Cursor::new(line);
+    let (seq, at, op) = line.head(kind).ok()?;
     let mut envelope = Envelope {
         seq,
         at,
         op,
-        key: [const { Cow::Borrowed("") }; 2],
+        key: [Value::EMPTY; 2],
         lookups: [const { None }; LOOKUPS_MAX],
         number: at,
-        measures: None,
+        measured: Measured::None,
     };
     let Envelope { key, lookups, .. } = &mut envelope;
-    match record {
-        Record::Turn(turn) => {
-            key[0] = uuid(&turn.id);
-            lookups[0] = turn.parent_id.as_ref().map(uuid);
-            lookups[1] = Some(uuid(&turn.message_id));
-            lookups[2] = turn.thread_id.as_ref().map(uuid);
+    match kind {
+        Kind::ToolCalls => {
+            key[0] = line.need(member!("request_id"), Cursor::value).ok()?;
+            key[1] = line.need(member!("call_id"), Cursor::value).ok()?;
         }
-        Record::CallRequested(req) => {
-            *key = [uuid(&req.request_id), text(&req.call_id)];
-            lookups[0] = Some(uuid(&req.parent_id));
-            lookups[1] = Some(text(&req.vendor));
-            lookups[2] = Some(text(&req.tool_name));
+        Kind::CodeEditProposals => {
+            key[0] = line.need(member!("request_id"), Cursor::value).ok()?;
         }
-        Record::CallDone(done) => *key = [uuid(&done.request_id), text(&done.call_id)],
-        Record::Proposal(proposal) => key[0] = uuid(&proposal.request_id),
-        Record::ProposalStep(step) => key[0] = uuid(&step.request_id),
-        Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-            key[0] = uuid(&conversation.id);
-            *lookups = conversation_lookups(conversation);
+        _ => key[0] = line.need(member!("id"), Cursor::value).ok()?,
+    }
+    // One that reads as nothing is not there; nor are those after it.
+    let mut lookup = |place: usize, member| {
+        lookups[place] = line.may(member, Cursor::value).ok().flatten();
+    };
+    match kind {
+        Kind::ConversationTurns => {
+            lookup(0, member!("parent_id"));
+            lookup(1, member!("message_id"));
+            lookup(2, member!("thread_id"));
         }
-        Record::Message(message) => {
-            let sequence = message.sequence.unwrap_or(-1);
-            key[0] = uuid(&message.id);
-            lookups[0] = Some(uuid(&message.conversation_id));
-            lookups[1] = Some(int(sequence));
-            envelope.number = sequence;
-            envelope.measures = Some(Box::new(measures_of(message)));
+        Kind::ToolCalls => {
+            lookup(0, member!("parent_id"));
+            lookup(1, member!("vendor"));
+            lookup(2, member!("tool_name"));
         }
-        Record::Event(event) => {
-            key[0] = int(event.id);
-            lookups[0] = event.parent_id.map(int);
-            lookups[1] = Some(text(&event.event_type));
-            envelope.number = event.id;
+        Kind::CodeEditProposals => {}
+        Kind::Conversations => {
+            lookup(0, member!("workspace"));
+            lookup(1, member!("project"));
+            lookup(2, member!("client"));
+            lookup(3, member!("user_id"));
+            lookup(4, member!("session_id"));
         }
-        Record::InboxTask(task) => {
-            key[0] = int(task.id);
-            lookups[0] = Some(int(task.update_id));
-            envelope.number = task.id;
+        Kind::Messages => {
+            lookup(0, member!("conversation_id"));
+            lookup(1, member!("sequence"));
         }
-        Record::InboxStep(step) => {
-            key[0] = int(step.id);
-            envelope.number = step.id;
+        Kind::Events => {
+            lookup(0, member!("parent_id"));
+            lookup(1, member!("event_type"));
         }
-        Record::History(entry) => {
-            key[0] = int(entry.id);
-            lookups[0] = Some(int(entry.chat_id));
-            envelope.number = entry.id;
-        }
-        Record::Thought(thought) => {
-            key[0] = text(&thought.id);
-            lookups[0] = Some(text(&thought.task_id));
-            lookups[1] = Some(text(&thought.prev_hash));
-            lookups[2] = Some(text(&thought.hash));
-            envelope.number = i64::try_from(seq).unwrap_or(i64::MAX);
+        Kind::Inbox => lookup(0, member!("update_id")),
+        Kind::History => lookup(0, member!("chat_id")),
+        Kind::ThoughtRecords => {
+            lookup(0, member!("task_id"));
+            lookup(1, member!("prev_hash"));
+            lookup(2, member!("hash"));
         }
     }
-    envelope
+    envelope.number = match kind {
+        Kind::Messages => envelope.lookups[1].as_ref()?.integer()?,
+        Kind::Events | Kind::Inbox | Kind::History => envelope.key[0].integer()?,
+        Kind::ThoughtRecords => seq.try_into().ok()?,
+        _ => at,
+    };
+    if kind == Kind::Messages {
+        envelope.measured = Measured::Line(line);
+    }
+    Some(envelope)
 }
 
-fn uuid(id: &Uuid) -> Cow<'static, str> {
-    Cow::Owned(id.to_string())
+impl<'a> Envelope<'a> {
+    /// The envelope that `record` would have as line `seq`: what [`parse`] reads of it once written.
+    pub(crate) fn of(record: &'a Record, op: Op, seq: u64) -> Envelope<'a> {
+        let at = record.at();
+        let mut envelope = Envelope {
+            seq,
+            at,
+            op,
+            key: [Value::EMPTY; 2],
+            lookups: [const { None }; LOOKUPS_MAX],
+            number: at,
+            measured: Measured::None,
+        };
+        let Envelope { key, lookups, .. } = &mut envelope;
+        match record {
+            Record::Turn(turn) => {
+                key[0] = uuid(&turn.id);
+                lookups[0] = turn.parent_id.as_ref().map(uuid);
+                lookups[1] = Some(uuid(&turn.message_id));
+                lookups[2] = turn.thread_id.as_ref().map(uuid);
+            }
+            Record::CallRequested(req) => {
+                *key = [uuid(&req.request_id), text(&req.call_id)];
+                lookups[0] = Some(uuid(&req.parent_id));
+                lookups[1] = Some(text(&req.vendor));
+                lookups[2] = Some(text(&req.tool_name));
+            }
+            Record::CallDone(done) => *key = [uuid(&done.request_id), text(&done.call_id)],
+            Record::Proposal(proposal) => key[0] = uuid(&proposal.request_id),
+            Record::ProposalStep(step) => key[0] = uuid(&step.request_id),
+            Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
+                key[0] = uuid(&conversation.id);
+                *lookups = conversation_lookups(conversation);
+            }
+            Record::Message(message) => {
+                let sequence = message.sequence.unwrap_or(-1);
+                key[0] = uuid(&message.id);
+                lookups[0] = Some(uuid(&message.conversation_id));
+                lookups[1] = Some(Value::Integer(sequence));
+                envelope.number = sequence;
+                envelope.measured = Measured::Message(message);
+            }
+            Record::Event(event) => {
+                key[0] = Value::Integer(event.id);
+                lookups[0] = event.parent_id.map(Value::Integer);
+                lookups[1] = Some(text(&event.event_type));
+                envelope.number = event.id;
+            }
+            Record::InboxTask(task) => {
+                key[0] = Value::Integer(task.id);
+                lookups[0] = Some(Value::Integer(task.update_id));
+                envelope.number = task.id;
+            }
+            Record::InboxStep(step) => {
+                key[0] = Value::Integer(step.id);
+                envelope.number = step.id;
+            }
+            Record::History(entry) => {
+                key[0] = Value::Integer(entry.id);
+                lookups[0] = Some(Value::Integer(entry.chat_id));
+                envelope.number = entry.id;
+            }
+            Record::Thought(thought) => {
+                key[0] = text(&thought.id);
+                lookups[0] = Some(text(&thought.task_id));
+                lookups[1] = Some(text(&thought.prev_hash));
+                lookups[2] = Some(text(&thought.hash));
+                envelope.number = i64::try_from(seq).unwrap_or(i64::MAX);
+            }
+        }
+        envelope
+    }
+
+    /// What a message adds to the sums of its conversation.
+    pub(crate) fn measures(&self) -> Option<Measures<'a>> {
+        match self.measured {
+            Measured::None => None,
+            Measured::Line(mut rest) => Some(take_measures(&mut rest)),
+            Measured::Message(message) => Some(measures_of(message)),
+        }
+    }
 }
 
-fn text(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+fn uuid(id: &Uuid) -> Value<'static> {
+    Value::Uuid(*id)
 }
 
-fn int(number: i64) -> Cow<'static, str> {
-    Cow::Owned(number.to_string())
+fn text(text: &str) -> Value<'_> {
+    Value::Text(text.as_bytes())
 }
 
-fn conversation_lookups(conversation: &Conversation) -> [Option<Cow<'_, str>>; LOOKUPS_MAX] {
+fn conversation_lookups(conversation: &Conversation) -> [Option<Value<'_>>; LOOKUPS_MAX] {
     [
         conversation.workspace.as_deref(),
         conversation.project.as_deref(),
@@ -177,8 +273,8 @@ fn conversation_lookups(conversation: &Conversation) -> [Option<Cow<'_, str>>; L
 fn measures_of(message: &ConversationMessage) -> Measures<'_> {
     let count = |number: Option<i64>| number.map_or(0, |n| u64::try_from(n).unwrap_or(0));
     Measures {
-        model_used: message.model_used.as_deref().map(text),
-        config_used: message.config_used.as_deref().map(text),
+        model_used: message.model_used.as_deref().map(Cow::Borrowed),
+        config_used: message.config_used.as_deref().map(Cow::Borrowed),
         tokens_in: count(message.tokens_in),
         tokens_out: count(message.tokens_out),
         latency_ms: count(message.latency_ms),
@@ -187,91 +283,21 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
 }
 
 /// What a canonical line of a message says between what it is found by and its content.
-fn take_measures(mut rest: &[u8]) -> Measures<'_> {
+fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
     let mut measures = Measures::default();
-    // Ends at the content, or at a value that is none of these.
-    while let Some((name, value)) = take_scalar(&mut rest).filter(|(name, _)| *name != b"content") {
-        let text = |mut value| take_string(&mut value);
-        let count = |mut value| take_int::<u64>(&mut value).unwrap_or(0);
+    // Ends at the content, or at a value that is neither a string nor a number nor a word.
+    while let Some((name, value)) = line.scalar().filter(|(name, _)| *name != b"content") {
+        let mut value = Cursor::new(value);
+        let count = |value: &mut Cursor<'_>| value.digits().unwrap_or(0);
         match name {
-            b"model_used" => measures.model_used = text(value),
-            b"config_used" => measures.config_used = text(value),
-            b"tokens_in" => measures.tokens_in = count(value),
-            b"tokens_out" => measures.tokens_out = count(value),
-            b"latency_ms" => measures.latency_ms = count(value),
+            b"model_used" => measures.model_used = value.string(),
+            b"config_used" => measures.config_used = value.string(),
+            b"tokens_in" => measures.tokens_in = count(&mut value),
+            b"tokens_out" => measures.tokens_out = count(&mut value),
+            b"latency_ms" => measures.latency_ms = count(&mut value),
             b"error" => measures.is_error = true,
             _ => {}
         }
     }
     measures
-}
-
-/// The next member, if its value is a string, a number or a word.
-fn take_scalar<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let member = rest.strip_prefix(b",\"")?;
-    let (name, value) = member.split_at_checked(memchr::memchr(b'"', member)?)?;
-    let value = value.strip_prefix(b"\":")?;
-    let len = match value.first()? {
-        b'"' => {
-            let mut from = 1;
-            loop {
-                let stop = from + memchr::memchr2(b'"', b'\\', value.get(from..)?)?;
-                if value[stop] == b'"' {
-                    break stop + 1;
-                }
-                from = stop + 2;
-            }
-        }
-        b'[' | b'{' => return None,
-        _ => memchr::memchr(b',', value)?,
-    };
-    let (value, after) = value.split_at_checked(len)?;
-    *rest = after;
-    Some((name, value))
-}
-
-fn take_int<T: std::str::FromStr>(rest: &mut &[u8]) -> Option<T> {
-    let (number, after) = rest.split_at(int_len(rest));
-    *rest = after;
-    std::str::from_utf8(number).ok()?.parse().ok()
-}
-
-fn int_len(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take_while(|b| b.is_ascii_digit() || **b == b'-')
-        .count()
-}
-
-/// The value of a field that is a string or an integer.
-fn take_field<'a>(rest: &mut &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    let mut ahead = rest
-        .strip_prefix(b",\"")?
-        .strip_prefix(name.as_bytes())?
-        .strip_prefix(b"\":")?;
-    let value = if ahead.first() == Some(&b'"') {
-        take_string(&mut ahead)?
-    } else {
-        let (number, after) = ahead.split_at(int_len(ahead));
-        ahead = after;
-        let number = std::str::from_utf8(number).ok()?;
-        number.parse::<i64>().ok()?;
-        Cow::Borrowed(number)
-    };
-    *rest = ahead;
-    Some(value)
-}
-
-fn take_string<'a>(rest: &mut &'a [u8]) -> Option<Cow<'a, str>> {
-    let inner = rest.strip_prefix(b"\"")?;
-    let stop = memchr::memchr2(b'"', b'\\', inner)?;
-    if inner[stop] == b'"' {
-        *rest = &inner[stop + 1..];
-        return std::str::from_utf8(&inner[..stop]).ok().map(Cow::Borrowed);
-    }
-    // An escape: leave the decoding to the parser that knows them all.
-    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
-    let value = values.next()?.ok()?;
-    *rest = &rest[values.byte_offset()..];
-    Some(Cow::Owned(value))
 }

@@ -92,16 +92,12 @@ impl Kind {
     }
 
     pub(crate) fn op(self, word: &str) -> Option<Op> {
-        self.ops().iter().copied().find(|op| op.as_str() == word)
+        self.op_of_bytes(word.as_bytes())
     }
 
-    /// The fields that make the key, in canonical order.
-    pub(crate) fn key_fields(self) -> &'static [&'static str] {
-        match self {
-            Kind::ToolCalls => &["request_id", "call_id"],
-            Kind::CodeEditProposals => &["request_id"],
-            _ => &["id"],
-        }
+    pub(super) fn op_of_bytes(self, word: &[u8]) -> Option<Op> {
+        let mut ops = self.ops().iter().copied();
+        ops.find(|op| op.as_str().as_bytes() == word)
     }
 
     /// The fields that records are found by, in canonical order.

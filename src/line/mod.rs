@@ -10,17 +10,22 @@
 //!  ,"crc":"9ae0daaf"}                                   CRC-32 of every byte before `,"crc"`
 //! ```
 
+mod canonical;
 mod classify;
+mod cursor;
 mod decode;
 mod encode;
 mod envelope;
 mod fields;
 mod input;
+#[cfg(test)]
+mod property;
+mod writer;
 
 pub(crate) use classify::{Line, classify, piece_at};
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use encode::{encode, restamp, text_len};
-pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, parse as parse_envelope};
+pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value, parse as parse_envelope};
 pub(crate) use fields::Op;
 
 /// The longest line, in bytes with its LF, unless set.
@@ -29,7 +34,15 @@ pub const LINE_BYTES_MAX: usize = 16 << 20;
 /// `,"crc":"` + 8 hex digits + `"}`.
 const TAIL_LEN: usize = 18;
 const TAIL_START: &[u8] = b",\"crc\":\"";
-const LINE_START: &[u8] = b"{\"seq\":";
+const LINE_START: &str = "{\"seq\":";
+
+/// A member's name as it stands in a line, from the comma before it to its colon.
+macro_rules! member {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
+use member;
 
 /// Splits a line (without LF) into what the checksum covers and the checksum it states.
 fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {

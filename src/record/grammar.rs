@@ -2,6 +2,7 @@
 //! sure of is left to the parser, which says why.
 
 use super::JSON_DEPTH_MAX;
+use super::strings::plain_len;
 
 /// A JSON object or array that bytes start with.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,7 +160,7 @@ impl Tokens<'_> {
 
     /// The rest of a number, if it is far from where an `f64` ends.
     fn number(&mut self, first: u8) -> Option<()> {
-        const INTEGER_DIGITS_MAX: usize = 18;
+        const INTEGER_DIGITS_MAX: usize = 60;
         const EXPONENT_DIGITS_MAX: usize = 2;
         let digit = if first == b'-' { self.next()? } else { first };
         match digit {
@@ -198,54 +199,4 @@ impl Tokens<'_> {
         self.at += N;
         (*found == rest).then_some(())
     }
-}
-
-const WORD: usize = 8;
-const BLOCK: usize = 32;
-
-/// How many bytes from the start stand in a JSON string as they are: all before the first quote,
-/// backslash or control character.
-pub(crate) fn plain_len(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(word) = chunk::<WORD>(bytes, at) {
-        let special = specials(u64::from_le_bytes(*word));
-        if special != 0 {
-            return at + special.trailing_zeros() as usize / 8;
-        }
-        at += WORD;
-        // Past what most strings have, by more at a time.
-        if at % BLOCK == 0 {
-            while chunk::<BLOCK>(bytes, at).is_some_and(is_plain) {
-                at += BLOCK;
-            }
-        }
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|b| !is_special(**b)).count()
-}
-
-fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
-    bytes.get(at..)?.first_chunk()
-}
-
-fn is_special(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\'
-}
-
-/// Without an early end, so that it compiles to vector instructions.
-fn is_plain(block: &[u8; BLOCK]) -> bool {
-    !block.iter().fold(false, |any, b| any | is_special(*b))
-}
-
-/// The high bit of the first byte that is special, the first being the lowest. Those of later
-/// bytes may be set wrongly: a borrow runs upwards.
-fn specials(word: u64) -> u64 {
-    const EACH: u64 = u64::MAX / 0xFF;
-    const HIGH: u64 = EACH * 0x80;
-    let is_zero = |bytes: u64| bytes.wrapping_sub(EACH) & !bytes;
-    let is_control = word.wrapping_sub(EACH * u64::from(b' ')) & !word;
-    (is_control
-        | is_zero(word ^ (EACH * u64::from(b'"')))
-        | is_zero(word ^ (EACH * u64::from(b'\\'))))
-        & HIGH
 }

@@ -1,5 +1,7 @@
 //! Canonical JSON (RFC 8785): when two payloads say the same, and the hash of a call's arguments.
 
+mod quick;
+
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -27,13 +29,9 @@ pub fn args_sha256(arguments_json: &str) -> String {
 
 /// Bytes as lower-case hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or_default();
+    let digits = |byte: &u8| [digit(byte >> 4), digit(byte & 15)];
+    bytes.iter().flat_map(digits).collect()
 }
 
 /// Whether two payloads say the same: byte for byte, or as JSON values in canonical form. Texts
@@ -57,6 +55,14 @@ struct Canonical {
 }
 
 fn canonical(text: &str) -> Option<Canonical> {
+    let quick = quick::canonical(text).map(|bytes| Canonical {
+        bytes,
+        lossy: false,
+    });
+    quick.or_else(|| by_value(text))
+}
+
+fn by_value(text: &str) -> Option<Canonical> {
     let Unique(value) = serde_json::from_str(text).ok()?;
     let bytes = serde_json_canonicalizer::to_vec(&value).ok()?;
     Some(Canonical {

@@ -9,5 +9,5 @@ mod scan;
 
 pub use damage::{Damage, DamageClass};
 pub(crate) use name::{SegmentName, list};
-pub(crate) use read::read_line;
-pub(crate) use scan::{Fact, Found, Report, Scanned, Tail, scan};
+pub(crate) use read::Window;
+pub(crate) use scan::{Buffer, Fact, Found, Report, Scanned, Span, Tail, scan, scan_span};

@@ -1,33 +1,195 @@
-//! Reads one line whose place is known.
+//! Reads lines whose places are known, and with each what stands near it: mostly the next line
+//! asked for.
 
+use std::cell::Cell;
 use std::io;
+use std::sync::Arc;
 
 use crate::storage::{StorageFile, read_full};
 
-/// Most lines fit into one read.
-const FIRST_READ_BYTES: usize = 4 << 10;
+/// A call and its outcome mostly fit into one read.
+const FIRST_READ_BYTES: usize = 2 << 10;
+/// Reads that go on where the last one was grow up to this.
+const READ_BYTES_MAX: usize = 64 << 10;
+/// A line that starts less than this before the last read is read together with what is between.
+const NEAR_BYTES: u64 = 16 << 10;
 
-/// The bytes from `offset` up to the next LF or the end of the file, but no more than
-/// `line_bytes_max`.
-pub(crate) fn read_line(
-    file: &dyn StorageFile,
-    offset: u64,
-    line_bytes_max: usize,
-) -> io::Result<Vec<u8>> {
-    let mut line = vec![0; FIRST_READ_BYTES.min(line_bytes_max)];
-    let mut filled = 0;
-    loop {
-        let wanted = line.len() - filled;
-        let read = read_full(file, &mut line[filled..], offset + filled as u64)?;
-        if let Some(lf) = memchr::memchr(b'\n', &line[filled..filled + read]) {
-            line.truncate(filled + lf);
-            return Ok(line);
+thread_local! {
+    /// The room of the last window of this thread, for the next.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A part of a segment, read.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// The segment's place in the store's list, its identity and its open file.
+    of: Option<(u32, u64, Arc<dyn StorageFile>)>,
+    /// Where in the file `room` starts.
+    start: u64,
+    /// How much of `room` was read.
+    filled: usize,
+    room: Vec<u8>,
+}
+
+impl Window {
+    /// Sets the window on a segment, which `open` opens if it was on another.
+    pub(crate) fn turn_to<E>(
+        &mut self,
+        segment: u32,
+        identity: u64,
+        open: impl FnOnce() -> Result<Arc<dyn StorageFile>, E>,
+    ) -> Result<(), E> {
+        let is_there = matches!(&self.of, Some((at, of, _)) if (*at, *of) == (segment, identity));
+        if !is_there {
+            self.of = Some((segment, identity, open()?));
+            self.filled = 0;
+            if self.room.is_empty() {
+                self.room = ROOM.take();
+            }
         }
-        filled += read;
-        if read < wanted || filled >= line_bytes_max {
-            line.truncate(filled);
-            return Ok(line);
+        Ok(())
+    }
+
+    /// The bytes from `offset` up to the next LF or the end of the file, but no more than
+    /// `line_bytes_max`.
+    pub(crate) fn line(&mut self, offset: u64, line_bytes_max: usize) -> io::Result<&[u8]> {
+        let range = match self.find(offset) {
+            Some(range) => range,
+            None => self.read_line(offset, line_bytes_max)?,
+        };
+        Ok(&self.room[range])
+    }
+
+    /// A whole line that was read already.
+    fn find(&self, offset: u64) -> Option<std::ops::Range<usize>> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        let rest = self.room.get(start..self.filled)?;
+        let len = memchr::memchr(b'\n', rest)?;
+        Some(start..start + len)
+    }
+
+    fn read_line(
+        &mut self,
+        offset: u64,
+        line_bytes_max: usize,
+    ) -> io::Result<std::ops::Range<usize>> {
+        let end = self.start + self.filled as u64;
+        let twice = (self.filled * 2).clamp(FIRST_READ_BYTES, READ_BYTES_MAX);
+        let (from, wanted) =
+            if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
+                // Backwards: up to where the last read began.
+                let from = self
+                    .start
+                    .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
+                let from = from.min(offset);
+                (from, (self.start - from) as usize)
+            } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
+                (offset, twice)
+            } else {
+                (offset, FIRST_READ_BYTES)
+            };
+        self.read(from, wanted)?;
+        if let Some(range) = self.find(offset) {
+            return Ok(range);
         }
-        line.resize((filled * 4).min(line_bytes_max), 0);
+        // Longer than that, or the last one.
+        let mut len = FIRST_READ_BYTES.max(wanted);
+        if from < offset {
+            self.read(offset, len)?;
+        }
+        loop {
+            let rest = &self.room[..self.filled];
+            if let Some(range) = self.find(offset) {
+                return Ok(range);
+            }
+            if rest.len() < len || rest.len() >= line_bytes_max {
+                return Ok(0..rest.len().min(line_bytes_max));
+            }
+            len = (len * 4).min(line_bytes_max);
+            self.read_on(len)?;
+        }
+    }
+
+    fn read(&mut self, from: u64, wanted: usize) -> io::Result<()> {
+        (self.start, self.filled) = (from, 0);
+        self.read_on(wanted)
+    }
+
+    /// Fills the room up to `wanted` bytes, or the end of the file.
+    fn read_on(&mut self, wanted: usize) -> io::Result<()> {
+        let Some((_, _, file)) = &self.of else {
+            return Ok(());
+        };
+        if self.room.len() < wanted {
+            self.room.resize(wanted.max(READ_BYTES_MAX), 0);
+        }
+        let missing = &mut self.room[self.filled..wanted];
+        self.filled += read_full(&**file, missing, self.start + self.filled as u64)?;
+        Ok(())
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        if (1..=READ_BYTES_MAX).contains(&self.room.len()) {
+            ROOM.set(std::mem::take(&mut self.room));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Access, Memory, Storage};
+
+    /// Lines of many lengths, read in many orders, are what stands in the file.
+    #[test]
+    fn any_line_in_any_order() {
+        let memory = Memory::new();
+        memory.create_dir("").unwrap();
+        let mut random = 7u64;
+        let mut next = |end: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % end
+        };
+        let (mut bytes, mut lines) = (Vec::new(), Vec::new());
+        for number in 0..400u64 {
+            let len = match number % 50 {
+                0 => 0,
+                1 => 200_000,
+                2 => READ_BYTES_MAX as u64,
+                _ => next(3_000),
+            };
+            lines.push((bytes.len() as u64, len as usize));
+            bytes.extend((0..len).map(|_| b'a' + next(26) as u8));
+            bytes.push(b'\n');
+        }
+        // The last one has no LF.
+        bytes.pop();
+        memory.put_bytes("a", bytes.clone());
+        let file = memory.open("a", Access::Read).unwrap();
+        let mut window = Window::default();
+        let open = || Ok::<_, ()>(Arc::clone(&file));
+        let mut place = 0;
+        for round in 0..5_000u64 {
+            place = match round / 400 % 4 {
+                0 => (place + 1) % lines.len(),
+                1 => place.checked_sub(1).unwrap_or(lines.len() - 1),
+                2 => next(lines.len() as u64) as usize,
+                _ => (place + next(5) as usize + lines.len() - 2) % lines.len(),
+            };
+            if next(100) == 0 {
+                window = Window::default();
+            }
+            window.turn_to(1, 1, open).unwrap();
+            let (offset, len) = lines[place];
+            let start = offset as usize;
+            let read = window.line(offset, 1 << 20).unwrap();
+            assert_eq!(read, &bytes[start..start + len], "line {place}");
+        }
+        assert_eq!(window.line(lines[1].0, 1_000).unwrap().len(), 1_000);
+        assert_eq!(window.line(1 << 40, 1_000).unwrap(), b"");
     }
 }

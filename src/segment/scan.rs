@@ -9,6 +9,8 @@ use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
 const CHUNK_BYTES: usize = 256 << 10;
+/// Most lines are found in fewer bytes than this.
+const FIRST_LINE_BYTES: u64 = 8 << 10;
 
 /// What stands at one place of a segment.
 // There is one at a time, and boxing would cost an allocation a line.
@@ -188,6 +190,61 @@ impl Tail {
     }
 }
 
+/// What of a segment to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    /// Where a line starts, or may have started before.
+    pub from: u64,
+    /// Lines that start here or after are another span's.
+    pub stop: u64,
+    /// What stands from here on is not there yet.
+    pub until: u64,
+}
+
+/// What a scan reads into; one that is used again need not be made again.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer(Vec<u8>);
+
+impl Buffer {
+    /// Reads up to `wanted` bytes behind those that are there.
+    fn read(
+        &mut self,
+        file: &dyn StorageFile,
+        filled: usize,
+        wanted: usize,
+        offset: u64,
+    ) -> io::Result<usize> {
+        if self.0.len() < filled + wanted {
+            self.0.resize(filled + wanted, 0);
+        }
+        read_full(file, &mut self.0[filled..filled + wanted], offset)
+    }
+
+    /// Where the first line of a span starts that does not start at the segment's own start;
+    /// `None` if none starts in it.
+    pub(crate) fn first_line(
+        &mut self,
+        file: &dyn StorageFile,
+        span: Span,
+    ) -> io::Result<Option<u64>> {
+        // Where the LF before it may be.
+        let last = span.stop.min(span.until).saturating_sub(1);
+        let mut offset = span.from.saturating_sub(1);
+        while offset < last {
+            let wanted = (last - offset).min(FIRST_LINE_BYTES) as usize;
+            let read = self.read(file, 0, wanted, offset)?;
+            if let Some(lf) = memchr::memchr(b'\n', &self.0[..read]) {
+                return Ok(Some(offset + lf as u64 + 1));
+            }
+            if read < wanted {
+                break;
+            }
+            offset += read as u64;
+        }
+        Ok(None)
+    }
+}
+
 /// Reads a segment of `kind` from the start of a line at `from` to the end of the file, or to
 /// `until`, and calls `sink` for every line.
 pub(crate) fn scan(
@@ -198,69 +255,74 @@ pub(crate) fn scan(
     line_bytes_max: usize,
     sink: &mut dyn FnMut(Found<'_>),
 ) -> io::Result<Scanned> {
-    let mut buf = Vec::new();
-    // `buf[start..]` stands at `offset` in the file and holds no LF that was not looked at.
-    let (mut start, mut offset, mut skipping) = (0, from, 0u64);
-    loop {
-        buf.drain(..start);
-        start = 0;
-        let filled = buf.len();
-        let ahead = until.saturating_sub(offset + skipping + filled as u64);
-        let wanted = usize::try_from(ahead)
-            .unwrap_or(usize::MAX)
-            .min(CHUNK_BYTES.max(filled));
-        buf.resize(filled + wanted, 0);
-        let read = read_full(file, &mut buf[filled..], offset + skipping + filled as u64)?;
-        buf.truncate(filled + read);
+    let stop = u64::MAX;
+    let span = Span { from, stop, until };
+    scan_span(
+        file,
+        kind,
+        span,
+        line_bytes_max,
+        &mut Buffer::default(),
+        sink,
+    )
+}
 
-        if skipping > 0 {
-            match memchr::memchr(b'\n', &buf) {
-                None => skipping += buf.len() as u64,
-                Some(lf) => {
-                    sink(Found::TooLong {
-                        offset,
-                        len: skipping + lf as u64,
-                    });
-                    offset += skipping + lf as u64 + 1;
-                    (start, skipping) = (lf + 1, 0);
-                }
+/// Reads the lines of a span, the first of which starts where it does, and calls `sink` for
+/// every one.
+pub(crate) fn scan_span(
+    file: &dyn StorageFile,
+    kind: Kind,
+    span: Span,
+    line_bytes_max: usize,
+    buffer: &mut Buffer,
+    sink: &mut dyn FnMut(Found<'_>),
+) -> io::Result<Scanned> {
+    // What was read, from a line's start at `offset` on, holds no LF that was not looked at; of
+    // a line that is too long, `skipping` bytes were read and are gone.
+    let (mut filled, mut offset, mut skipping) = (0, span.from, 0u64);
+    loop {
+        let at = offset + skipping + filled as u64;
+        let ahead = usize::try_from(span.until.saturating_sub(at)).unwrap_or(usize::MAX);
+        let wanted = ahead.min(CHUNK_BYTES.max(filled));
+        let read = buffer.read(file, filled, wanted, at)?;
+        let (mut start, mut searched) = (0, filled);
+        filled += read;
+        let bytes = &buffer.0[..filled];
+
+        while let Some(found) = memchr::memchr(b'\n', &bytes[searched..]) {
+            let lf = searched + found;
+            let len = skipping + (lf - start) as u64;
+            if skipping > 0 || lf - start >= line_bytes_max {
+                sink(Found::TooLong { offset, len });
+            } else {
+                let bytes = &bytes[start..lf];
+                sink(Found::Line {
+                    offset,
+                    bytes,
+                    line: classify(kind, bytes),
+                });
             }
-        }
-        if skipping == 0 {
-            let mut searched = filled.max(start);
-            while let Some(found) = memchr::memchr(b'\n', &buf[searched..]) {
-                let lf = searched + found;
-                let bytes = &buf[start..lf];
-                if bytes.len() >= line_bytes_max {
-                    sink(Found::TooLong {
-                        offset,
-                        len: bytes.len() as u64,
-                    });
-                } else {
-                    sink(Found::Line {
-                        offset,
-                        bytes,
-                        line: classify(kind, bytes),
-                    });
-                }
-                offset += (lf + 1 - start) as u64;
-                start = lf + 1;
-                searched = start;
+            offset += len + 1;
+            skipping = 0;
+            (start, searched) = (lf + 1, lf + 1);
+            if offset >= span.stop {
+                let (end, tail) = (offset, None);
+                return Ok(Scanned { end, tail });
             }
-            if buf.len() - start > line_bytes_max {
-                skipping = (buf.len() - start) as u64;
-                start = buf.len();
-            }
-        } else {
-            start = buf.len();
         }
         if read == 0 {
-            let rest = &buf[start..];
+            let rest = &bytes[start..];
             let len = skipping + rest.len() as u64;
             let is_whole_line = skipping == 0 && piece_at(rest) == Some(rest.len());
             let tail = (len > 0).then_some(Tail { len, is_whole_line });
             return Ok(Scanned { end: offset, tail });
         }
+        if skipping > 0 || filled - start > line_bytes_max {
+            skipping += (filled - start) as u64;
+            start = filled;
+        }
+        buffer.0.copy_within(start..filled, 0);
+        filled -= start;
     }
 }
 
@@ -337,5 +399,48 @@ mod tests {
         assert!(found.is_empty());
         assert_eq!(scanned.end, 0);
         assert_eq!(scanned.tail.unwrap().len, 5 * CHUNK_BYTES as u64);
+    }
+
+    #[test]
+    fn however_a_segment_is_divided_every_line_is_in_one_part() {
+        let long = vec![b'x'; 3 * CHUNK_BYTES];
+        let bytes = [b"{}\n\n", &long[..], b"\n{}\n\n{}\nsome", b" tail"].concat();
+        let len = bytes.len() as u64;
+        let memory = Memory::new();
+        memory.create_dir("").unwrap();
+        memory.put_bytes("a", bytes.clone());
+        let file = memory.open("a", Access::Read).unwrap();
+        let edges: Vec<u64> = (0..8).chain(len - 20..=len).collect();
+        for line_bytes_max in [100, 8 * CHUNK_BYTES] {
+            let whole = scan_bytes(bytes.clone(), line_bytes_max);
+            for cut in &edges {
+                let (mut found, mut scanned) = (Vec::new(), None);
+                let mut buffer = Buffer::default();
+                for (from, stop) in [(0, *cut), (*cut, u64::MAX)] {
+                    let until = len;
+                    let mut span = Span { from, stop, until };
+                    if from > 0 {
+                        match buffer.first_line(&*file, span).unwrap() {
+                            Some(first) => span.from = first,
+                            None => continue,
+                        }
+                    }
+                    if stop == 0 {
+                        continue;
+                    }
+                    let mut sink = |line: Found<'_>| {
+                        found.push(match line {
+                            Found::Line { offset, bytes, .. } => (offset, bytes.len() as u64, true),
+                            Found::TooLong { offset, len } => (offset, len, false),
+                        });
+                    };
+                    let kind = Kind::ToolCalls;
+                    let max = line_bytes_max;
+                    let part = scan_span(&*file, kind, span, max, &mut buffer, &mut sink);
+                    scanned = Some(part.unwrap());
+                }
+                assert_eq!((found, scanned.unwrap()), whole, "{cut} {line_bytes_max}");
+            }
+        }
     }
 }

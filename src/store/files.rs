@@ -9,21 +9,22 @@ use crate::storage::{Access, Storage, StorageFile, full_path};
 
 const OPEN_MAX: usize = 128;
 
-/// Handles by segment and identity: a file that was replaced has another one.
+/// Handles by the segment's place, with their identity: a file that was replaced has another one.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    open: Mutex<HashMap<(SegmentName, u64), Arc<dyn StorageFile>>>,
+    open: Mutex<HashMap<u32, (u64, Arc<dyn StorageFile>)>>,
 }
 
 impl Files {
     pub(super) fn get(
         &self,
         storage: &dyn Storage,
+        segment: u32,
         name: SegmentName,
         identity: u64,
     ) -> Result<Arc<dyn StorageFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(&(name, identity)) {
+        if let Some((_, file)) = open.get(&segment).filter(|(known, _)| *known == identity) {
             return Ok(Arc::clone(file));
         }
         let path = name.path();
@@ -43,7 +44,7 @@ impl Files {
             let evicted = open.keys().next().copied();
             evicted.map(|key| open.remove(&key));
         }
-        open.insert((name, identity), Arc::clone(&file));
+        open.insert(segment, (identity, Arc::clone(&file)));
         Ok(file)
     }
 }

@@ -1,17 +1,19 @@
 //! Reads parts of segments for the index, on every core.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Loc};
 use crate::line::LINE_BYTES_MAX;
-use crate::record::Kind;
-use crate::segment::{DamageClass, Fact, Found, Report, Scanned, SegmentName, scan};
-use crate::storage::{Access, Storage, full_path};
+use crate::segment::{
+    Buffer, DamageClass, Fact, Found, Report, Scanned, SegmentName, Span, scan_span,
+};
+use crate::storage::{Access, Storage, StorageFile, full_path};
 
 /// Fewer bytes than this are not worth a thread.
 const PARALLEL_BYTES_MIN: u64 = 1 << 20;
+/// Longer segments are read in parts, so that one does not keep a core waiting.
+const PART_BYTES: u64 = 8 << 20;
 
 /// A part of a segment to read.
 #[derive(Debug, Clone, Copy)]
@@ -23,100 +25,210 @@ pub(super) struct Job {
     pub until: u64,
 }
 
-/// A line that counts.
-#[derive(Debug, Clone)]
-pub(super) struct ReadLine {
-    pub kind: Kind,
-    pub entry: Entry,
-    /// Someone rewrote it: what it says of itself is not proven.
-    pub is_altered: bool,
-}
-
 /// What was read.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub segment: u32,
     pub scanned: Scanned,
-    /// In the order in which they stand.
-    pub lines: Vec<ReadLine>,
+    /// The lines that count, in the order in which they stand.
+    pub runs: Vec<Vec<Entry>>,
     pub reports: Vec<Report>,
 }
 
 /// Reads all jobs; the results are in the jobs' order.
 pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Result<Vec<Gathered>> {
-    let one = |job: &Job| read(storage, hasher, job);
     let bytes: u64 = jobs
         .iter()
         .map(|job| job.until.saturating_sub(job.from))
         .fold(0, u64::saturating_add);
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(jobs.len());
-    if threads < 2 || bytes < PARALLEL_BYTES_MIN {
-        return jobs.iter().map(one).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::with_capacity(jobs.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((place, job)) = {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    jobs.get(place).map(|job| (place, job))
-                } {
-                    let result = one(job);
-                    results
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((place, result));
-                }
+    let parts = Parts {
+        storage,
+        jobs,
+        next: 0,
+        open: None,
+    };
+    let threads = if bytes < PARALLEL_BYTES_MIN {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    };
+    let parts = Mutex::new(parts);
+    let work = || {
+        let mut buffer = Buffer::default();
+        let mut results = Vec::new();
+        while let Some(part) = {
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.next()
+        } {
+            let part = part.and_then(|part| {
+                let read = part.read(storage, hasher, &mut buffer)?;
+                Ok((part, read))
             });
+            let has_failed = part.is_err();
+            results.push(part);
+            if has_failed {
+                break;
+            }
         }
+        results
+    };
+    let results = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(place, _)| *place);
-    results.into_iter().map(|(_, result)| result).collect()
+    let mut results = results.into_iter().collect::<Result<Vec<_>>>()?;
+    results.sort_unstable_by_key(|(part, _)| (part.place, part.span.from));
+    let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
+    for (part, read) in results {
+        if let (Some(all), Some(read)) = (gathered.get_mut(part.place), read) {
+            all.scanned = read.scanned;
+            all.runs.push(read.lines);
+            all.reports.extend(read.reports);
+        }
+    }
+    for all in &mut gathered {
+        all.reports.extend(beyond_index(all.scanned.end));
+    }
+    Ok(gathered)
 }
 
-fn read(storage: &dyn Storage, hasher: Hasher, job: &Job) -> Result<Gathered> {
-    let path = job.name.path();
-    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-    let file = storage.open(&path, Access::Read).map_err(io)?;
-    let kind = job.name.kind;
-    let (mut lines, mut reports) = (Vec::new(), Vec::new());
-    let mut sink = |found: Found<'_>| {
-        reports.extend(found.report());
-        found.facts(kind, &mut |fact: Fact<'_>| {
-            // Told below.
-            let Ok(offset) = u32::try_from(fact.offset) else {
-                return;
-            };
-            let loc = Loc {
-                segment: job.segment,
-                offset,
-            };
-            lines.push(ReadLine {
-                kind,
-                entry: hasher.entry(kind, fact.envelope, loc),
-                is_altered: fact.is_altered,
-            });
-        });
-    };
-    let scanned = scan(&*file, kind, job.from, job.until, LINE_BYTES_MAX, &mut sink).map_err(io)?;
-    // Only someone else makes such a segment; the index has no place for what lies past that.
-    let indexed = u64::from(u32::MAX);
-    if scanned.end > indexed {
-        reports.push(Report {
-            offset: indexed,
-            length: scanned.end - indexed,
-            class: DamageClass::TooLong,
-            reason: "the segment is past 4 GiB and its rest is not read: split it".to_owned(),
-        });
+impl Gathered {
+    fn nothing(job: &Job) -> Gathered {
+        Gathered {
+            segment: job.segment,
+            scanned: Scanned {
+                end: job.from,
+                tail: None,
+            },
+            runs: Vec::new(),
+            reports: Vec::new(),
+        }
     }
-    Ok(Gathered {
-        segment: job.segment,
-        scanned,
-        lines,
-        reports,
+}
+
+/// Only someone else makes such a segment; the index has no place for what lies past that.
+fn beyond_index(end: u64) -> Option<Report> {
+    let indexed = u64::from(u32::MAX);
+    (end > indexed).then(|| Report {
+        offset: indexed,
+        length: end - indexed,
+        class: DamageClass::TooLong,
+        reason: "the segment is past 4 GiB and its rest is not read: split it".to_owned(),
     })
+}
+
+/// The parts of all jobs, in order.
+struct Parts<'a> {
+    storage: &'a dyn Storage,
+    jobs: &'a [Job],
+    next: usize,
+    /// The last job that was begun, where its next part starts, and its file: all parts are of
+    /// the same one, whatever is under its name by then.
+    open: Option<(Job, u64, Arc<dyn StorageFile>)>,
+}
+
+struct Part {
+    /// The job's place.
+    place: usize,
+    job: Job,
+    span: Span,
+    file: Arc<dyn StorageFile>,
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Result<Part>;
+
+    fn next(&mut self) -> Option<Result<Part>> {
+        let (job, from, file) = if let Some(open) = self.open.take() {
+            open
+        } else {
+            let job = *self.jobs.get(self.next)?;
+            self.next += 1;
+            let path = job.name.path();
+            match self.storage.open(&path, Access::Read) {
+                Ok(file) => (job, job.from, file),
+                Err(e) => return Some(Err(io_error(self.storage, &path, e))),
+            }
+        };
+        let until = job.until;
+        let rest = from.saturating_add(PART_BYTES);
+        // A short rest goes with the last part.
+        let stop = if until.saturating_sub(rest) < PART_BYTES / 2 {
+            u64::MAX
+        } else {
+            self.open = Some((job, rest, Arc::clone(&file)));
+            rest
+        };
+        Some(Ok(Part {
+            place: self.next - 1,
+            job,
+            span: Span { from, stop, until },
+            file,
+        }))
+    }
+}
+
+/// The lines that start in one part.
+struct Read {
+    lines: Vec<Entry>,
+    reports: Vec<Report>,
+    scanned: Scanned,
+}
+
+impl Part {
+    /// Reads the lines that start here; `None` if none does.
+    fn read(
+        &self,
+        storage: &dyn Storage,
+        hasher: Hasher,
+        buffer: &mut Buffer,
+    ) -> Result<Option<Read>> {
+        let Part {
+            job,
+            mut span,
+            ref file,
+            ..
+        } = *self;
+        let io = |e| io_error(storage, &job.name.path(), e);
+        if span.from > job.from {
+            match buffer.first_line(&**file, span).map_err(io)? {
+                Some(first) => span.from = first,
+                None => return Ok(None),
+            }
+        }
+        let kind = job.name.kind;
+        let (mut lines, mut reports) = (Vec::new(), Vec::new());
+        let mut sink = |found: Found<'_>| {
+            reports.extend(found.report());
+            found.facts(kind, &mut |fact: Fact<'_>| {
+                // What is beyond that is told.
+                let Ok(offset) = u32::try_from(fact.offset) else {
+                    return;
+                };
+                let segment = job.segment;
+                let loc = Loc { segment, offset };
+                lines.push(Entry {
+                    is_altered: fact.is_altered,
+                    ..hasher.entry(kind, fact.envelope, loc)
+                });
+            });
+        };
+        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
+        Ok(Some(Read {
+            scanned: scanned.map_err(io)?,
+            lines,
+            reports,
+        }))
+    }
+}
+
+fn io_error(storage: &dyn Storage, path: &str, e: std::io::Error) -> Error {
+    Error::io("read the segment", &full_path(storage, path), e)
 }

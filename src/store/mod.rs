@@ -16,6 +16,7 @@ mod sync;
 mod txn;
 mod verify;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -30,7 +31,7 @@ use self::files::Files;
 use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
-use self::state::State;
+use self::state::{Segment, State};
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
@@ -38,7 +39,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
 use crate::line::{Decoded, LINE_BYTES_MAX, Line, classify, decode, piece_at};
 use crate::record::Kind;
-use crate::segment::{Damage, read_line};
+use crate::segment::{Damage, Window};
 use crate::storage::{Storage, full_path};
 
 /// A log: one directory, shared by any number of threads and processes.
@@ -207,7 +208,7 @@ impl Inner {
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             if !state.is_stale && known == Some(state.commits) {
-                return Ok(View { inner: self, state });
+                return Ok(self.view(state));
             }
         }
         {
@@ -221,8 +222,15 @@ impl Inner {
                 _ => state.look_at_all(storage, head.as_deref(), false)?,
             }
         }
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(View { inner: self, state })
+        Ok(self.view(self.state.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn view<'a>(&'a self, state: RwLockReadGuard<'a, State>) -> View<'a> {
+        View {
+            inner: self,
+            state,
+            window: RefCell::default(),
+        }
     }
 
     pub(crate) fn look_at_all(&self) -> Result<()> {
@@ -317,22 +325,26 @@ impl Inner {
     }
 
     /// Reads the record whose line starts at a place.
-    fn read(&self, state: &State, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let line = self.read_line(state, loc)?;
-        self.decode(state, kind, loc, &line)
+    fn read(
+        &self,
+        state: &State,
+        window: &RefCell<Window>,
+        kind: Kind,
+        loc: Loc,
+    ) -> Result<Decoded> {
+        let mut window = window.borrow_mut();
+        let line = self.read_line(state, &mut window, loc)?;
+        self.decode(state, kind, loc, line)
     }
 
-    fn read_line(&self, state: &State, loc: Loc) -> Result<Vec<u8>> {
+    fn read_line<'w>(&self, state: &State, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
         let storage = &*self.storage;
-        let segment = &state.segments[loc.segment as usize];
-        let file = self.files.get(storage, segment.name, segment.identity)?;
-        read_line(&*file, u64::from(loc.offset), LINE_BYTES_MAX).map_err(|e| {
-            Error::io(
-                "read the segment",
-                &full_path(storage, &segment.name.path()),
-                e,
-            )
-        })
+        let Segment { name, identity, .. } = state.segments[loc.segment as usize];
+        window.turn_to(loc.segment, identity, || {
+            self.files.get(storage, loc.segment, name, identity)
+        })?;
+        let line = window.line(u64::from(loc.offset), LINE_BYTES_MAX);
+        line.map_err(|e| Error::io("read the segment", &full_path(storage, &name.path()), e))
     }
 
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
@@ -385,6 +397,7 @@ pub(crate) trait Reads {
 pub(crate) struct View<'a> {
     inner: &'a Inner,
     state: RwLockReadGuard<'a, State>,
+    window: RefCell<Window>,
 }
 
 impl Reads for View<'_> {
@@ -397,17 +410,18 @@ impl Reads for View<'_> {
     }
 
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        self.inner.read(&self.state, kind, loc)
+        self.inner.read(&self.state, &self.window, kind, loc)
     }
 }
 
 impl View<'_> {
     /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
-        let line = self.inner.read_line(&self.state, loc)?;
-        let decoded = self.inner.decode(&self.state, kind, loc, &line)?;
-        let piece = piece_at(&line).and_then(|len| line.get(..len));
-        let is_good = matches!(classify(kind, piece.unwrap_or(&line)), Line::Good(_));
+        let mut window = self.window.borrow_mut();
+        let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        let decoded = self.inner.decode(&self.state, kind, loc, line)?;
+        let piece = piece_at(line).and_then(|len| line.get(..len));
+        let is_good = matches!(classify(kind, piece.unwrap_or(line)), Line::Good(_));
         Ok((decoded, is_good))
     }
 

@@ -302,18 +302,22 @@ impl State {
 
     /// Leaves lines past `bound`, written while the look went on, for the next look.
     fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
+        if bound == u64::MAX {
+            return;
+        }
         for read in gathered {
             let segment = &mut self.segments[read.segment as usize];
-            let later = read.lines.iter().map(|line| &line.entry);
-            let later = later
-                .filter(|entry| entry.seq > bound)
-                .map(|entry| entry.loc.offset);
-            let Some(first) = later.min() else { continue };
+            let later = read.runs.iter().flatten().filter(|line| line.seq > bound);
+            let Some(first) = later.map(|line| line.loc.offset).min() else {
+                continue;
+            };
             segment.end = segment.end.min(u64::from(first));
             segment.tail = None;
             read.scanned.end = segment.end;
             read.scanned.tail = None;
-            read.lines.retain(|line| line.entry.loc.offset < first);
+            for run in &mut read.runs {
+                run.retain(|line| line.loc.offset < first);
+            }
             read.reports
                 .retain(|report| report.offset < u64::from(first));
         }
@@ -322,51 +326,46 @@ impl State {
     /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
     /// before lines that are in it already.
     fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
-        let lines = gathered.iter().flat_map(|read| &read.lines);
-        let good = lines
-            .filter(|line| !line.is_altered)
-            .map(|line| line.entry.seq);
+        let lines = gathered.iter().flat_map(|read| &read.runs).flatten();
+        let good = lines.filter(|line| !line.is_altered).map(|line| line.seq);
         let max_good = good.max().unwrap_or(0).max(self.max_seq);
         let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
         let ceiling = max_good.saturating_add(bad + self.damage_count);
-        let mut entries: Vec<(Kind, Entry)> = Vec::new();
+        let mut lines = Kind::ALL.map(|_| Vec::new());
         let mut reports = Vec::new();
-        for read in gathered {
+        for mut read in gathered {
             let segment = &mut self.segments[read.segment as usize];
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
-            let claims = read
-                .lines
-                .iter()
-                .map(|line| (line.entry.seq, line.is_altered));
-            let mut seqs: Vec<(u64, bool)> = claims.collect();
-            believe(&mut seqs, segment.last_seq, ceiling);
-            for (line, (seq, _)) in read.lines.into_iter().zip(seqs) {
-                segment.last_seq = segment.last_seq.max(seq);
-                entries.push((line.kind, line.entry.with_seq(line.kind, seq)));
-            }
             let name = segment.name;
+            number(name.kind, &mut read.runs, segment.last_seq, ceiling);
+            let last = read.runs.iter().flatten().map(|line| line.seq).max();
+            segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+            lines[name.kind as usize].append(&mut read.runs);
             reports.extend(
                 read.reports
                     .into_iter()
                     .map(|report| (name.kind, report.in_file(name))),
             );
         }
-        entries.sort_by_key(|(kind, entry)| (entry.seq, *kind, entry.loc));
-        if entries
-            .first()
-            .is_some_and(|(_, entry)| entry.seq <= self.max_seq)
-        {
+        let lines = lines.map(in_order);
+        let firsts = lines.iter().filter_map(|runs| runs.first()?.first());
+        let first = firsts.map(|first| first.seq).min();
+        if first.is_some_and(|first| first <= self.max_seq) {
             return false;
         }
+        let lasts = lines.iter().filter_map(|runs| runs.last()?.last());
+        let last = lasts.map(|last| last.seq).max();
         if self.max_seq == 0 {
-            self.index = Index::build(&entries);
+            self.index = Index::build(&lines);
         } else {
-            for (kind, entry) in &entries {
-                self.index.apply(*kind, entry);
+            for (kind, runs) in Kind::ALL.into_iter().zip(&lines) {
+                for line in runs.iter().flatten() {
+                    self.index.apply(kind, line);
+                }
             }
         }
-        self.max_seq = entries.last().map_or(self.max_seq, |(_, entry)| entry.seq);
+        self.max_seq = last.unwrap_or(self.max_seq);
         self.damage_count += reports.len() as u64;
         for (kind, damage) in reports {
             let listed = &mut self.damage_listed[kind as usize];
@@ -397,6 +396,31 @@ impl State {
         self.damage_count = 0;
         self.damage_listed = [0; Kind::ALL.len()];
     }
+}
+
+/// Gives a segment's rewritten lines the numbers that can be believed.
+fn number(kind: Kind, runs: &mut [Vec<Entry>], before: u64, ceiling: u64) {
+    if !runs.iter().flatten().any(|line| line.is_altered) {
+        return;
+    }
+    let claims = runs.iter().flatten();
+    let mut seqs: Vec<(u64, bool)> = claims.map(|line| (line.seq, line.is_altered)).collect();
+    believe(&mut seqs, before, ceiling);
+    for (line, (seq, _)) in runs.iter_mut().flatten().zip(seqs) {
+        line.set_seq(kind, seq);
+    }
+}
+
+/// The lines of one kind in order, those of all runs after one another.
+fn in_order(mut runs: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
+    runs.retain(|run| !run.is_empty());
+    runs.sort_by_key(|run| run.first().map(Entry::order));
+    if runs.iter().flatten().is_sorted_by_key(Entry::order) {
+        return runs;
+    }
+    let mut lines: Vec<Entry> = runs.into_iter().flatten().collect();
+    lines.sort_by_key(Entry::order);
+    vec![lines]
 }
 
 /// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.

@@ -1,9 +1,10 @@
 //! The blocks of a line of Claude Code: texts, tool calls and their results.
 
-use serde_json::value::RawValue;
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
-use super::shape::{Block, Line, Message};
+use super::shape::{Block, Line, Spoken};
 use crate::import::facts::{Facts, Others, Text, joined};
 use crate::import::ids::named;
 use crate::import::json::{self, Raw};
@@ -17,22 +18,25 @@ enum Sort {
 }
 
 /// What the blocks of a line add up to.
-pub(super) struct Content {
+pub(super) struct Content<'a> {
     line: Uuid,
     at: i64,
-    texts: Vec<(Sort, String)>,
+    texts: Vec<(Sort, Cow<'a, str>)>,
+    /// What each result holds, as it stands.
+    outcomes: Vec<Raw<'a>>,
     pub(super) others: Others,
     said: bool,
     thought: bool,
-    pub(super) facts: Facts,
+    pub(super) facts: Facts<'a>,
 }
 
-impl Content {
-    pub(super) fn new(line: Uuid, at: i64) -> Content {
+impl<'a> Content<'a> {
+    pub(super) fn new(line: Uuid, at: i64) -> Content<'a> {
         Content {
             line,
             at,
             texts: Vec::new(),
+            outcomes: Vec::new(),
             others: Others::default(),
             said: false,
             thought: false,
@@ -40,7 +44,7 @@ impl Content {
         }
     }
 
-    pub(super) fn system(&mut self, line: &Line<'_>) -> Result<bool, String> {
+    pub(super) fn system(&mut self, line: &Line<'a>) -> Result<bool, String> {
         let text = match json::text(line.content)? {
             Some(text) => Some(text),
             None => json::text(line.subtype)?,
@@ -49,36 +53,47 @@ impl Content {
         Ok(true)
     }
 
-    pub(super) fn message(&mut self, role: &str, message: &Message<'_>) -> Result<bool, String> {
-        if let Some(text) = json::text(message.content)? {
+    pub(super) fn message(&mut self, role: &str, spoken: &Spoken<'a>) -> Result<bool, String> {
+        if let Some(blocks) = &spoken.blocks {
+            for block in blocks {
+                self.block(role, block)?;
+            }
+            return Ok(true);
+        }
+        let content = spoken.message.content;
+        if let Some(text) = json::text(content)? {
             self.said = true;
             self.words(Some(text));
             return Ok(true);
         }
-        let Some(blocks) = json::array(message.content)? else {
+        let Some(blocks) = json::array(content)? else {
             return Ok(false);
         };
         for raw in blocks {
-            let Some(block) = json::object::<Block<'_>>(raw.get())? else {
-                self.others.count("(not an object)".to_owned());
-                continue;
-            };
-            let kind = json::type_name(block.kind)?;
-            let understood = match (role, kind.as_str()) {
-                (_, "text") => self.text(&block)?,
-                ("assistant", "thinking") => self.thinking(&block)?,
-                ("assistant", "tool_use") => self.tool_use(&block)?,
-                ("user", "tool_result") => self.result(&block)?,
-                _ => false,
-            };
-            if !understood {
-                self.others.count(kind);
+            match json::object::<Block<'_>>(raw)? {
+                Some(block) => self.block(role, &block)?,
+                None => self.others.count("(not an object)"),
             }
         }
         Ok(true)
     }
 
-    fn text(&mut self, block: &Block<'_>) -> Result<bool, String> {
+    fn block(&mut self, role: &str, block: &Block<'a>) -> Result<(), String> {
+        let kind = json::type_name(block.kind)?;
+        let understood = match (role, &*kind) {
+            (_, "text") => self.text(block)?,
+            ("assistant", "thinking") => self.thinking(block)?,
+            ("assistant", "tool_use") => self.tool_use(block)?,
+            ("user", "tool_result") => self.result(block)?,
+            _ => false,
+        };
+        if !understood {
+            self.others.count(kind);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, block: &Block<'a>) -> Result<bool, String> {
         let text = json::text(block.text)?;
         self.said |= text.is_some();
         let understood = text.is_some();
@@ -86,7 +101,7 @@ impl Content {
         Ok(understood)
     }
 
-    fn thinking(&mut self, block: &Block<'_>) -> Result<bool, String> {
+    fn thinking(&mut self, block: &Block<'a>) -> Result<bool, String> {
         let thought = json::text(block.thinking)?;
         self.thought |= thought.is_some();
         let understood = thought.is_some();
@@ -94,14 +109,15 @@ impl Content {
         Ok(understood)
     }
 
-    fn tool_use(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let (Some(call_id), Some(tool_name)) = (json::text(block.id)?, json::text(block.name)?)
+    fn tool_use(&mut self, block: &Block<'a>) -> Result<bool, String> {
+        let (Some(call_id), Some(tool_name)) =
+            (json::owned_text(block.id)?, json::owned_text(block.name)?)
         else {
             return Ok(false);
         };
-        let arguments = block.input.map(RawValue::get);
-        let shown = format!("[tool_use {tool_name} {call_id}]");
-        self.texts.push((Sort::Call, shown));
+        let arguments = block.input.get();
+        let shown = ["[tool_use ", &tool_name, " ", &call_id, "]"].concat();
+        self.texts.push((Sort::Call, Cow::Owned(shown)));
         self.facts.calls.push(ToolCallReq {
             request_id: request_id(&call_id),
             call_id,
@@ -115,41 +131,63 @@ impl Content {
         Ok(true)
     }
 
-    fn result(&mut self, block: &Block<'_>) -> Result<bool, String> {
-        let Some(call_id) = json::text(block.tool_use_id)? else {
+    fn result(&mut self, block: &Block<'a>) -> Result<bool, String> {
+        let Some(call_id) = json::owned_text(block.tool_use_id)? else {
             return Ok(false);
         };
         let text = self.result_text(block.content)?;
-        self.texts.push((Sort::Result, text.clone()));
         let failed = json::is_true(block.is_error);
         self.facts.results.push(ToolCallDone {
             request_id: request_id(&call_id),
             call_id,
             ended_at: Validity::at(self.at),
             latency_ms: 0,
-            outcome_json: json::text_or_bytes(block.content)?,
+            outcome_json: None,
             error_kind: failed.then(|| "tool_error".to_owned()),
-            error_msg: failed.then_some(text),
+            error_msg: failed.then(|| text.to_string()),
             status: if failed {
                 ToolStatus::Failed
             } else {
                 ToolStatus::Completed
             },
         });
+        self.outcomes.push(block.content);
+        self.texts.push((Sort::Result, text));
         Ok(true)
     }
 
-    fn words(&mut self, words: Option<String>) {
+    /// Gives the results their outcomes: what the model saw or, if there is one result, the
+    /// client's own account of it, which holds more. With several it would be unclear whose it is.
+    pub(super) fn outcomes(&mut self, account: Raw<'a>) {
+        let account = account.get().filter(|raw| raw.starts_with(['{', '[']));
+        if let ([done], Some(account)) = (self.facts.results.as_mut_slice(), account) {
+            done.outcome_json = Some(account.to_owned());
+            return;
+        }
+        let texts = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
+        let seen = self.outcomes.iter().zip(texts);
+        for (done, (raw, (_, text))) in self.facts.results.iter_mut().zip(seen) {
+            done.outcome_json = match raw.get() {
+                Some(raw) if raw.starts_with('"') => Some(text.to_string()),
+                raw => raw.map(str::to_owned),
+            };
+        }
+    }
+
+    fn words(&mut self, words: Option<Cow<'a, str>>) {
         self.texts.extend(words.map(|words| (Sort::Words, words)));
     }
 
-    fn result_text(&mut self, content: Raw<'_>) -> Result<String, String> {
+    fn result_text(&mut self, content: Raw<'a>) -> Result<Cow<'a, str>, String> {
+        if let Some(text) = json::text(content)? {
+            return Ok(text);
+        }
         let mut texts = Vec::new();
         for raw in json::array(content)?.unwrap_or_default() {
-            let block = json::object::<Block<'_>>(raw.get())?;
+            let block = json::object::<Block<'_>>(raw)?;
             let kind = match &block {
                 Some(block) => json::type_name(block.kind)?,
-                None => "(not an object)".to_owned(),
+                None => Cow::Borrowed("(not an object)"),
             };
             match block.map(|block| json::text(block.text)).transpose()? {
                 Some(Some(text)) if kind == "text" => texts.push(text),
@@ -158,8 +196,7 @@ impl Content {
                     .count_not_understood(format!("tool_result.{kind}")),
             }
         }
-        texts.extend(json::text(content)?);
-        Ok(texts.join("\n\n"))
+        Ok(Cow::Owned(texts.join("\n\n")))
     }
 
     pub(super) fn turn_kind(&self, role: &str, harness: bool) -> TurnKind {
@@ -177,32 +214,32 @@ impl Content {
 
     /// The content of the line's turn.
     pub(super) fn turn_content(&self) -> String {
-        let texts: Vec<&str> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
-        joined(&texts, &self.others)
+        joined(self.texts.iter().map(|(_, text)| &**text), &self.others)
     }
 
-    /// What the line adds to a message, without what it holds of results.
-    pub(super) fn message_texts(&self) -> Vec<Text> {
+    /// What tools returned, if the line says so.
+    pub(super) fn tool_result(&self) -> Option<String> {
+        let results = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
+        let results = results.map(|(_, text)| &**text);
+        (!self.facts.results.is_empty()).then(|| joined(results, &self.others))
+    }
+
+    /// What the line adds to a message, without what it holds of results. Takes the texts.
+    pub(super) fn message_texts(&mut self) -> Vec<Text<'a>> {
         if self.texts.is_empty() {
-            return vec![Text::Words(joined::<&str>(&[], &self.others))];
+            let others = joined(std::iter::empty(), &self.others);
+            return vec![Text::Words(Cow::Owned(others))];
         }
         let mut calls = self.facts.calls.iter();
-        let text = |(sort, text): &(Sort, String)| match sort {
-            Sort::Words => Some(Text::Words(text.clone())),
+        let text = |(sort, text)| match sort {
+            Sort::Words => Some(Text::Words(text)),
             Sort::Call => calls.next().map(|call| Text::Call {
                 name: call.tool_name.clone(),
                 args: call.arguments_json.clone(),
             }),
             Sort::Result => None,
         };
-        self.texts.iter().filter_map(text).collect()
-    }
-
-    /// What tools returned, if the line says so.
-    pub(super) fn tool_result(&self) -> Option<String> {
-        let results = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
-        let results: Vec<&str> = results.map(|(_, text)| text.as_str()).collect();
-        (!results.is_empty()).then(|| joined(&results, &self.others))
+        self.texts.drain(..).filter_map(text).collect()
     }
 }
 

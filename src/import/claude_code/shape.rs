@@ -1,86 +1,129 @@
 //! The objects in a session file, of any member types.
+//!
+//! The fast reading goes through a line once, down to the blocks of its message. Where it meets
+//! anything else than what a line mostly holds, the objects are read one by one.
 
-use serde::Deserialize;
+use crate::import::json::{self, Cursor, Shape, shapes};
 
-use crate::import::json::Raw;
+shapes! {
+    Line {
+        parent_uuid: "parentUuid",
+        is_sidechain: "isSidechain",
+        cwd: "cwd",
+        session_id: "sessionId",
+        agent_id: "agentId",
+        kind: "type",
+        message: "message",
+        is_api_error_message: "isApiErrorMessage",
+        is_meta: "isMeta",
+        is_compact_summary: "isCompactSummary",
+        subtype: "subtype",
+        content: "content",
+        uuid: "uuid",
+        timestamp: "timestamp",
+        tool_use_result: "toolUseResult",
+    }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::import) struct Line<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(in crate::import) kind: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) uuid: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) parent_uuid: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) session_id: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) cwd: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) is_sidechain: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) agent_id: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) is_api_error_message: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) timestamp: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) message: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) is_meta: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) is_compact_summary: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) tool_use_result: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) content: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) subtype: Raw<'a>,
+    Message {
+        model: "model",
+        id: "id",
+        content: "content",
+        usage: "usage",
+    }
+
+    Block {
+        tool_use_id: "tool_use_id",
+        kind: "type",
+        text: "text",
+        thinking: "thinking",
+        id: "id",
+        name: "name",
+        input: "input",
+        content: "content",
+        is_error: "is_error",
+    }
+
+    UsageObject {
+        input: "input_tokens",
+        cache_creation: "cache_creation_input_tokens",
+        cache_read: "cache_read_input_tokens",
+        output: "output_tokens",
+    }
 }
 
-#[derive(Deserialize)]
-pub(in crate::import) struct Message<'a> {
-    #[serde(borrow)]
-    pub(in crate::import) id: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) model: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) content: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) usage: Raw<'a>,
+/// More blocks than this are read one by one, so that no line takes many times its own size.
+const BLOCKS_MAX: usize = 1000;
+
+/// A line and, if they were read with it, its message and blocks.
+#[derive(Default)]
+pub(super) struct Whole<'a> {
+    pub(super) line: Line<'a>,
+    spoken: Option<Spoken<'a>>,
 }
 
-#[derive(Deserialize)]
-pub(in crate::import) struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(in crate::import) kind: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) text: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) thinking: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) id: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) name: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) input: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) tool_use_id: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) content: Raw<'a>,
-    #[serde(borrow)]
-    pub(in crate::import) is_error: Raw<'a>,
+/// A message and, if they were read with it, its blocks.
+#[derive(Default)]
+pub(super) struct Spoken<'a> {
+    pub(super) message: Message<'a>,
+    pub(super) blocks: Option<Vec<Block<'a>>>,
 }
 
-#[derive(Deserialize)]
-pub(in crate::import) struct UsageObject {
-    #[serde(rename = "input_tokens")]
-    pub(in crate::import) input: Option<u64>,
-    #[serde(rename = "cache_creation_input_tokens")]
-    pub(in crate::import) cache_creation: Option<u64>,
-    #[serde(rename = "cache_read_input_tokens")]
-    pub(in crate::import) cache_read: Option<u64>,
-    #[serde(rename = "output_tokens")]
-    pub(in crate::import) output: Option<u64>,
+impl<'a> Whole<'a> {
+    /// The line that a text is; `None` if it is other JSON.
+    pub(super) fn read(text: &'a str) -> Result<Option<Whole<'a>>, String> {
+        if let Some(whole) = json::quick(text) {
+            return Ok(Some(whole));
+        }
+        let line = json::parsed(text)?;
+        Ok(line.map(|line| Whole { line, spoken: None }))
+    }
+
+    /// The line's message; `None` if there is none, or other JSON.
+    pub(super) fn spoken(&mut self) -> Result<Option<Spoken<'a>>, String> {
+        if let Some(spoken) = self.spoken.take() {
+            return Ok(Some(spoken));
+        }
+        let message = json::member(self.line.message)?;
+        Ok(message.map(|message| Spoken {
+            message,
+            blocks: None,
+        }))
+    }
+}
+
+impl<'a> Shape<'a> for Whole<'a> {
+    const NAMES: &'static [&'static str] = Line::NAMES;
+
+    fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
+        if Self::NAMES[name] == "message" {
+            self.spoken = cursor.attempt(Cursor::object);
+            if self.spoken.is_some() {
+                return Some(());
+            }
+        }
+        self.line.take(name, cursor)
+    }
+}
+
+impl<'a> Shape<'a> for Spoken<'a> {
+    const NAMES: &'static [&'static str] = Message::NAMES;
+
+    fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
+        if Self::NAMES[name] == "content" {
+            self.blocks = cursor.attempt(blocks);
+            if self.blocks.is_some() {
+                return Some(());
+            }
+        }
+        self.message.take(name, cursor)
+    }
+}
+
+fn blocks<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<Block<'a>>> {
+    let mut blocks = Vec::new();
+    cursor.items(|cursor| {
+        blocks.push(cursor.object()?);
+        (blocks.len() <= BLOCKS_MAX).then_some(())
+    })?;
+    Some(blocks)
 }

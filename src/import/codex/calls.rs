@@ -1,5 +1,7 @@
 //! Tool calls in a rollout file, and what came of them.
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
 use super::shape::{Metadata, Outcome, Payload};
@@ -17,7 +19,7 @@ pub(super) fn call(
     here: Here,
     item: &str,
     payload: &Payload<'_>,
-) -> Result<Option<Facts>, String> {
+) -> Result<Option<Facts<'static>>, String> {
     let (name, call_id, arguments) = match item {
         // The built-in shell has no name, and in some versions its id is the item's.
         "local_shell_call" => (
@@ -25,17 +27,21 @@ pub(super) fn call(
             payload.call_id.or(payload.id),
             payload.action,
         ),
-        "custom_tool_call" => (json::text(payload.name)?, payload.call_id, payload.input),
+        "custom_tool_call" => (
+            json::owned_text(payload.name)?,
+            payload.call_id,
+            payload.input,
+        ),
         _ => (
-            json::text(payload.name)?,
+            json::owned_text(payload.name)?,
             payload.call_id,
             payload.arguments,
         ),
     };
-    let (Some(tool_name), Some(call_id)) = (name, json::text(call_id)?) else {
+    let (Some(tool_name), Some(call_id)) = (name, json::owned_text(call_id)?) else {
         return Ok(None);
     };
-    let arguments = json::text_or_bytes(arguments)?;
+    let arguments = json::text_or_bytes(arguments)?.map(Cow::into_owned);
     let req = ToolCallReq {
         request_id: request_id(&call_id),
         call_id,
@@ -62,11 +68,11 @@ pub(super) fn result(
     rollout: &Rollout,
     here: Here,
     payload: &Payload<'_>,
-) -> Result<Option<Facts>, String> {
-    let Some(call_id) = json::text(payload.call_id)? else {
+) -> Result<Option<Facts<'static>>, String> {
+    let Some(call_id) = json::owned_text(payload.call_id)? else {
         return Ok(None);
     };
-    let outcome = json::text_or_bytes(payload.output)?;
+    let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
     let failure = outcome.as_deref().and_then(failure);
     let mut said = rollout.said(here, rollout.id(ITEM, here), Role::Tool)?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
@@ -96,16 +102,15 @@ pub(super) fn result(
 fn failure(outcome: &str) -> Option<(String, String)> {
     let said: Outcome<'_> = json::object(outcome).ok()??;
     let metadata = json::member::<Metadata<'_>>(said.metadata).ok().flatten();
-    let exit_code = metadata.and_then(|metadata| metadata.exit_code);
-    let kind =
-        if exit_code.is_some_and(|code| code.get().parse::<i64>().is_ok_and(|code| code != 0)) {
-            "exit_code"
-        } else if said.success.is_some_and(|success| success.get() == "false") {
-            "tool_error"
-        } else {
-            return None;
-        };
-    let text = |raw| json::text(raw).ok().flatten();
+    let exit_code = metadata.and_then(|metadata| metadata.exit_code.get());
+    let kind = if exit_code.is_some_and(|code| code.parse::<i64>().is_ok_and(|code| code != 0)) {
+        "exit_code"
+    } else if said.success.get() == Some("false") {
+        "tool_error"
+    } else {
+        return None;
+    };
+    let text = |raw| json::owned_text(raw).ok().flatten();
     let words = text(said.output).or_else(|| text(said.content));
     Some((kind.to_owned(), words.unwrap_or_else(|| outcome.to_owned())))
 }

@@ -11,8 +11,8 @@ impl Rollout {
         &mut self,
         here: Here,
         payload: &Payload<'_>,
-    ) -> Result<Option<Facts>, String> {
-        let role = json::text(payload.role)?.unwrap_or_else(|| "(no role)".to_owned());
+    ) -> Result<Option<Facts<'static>>, String> {
+        let role = json::owned_text(payload.role)?.unwrap_or_else(|| "(no role)".to_owned());
         let kind = match role.as_str() {
             "user" => TurnKind::User,
             "assistant" => TurnKind::Assistant,
@@ -24,12 +24,12 @@ impl Rollout {
         };
         let mut texts = Vec::new();
         let mut others = Others::default();
-        match json::text(payload.content)? {
+        match json::owned_text(payload.content)? {
             Some(text) => texts.push(text),
             None if parts(payload.content, &mut texts, &mut others)? => {}
             None => return Ok(None),
         }
-        let content = joined(&texts, &others);
+        let content = joined(texts.iter().map(String::as_str), &others);
         let kind = match kind {
             TurnKind::User if is_environment(&content) => TurnKind::SysInfo,
             kind => kind,
@@ -55,14 +55,14 @@ pub(super) fn parts(
     others: &mut Others,
 ) -> Result<bool, String> {
     let Some(items) = json::array(raw)? else {
-        return Ok(raw.is_none());
+        return Ok(raw.get().is_none());
     };
     for item in items {
-        let Some(part) = json::object::<Part<'_>>(item.get())? else {
-            others.count("(not an object)".to_owned());
+        let Some(part) = json::object::<Part<'_>>(item)? else {
+            others.count("(not an object)");
             continue;
         };
-        match json::text(part.text)? {
+        match json::owned_text(part.text)? {
             Some(text) => texts.push(text),
             None => others.count(json::type_name(part.kind)?),
         }

@@ -1,5 +1,7 @@
 //! The message that is being read: which lines add to it, and how.
 
+use std::borrow::Cow;
+
 use crate::import::batch::Place;
 use crate::import::facts::{Piece, Text, Tokens};
 use crate::record::ConversationMessage;
@@ -7,12 +9,17 @@ use crate::record::ConversationMessage;
 pub(super) struct Draft {
     pub(super) place: Place,
     pub(super) piece: Piece,
-    pub(super) message: ConversationMessage,
+    pub(super) message: Box<ConversationMessage>,
     pub(super) tokens: Option<Tokens>,
 }
 
 impl Draft {
-    pub(super) fn is_added_to_by(&self, next: &Draft, texts: &[Text], bytes_max: usize) -> bool {
+    pub(super) fn is_added_to_by(
+        &self,
+        next: &Draft,
+        texts: &[Text<'_>],
+        bytes_max: usize,
+    ) -> bool {
         if self.message.conversation_id != next.message.conversation_id {
             return false;
         }
@@ -31,7 +38,7 @@ impl Draft {
         }
     }
 
-    pub(super) fn add(&mut self, next: Draft, texts: Vec<Text>) {
+    pub(super) fn add(&mut self, next: Draft, texts: Vec<Text<'_>>) {
         self.tokens = next.tokens.or(self.tokens);
         let (mine, more) = (&mut self.message, next.message);
         mine.model_used = more.model_used.or(mine.model_used.take());
@@ -40,7 +47,7 @@ impl Draft {
     }
 
     /// The first call stands in the fields that are made for it, any other among the texts.
-    pub(super) fn add_texts(&mut self, texts: Vec<Text>) {
+    pub(super) fn add_texts(&mut self, texts: Vec<Text<'_>>) {
         let message = &mut self.message;
         for text in texts {
             let words = match text {
@@ -51,12 +58,12 @@ impl Draft {
                     continue;
                 }
                 Text::Call { name, args } => match args {
-                    Some(args) => format!("[tool_use {name}] {args}"),
-                    None => format!("[tool_use {name}]"),
+                    Some(args) => Cow::Owned(format!("[tool_use {name}] {args}")),
+                    None => Cow::Owned(format!("[tool_use {name}]")),
                 },
             };
             if message.content.is_empty() {
-                message.content = words;
+                message.content = words.into_owned();
             } else if !words.is_empty() {
                 message.content.push_str("\n\n");
                 message.content.push_str(&words);

@@ -5,6 +5,7 @@
 //! follows as a supplement. Tokens are handed over as growth, so that the sum over a conversation
 //! is right whatever the cuts: the last usage of a response is the right one.
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::import::batch::Place;
 use crate::import::facts::{Piece, Said, Talk, Tokens};
 use crate::import::ids::named;
 use crate::record::{
-    Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Timestamp,
+    Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record,
+    Timestamp,
 };
 
 /// How much text the lines of a response may add up to before the rest becomes a message of its
@@ -76,7 +78,12 @@ impl Run<'_> {
     }
 
     /// Takes what a line adds to the messages; `answered` is the one call that it is a result of.
-    pub(super) fn say(&mut self, place: Place, said: Said, answered: Option<Uuid>) -> Result<()> {
+    pub(super) fn say(
+        &mut self,
+        place: Place,
+        said: Said<'_>,
+        answered: Option<Uuid>,
+    ) -> Result<()> {
         let said = self.named(place, said, answered);
         self.begin_talk(place, said.talk, &said.message.timestamp)?;
         let mut next = Draft {
@@ -123,29 +130,31 @@ impl Run<'_> {
     }
 
     /// The names that a message may have; without one, too long for any, it stands all the same.
-    fn named(&mut self, place: Place, mut said: Said, answered: Option<Uuid>) -> Said {
+    fn named<'a>(&mut self, place: Place, mut said: Said<'a>, answered: Option<Uuid>) -> Said<'a> {
         let message = &mut said.message;
         if message.tool_result.is_some()
             && let Some(call) = answered.and_then(|request_id| self.calls.get(&request_id))
         {
             message.tool_name = Some(call.tool_name.to_string());
         }
-        for name in [
-            &mut message.model_used,
-            &mut message.tool_name,
-            &mut said.talk.session,
-            &mut said.talk.cwd,
-        ] {
-            if name.take_if(|name| name.len() > NAME_BYTES_MAX).is_some() {
-                self.files[place.file]
-                    .report()
-                    .count_not_understood("(name too long)", 1);
-            }
+        let (model, tool) = (&mut message.model_used, &mut message.tool_name);
+        let (session, cwd) = (&mut said.talk.session, &mut said.talk.cwd);
+        let too_long = [
+            model.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+            tool.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+            session
+                .take_if(|name| name.len() > NAME_BYTES_MAX)
+                .is_some(),
+            cwd.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+        ];
+        for _ in too_long.into_iter().filter(|too_long| *too_long) {
+            self.report(place)
+                .count_not_understood("(name too long)", 1);
         }
         said
     }
 
-    fn begin_talk(&mut self, place: Place, talk: Talk, at: &Timestamp) -> Result<()> {
+    fn begin_talk(&mut self, place: Place, talk: Talk<'_>, at: &Timestamp) -> Result<()> {
         if !self.messages.talks.insert(talk.id) {
             return Ok(());
         }
@@ -156,9 +165,9 @@ impl Run<'_> {
             names.find(|name| !name.is_empty()).map(str::to_owned)
         });
         let conversation = Conversation {
-            workspace: talk.cwd,
+            workspace: talk.cwd.map(Cow::into_owned),
             project,
-            session_id: talk.session,
+            session_id: talk.session.map(Cow::into_owned),
             status: ConversationStatus::Completed,
             created_at: at.clone(),
             updated_at: at.clone(),
@@ -200,12 +209,12 @@ impl Run<'_> {
         if piece != Piece::Whole
             && let Some(known) = self.batch.log().get_message(message.id)?
         {
-            return match supplement(self.batch.log(), known, message)? {
+            return match supplement(self.batch.log(), known, *message)? {
                 Some(more) => self.push(place, more.into()),
                 None => Ok(()),
             };
         }
-        self.push(place, message.into())
+        self.push(place, Record::Message(message))
     }
 }
 

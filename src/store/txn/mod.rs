@@ -5,6 +5,7 @@ mod recent;
 mod runs;
 mod target;
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
@@ -22,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, Line, classify, encode, parse_envelope};
 use crate::record::{Day, Kind, Record};
+use crate::segment::Window;
 use crate::storage::{Named, append_all, full_path};
 
 /// More room than this is given back after a transaction.
@@ -72,6 +74,7 @@ pub(crate) struct Txn<'s> {
     /// it had gathered, is gone.
     broken: Option<Error>,
     is_committed: bool,
+    window: RefCell<Window>,
 }
 
 impl<'s> Txn<'s> {
@@ -103,6 +106,7 @@ impl<'s> Txn<'s> {
             dirty: Vec::new(),
             broken: None,
             is_committed: false,
+            window: RefCell::default(),
         };
         if complete_tails {
             txn.complete_whole_tails()?;
@@ -319,7 +323,7 @@ impl Reads for Txn<'_> {
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
         match self.runs.bytes_from(loc) {
             Some(rest) => self.inner.decode(&self.state, kind, loc, first_line(rest)),
-            None => self.inner.read(&self.state, kind, loc),
+            None => self.inner.read(&self.state, &self.window, kind, loc),
         }
     }
 }

@@ -1,0 +1,41 @@
+//! Objects of which some members are looked at.
+
+/// Objects with members of any types, by their names.
+macro_rules! shapes {
+    ($($(#[$doc:meta])* $shape:ident { $($member:ident: $name:literal,)+ })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Default, serde::Deserialize)]
+            pub(in crate::import) struct $shape<'a> {
+                $(
+                    #[serde(borrow, rename = $name)]
+                    pub(in crate::import) $member: $crate::import::json::Raw<'a>,
+                )+
+            }
+
+            impl<'a> $crate::import::json::Shape<'a> for $shape<'a> {
+                const NAMES: &'static [&'static str] = &[$($name),+];
+
+                fn take(
+                    &mut self,
+                    name: usize,
+                    cursor: &mut $crate::import::json::Cursor<'a>,
+                ) -> Option<()> {
+                    let raw = cursor.raw()?;
+                    let mut member = 0;
+                    $(
+                        if member == name {
+                            self.$member = raw;
+                            return Some(());
+                        }
+                        member += 1;
+                    )+
+                    let _ = member;
+                    None
+                }
+            }
+        )+
+    };
+}
+
+pub(in crate::import) use shapes;

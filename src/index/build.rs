@@ -1,0 +1,138 @@
+//! Takes the lines of a whole store in at once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::entry::{Entry, KeyHash};
+use super::groups::Groups;
+use super::list::List;
+use super::rows::{Position, Row, RowId, Rows};
+use super::slots::Slots;
+use super::table::{Table, state_list, tag_of};
+use super::{PARALLEL_MIN, do_all};
+
+/// A line's key, and the line's place among all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    hash: u64,
+    check: u32,
+    line: u32,
+}
+
+impl Table {
+    /// Takes lines in, in order, and tells `sink` whether each is the first of its key. The table
+    /// is empty before.
+    pub(super) fn build(&mut self, runs: &[Vec<Entry>], mut sink: impl FnMut(&Entry, bool)) {
+        let (keys, mut firsts) = first_lines(runs);
+        let len = keys.iter().map(Vec::len).sum();
+        self.rows.reserve(len);
+        for (line, entry) in runs.iter().flatten().enumerate() {
+            let first = firsts[line] as usize;
+            // The row of a line that was taken in.
+            let known = (first < line).then(|| RowId(firsts[first]));
+            firsts[line] = self.apply_unlisted(known, entry).0;
+            sink(entry, known.is_none());
+        }
+        let by_key = || {
+            let keys = keys.iter().flatten();
+            Slots::from_sorted(len, keys.map(|(tag, line)| (*tag, firsts[*line as usize])))
+        };
+        self.list_all(by_key);
+    }
+
+    /// Fills all that the rows are found by.
+    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send) {
+        let rows = &self.rows;
+        let shape = rows.shape;
+        let number = |id| rows.number(shape.order, id);
+        let stands = |id: &RowId| rows.get(*id).is_some_and(Row::stands);
+        let standing: Vec<RowId> = rows.ids().filter(stands).collect();
+        let mut ordered = standing.clone();
+        if !ordered.is_sorted_by_key(|id| number(*id)) {
+            // Stable, so that one moment's rows stay in order.
+            ordered.sort_by_key(|id| number(*id));
+        }
+        let all = &mut self.all;
+        let by_state = &mut self.by_state;
+        let fill_lists = || {
+            *all = List::from_sorted(&ordered, number);
+            let Some(usual) = shape.usual_state else {
+                return;
+            };
+            for row in &ordered {
+                if let Some(state) = rows
+                    .get(*row)
+                    .map(|row| row.state)
+                    .filter(|of| *of != usual)
+                {
+                    let at = number(*row);
+                    state_list(by_state, state).insert(Position { at, row: *row }, number);
+                }
+            }
+        };
+        let keys = &mut self.by_key;
+        let fill_keys = || *keys = by_key();
+        // In their order, rows are added at the ends of great groups.
+        let members = if shape.order == shape.lookup_order {
+            &ordered
+        } else {
+            &standing
+        };
+        let mut tasks: Vec<Box<dyn FnOnce() + Send>> =
+            vec![Box::new(fill_lists), Box::new(fill_keys)];
+        for (groups, field) in self.by_lookup.iter_mut().zip(shape.posted) {
+            tasks.push(Box::new(move || fill(groups, *field, members, rows)));
+        }
+        do_all(rows.len(), tasks);
+    }
+}
+
+fn fill(groups: &mut Groups, field: usize, members: &[RowId], rows: &Rows) {
+    for id in members {
+        let hash = rows.lookup(*id, field);
+        if rows.shape.posts(field, hash) {
+            groups.insert(hash, *id, rows);
+        }
+    }
+    groups.shrink();
+}
+
+/// Of every line, the first one that has its key; and the tags of all keys, in order, each with
+/// its first line.
+fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
+    let len: usize = runs.iter().map(Vec::len).sum();
+    let parts = if len < PARALLEL_MIN {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    };
+    let firsts: Vec<AtomicU32> = (0..len as u32).map(AtomicU32::new).collect();
+    let tasks = (0..parts).map(|part| {
+        let firsts = &firsts;
+        move || {
+            let part_of = |hash: u64| ((u128::from(hash) * parts as u128) >> 64) as usize;
+            let mut keys = Vec::with_capacity(len / parts + len / 16);
+            for (entry, line) in runs.iter().flatten().zip(0u32..) {
+                let KeyHash { hash, check } = entry.key;
+                if part_of(hash) == part {
+                    keys.push(Key { hash, check, line });
+                }
+            }
+            keys.sort_unstable();
+            let same = |a: &Key, b: &Key| (a.hash, a.check) == (b.hash, b.check);
+            let mut tags = Vec::with_capacity(keys.len());
+            for lines in keys.chunk_by(same) {
+                let Some((first, later)) = lines.split_first() else {
+                    continue;
+                };
+                tags.push((tag_of(first.hash), first.line));
+                for key in later {
+                    firsts[key.line as usize].store(first.line, Ordering::Relaxed);
+                }
+            }
+            tags
+        }
+    });
+    let keys = do_all(len, tasks);
+    let firsts = firsts.into_iter().map(AtomicU32::into_inner).collect();
+    (keys, firsts)
+}

@@ -1,0 +1,203 @@
+//! The rows that have the same hash of one lookup field. A small group is a chain from row to
+//! row, in the order in which they came into it; one that grew is a list of its own.
+
+use super::list::{List, Range};
+use super::rows::{Position, RowId, Rows};
+use super::shape::Place;
+use super::slots::Slots;
+
+/// A chain that may be longer than this becomes a list.
+const CHAIN_MAX: u8 = 64;
+/// No row.
+const NONE: u32 = u32::MAX;
+/// In a head: this is the place of a list, not the newest row of a chain.
+const IS_LIST: u32 = 1 << 31;
+
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// In the order of the rows' numbers, or times.
+    order: Place,
+    /// By the mixed hash, the newest row of a chain or the place of a list.
+    heads: Slots,
+    /// The row that came into the chain before this one.
+    older: Vec<u32>,
+    /// How long the chain is from this row on, at most: rows that left it may count.
+    depths: Vec<u8>,
+    lists: Vec<List>,
+}
+
+enum Head {
+    Chain(u32),
+    List(usize),
+}
+
+impl Head {
+    fn of(value: u32) -> Head {
+        if value & IS_LIST == 0 {
+            Head::Chain(value)
+        } else {
+            Head::List((value & !IS_LIST) as usize)
+        }
+    }
+}
+
+/// Spreads a hash that may be 0 or of few bits over the whole range, each to a place of its own.
+fn mixed(hash: u32) -> u32 {
+    hash.wrapping_mul(0x9e37_79b1)
+}
+
+impl Groups {
+    pub(super) fn new(order: Place) -> Groups {
+        Groups {
+            order,
+            heads: Slots::default(),
+            older: Vec::new(),
+            depths: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    fn head(&self, hash: u32) -> Option<Head> {
+        self.heads.find(mixed(hash), |_| true).map(Head::of)
+    }
+
+    pub(super) fn insert(&mut self, hash: u32, row: RowId, rows: &Rows) {
+        let older = match self.head(hash) {
+            Some(Head::List(list)) => {
+                let number = |row| rows.number(self.order, row);
+                let at = number(row);
+                self.lists[list].insert(Position { at, row }, number);
+                return;
+            }
+            Some(Head::Chain(newest)) => newest,
+            None => NONE,
+        };
+        let place = row.0 as usize;
+        if self.older.len() <= place {
+            self.older.resize(place + 1, NONE);
+            self.depths.resize(place + 1, 0);
+        }
+        let depth = self.depths.get(older as usize).map_or(0, |depth| *depth);
+        self.older[place] = older;
+        self.depths[place] = depth + 1;
+        if older == NONE {
+            self.heads.insert(mixed(hash), row.0);
+        } else {
+            self.heads.replace(mixed(hash), row.0);
+        }
+        if depth + 1 >= CHAIN_MAX {
+            self.shorten(hash, row.0, rows);
+        }
+    }
+
+    /// Counts a chain anew, and makes it a list if it is long.
+    fn shorten(&mut self, hash: u32, newest: u32, rows: &Rows) {
+        let mut chain: Vec<RowId> = self.chain(newest).collect();
+        if chain.len() < usize::from(CHAIN_MAX / 2) {
+            for (row, depth) in chain.iter().rev().zip(1..) {
+                self.depths[row.0 as usize] = depth;
+            }
+            return;
+        }
+        let number = |row| rows.number(self.order, row);
+        chain.sort_unstable_by_key(|row| (number(*row), *row));
+        let list = List::from_sorted(&chain, number);
+        let head = self.lists.len() as u32 | IS_LIST;
+        self.lists.push(list);
+        self.heads.replace(mixed(hash), head);
+    }
+
+    /// The rows of a chain, the newest first.
+    fn chain(&self, newest: u32) -> impl Iterator<Item = RowId> {
+        let next = |row: &u32| self.older.get(*row as usize).copied();
+        std::iter::successors(Some(newest), next)
+            .take_while(|row| *row != NONE)
+            .take(usize::from(CHAIN_MAX))
+            .map(RowId)
+    }
+
+    pub(super) fn remove(&mut self, hash: u32, row: RowId, rows: &Rows) {
+        let newest = match self.head(hash) {
+            Some(Head::List(list)) => {
+                let number = |row| rows.number(self.order, row);
+                let at = number(row);
+                self.lists[list].remove(Position { at, row }, number);
+                return;
+            }
+            Some(Head::Chain(newest)) => newest,
+            None => return,
+        };
+        let older = self.older.get(row.0 as usize).map_or(NONE, |older| *older);
+        if newest != row.0 {
+            let is_newer = |newer: &RowId| self.older[newer.0 as usize] == row.0;
+            let newer = self.chain(newest).find(is_newer);
+            if let Some(newer) = newer {
+                self.older[newer.0 as usize] = older;
+            }
+        } else if older == NONE {
+            self.heads.remove(mixed(hash));
+        } else {
+            self.heads.replace(mixed(hash), older);
+        }
+    }
+
+    /// The rows under a hash, in order, from one position (included) to another (not).
+    pub(super) fn range(
+        &self,
+        hash: u32,
+        from: Position,
+        to: Position,
+        rows: &Rows,
+    ) -> Members<'_> {
+        let number = |row| rows.number(self.order, row);
+        match self.head(hash) {
+            Some(Head::List(list)) => Members::Many(self.lists[list].range(from, to, number)),
+            Some(Head::Chain(newest)) => {
+                let positions = self.chain(newest).map(|row| Position {
+                    at: number(row),
+                    row,
+                });
+                let mut few: Vec<_> = positions
+                    .filter(|position| (from..to).contains(position))
+                    .collect();
+                few.reverse();
+                few.sort_unstable();
+                Members::Few(few.into_iter())
+            }
+            None => Members::Many(Range::default()),
+        }
+    }
+
+    /// Gives spare room back.
+    pub(super) fn shrink(&mut self) {
+        self.older.shrink_to_fit();
+        self.depths.shrink_to_fit();
+    }
+}
+
+/// Some rows of a group, in order.
+#[derive(Debug)]
+pub(crate) enum Members<'a> {
+    Few(std::vec::IntoIter<Position>),
+    Many(Range<'a>),
+}
+
+impl Iterator for Members<'_> {
+    type Item = RowId;
+
+    fn next(&mut self) -> Option<RowId> {
+        match self {
+            Members::Few(few) => few.next().map(|position| position.row),
+            Members::Many(many) => many.next(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Members<'_> {
+    fn next_back(&mut self) -> Option<RowId> {
+        match self {
+            Members::Few(few) => few.next_back().map(|position| position.row),
+            Members::Many(many) => many.next_back(),
+        }
+    }
+}

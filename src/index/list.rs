@@ -1,0 +1,221 @@
+//! A list of rows in the order of some number of theirs, in chunks.
+
+use std::slice;
+
+use super::rows::{Position, RowId};
+
+/// The most rows in a chunk. Who inserts elsewhere than at the end moves half of them.
+const CHUNK_MAX: usize = 512;
+
+/// The rows themselves know their numbers: `number` tells them, and must say of a row in the
+/// list what it said when the row was inserted.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    /// None is empty.
+    chunks: Vec<Chunk>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    first: Position,
+    rows: Vec<RowId>,
+}
+
+impl List {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The list of these rows, which are in order.
+    pub(super) fn from_sorted(rows: &[RowId], number: impl Fn(RowId) -> i64) -> List {
+        let chunk = |rows: &[RowId]| {
+            let row = *rows.first()?;
+            let at = number(row);
+            Some(Chunk {
+                first: Position { at, row },
+                rows: rows.to_vec(),
+            })
+        };
+        List {
+            chunks: rows.chunks(CHUNK_MAX).filter_map(chunk).collect(),
+            len: rows.len(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, position: Position, number: impl Fn(RowId) -> i64) {
+        let stands_at = |row: RowId| Position {
+            at: number(row),
+            row,
+        };
+        self.len += 1;
+        let is_last = |chunk: &Chunk| {
+            let last = chunk.rows.last().copied();
+            last.is_none_or(|last| stands_at(last) < position)
+        };
+        if self.chunks.last().is_none_or(is_last) {
+            self.push(position);
+            return;
+        }
+        let place = self.chunk_of(position);
+        let chunk = &mut self.chunks[place];
+        let at = chunk.rows.partition_point(|row| stands_at(*row) < position);
+        chunk.rows.insert(at, position.row);
+        if at == 0 {
+            chunk.first = position;
+        }
+        if chunk.rows.len() > CHUNK_MAX {
+            let rows = chunk.rows.split_off(CHUNK_MAX / 2);
+            let first = stands_at(rows[0]);
+            self.chunks.insert(place + 1, Chunk { first, rows });
+        }
+    }
+
+    /// Adds a row after all others.
+    fn push(&mut self, position: Position) {
+        let room = match self.chunks.last_mut() {
+            Some(chunk) if chunk.rows.len() < CHUNK_MAX => {
+                chunk.rows.push(position.row);
+                return;
+            }
+            Some(_) => CHUNK_MAX,
+            // Short lists stay small.
+            None => 1,
+        };
+        let mut rows = Vec::with_capacity(room);
+        rows.push(position.row);
+        let first = position;
+        self.chunks.push(Chunk { first, rows });
+    }
+
+    pub(super) fn remove(&mut self, position: Position, number: impl Fn(RowId) -> i64) {
+        let stands_at = |row: RowId| Position {
+            at: number(row),
+            row,
+        };
+        let place = self.chunk_of(position);
+        let Some(chunk) = self.chunks.get_mut(place) else {
+            return;
+        };
+        let at = chunk.rows.partition_point(|row| stands_at(*row) < position);
+        if chunk.rows.get(at) != Some(&position.row) {
+            return;
+        }
+        chunk.rows.remove(at);
+        self.len -= 1;
+        match chunk.rows.first() {
+            Some(first) => chunk.first = stands_at(*first),
+            None => _ = self.chunks.remove(place),
+        }
+        self.join(place);
+    }
+
+    /// Makes one chunk of two that became small.
+    fn join(&mut self, place: usize) {
+        let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {
+            return;
+        };
+        if chunk.rows.len() + next.rows.len() <= CHUNK_MAX / 2 {
+            chunk.rows.append(&mut next.rows);
+            self.chunks.remove(place + 1);
+        }
+    }
+
+    /// The chunk that has a position, or would have it.
+    fn chunk_of(&self, position: Position) -> usize {
+        let after = self.chunks.partition_point(|chunk| chunk.first <= position);
+        after.saturating_sub(1)
+    }
+
+    /// How many chunks stand before a position as a whole, and how many rows of the next one.
+    fn seek(&self, position: Position, number: &impl Fn(RowId) -> i64) -> (usize, usize) {
+        if position == Position::FIRST {
+            return (0, 0);
+        }
+        if position == Position::END {
+            return (self.chunks.len(), 0);
+        }
+        let place = self.chunk_of(position);
+        let rows = self.rows_of(place);
+        let is_before = |row: &RowId| {
+            let row = *row;
+            let at = number(row);
+            Position { at, row } < position
+        };
+        match rows.partition_point(is_before) {
+            all if all == rows.len() && all > 0 => (place + 1, 0),
+            some => (place, some),
+        }
+    }
+
+    fn rows_of(&self, place: usize) -> &[RowId] {
+        self.chunks
+            .get(place)
+            .map_or(&[], |chunk| chunk.rows.as_slice())
+    }
+
+    /// The rows from one position (included) to another (not).
+    pub(super) fn range(
+        &self,
+        from: Position,
+        to: Position,
+        number: impl Fn(RowId) -> i64,
+    ) -> Range<'_> {
+        let (from, to) = (self.seek(from, &number), self.seek(to, &number));
+        if from >= to {
+            return Range::default();
+        }
+        let first = self.rows_of(from.0);
+        if from.0 == to.0 {
+            let rows = first.get(from.1..to.1).unwrap_or_default();
+            return Range {
+                first: rows.iter(),
+                ..Range::default()
+            };
+        }
+        let between = self.chunks.get(from.0 + 1..to.0);
+        Range {
+            first: first.get(from.1..).unwrap_or_default().iter(),
+            between: between.unwrap_or_default().iter(),
+            last: self.rows_of(to.0).get(..to.1).unwrap_or_default().iter(),
+        }
+    }
+}
+
+/// Some rows of a list, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Range<'a> {
+    first: slice::Iter<'a, RowId>,
+    between: slice::Iter<'a, Chunk>,
+    last: slice::Iter<'a, RowId>,
+}
+
+impl Iterator for Range<'_> {
+    type Item = RowId;
+
+    fn next(&mut self) -> Option<RowId> {
+        loop {
+            if let Some(row) = self.first.next() {
+                return Some(*row);
+            }
+            match self.between.next() {
+                Some(chunk) => self.first = chunk.rows.iter(),
+                None => return self.last.next().copied(),
+            }
+        }
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<RowId> {
+        loop {
+            if let Some(row) = self.last.next_back() {
+                return Some(*row);
+            }
+            match self.between.next_back() {
+                Some(chunk) => self.last = chunk.rows.iter(),
+                None => return self.first.next_back().copied(),
+            }
+        }
+    }
+}

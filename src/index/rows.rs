@@ -1,0 +1,173 @@
+//! The rows of a table, one a key, and what they are found by and ordered by.
+
+use super::entry::{Entry, KeyHash, Loc};
+use super::shape::{Place, Shape};
+use crate::line::Op;
+
+/// A row's place in its table. Rows are in the order of their first lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RowId(pub u32);
+
+/// Where a row stands in a list: by time or number, then by the order in which rows came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub at: i64,
+    pub row: RowId,
+}
+
+impl Position {
+    pub(crate) const FIRST: Position = Position {
+        at: i64::MIN,
+        row: RowId(0),
+    };
+    /// After every row.
+    pub(crate) const END: Position = Position {
+        at: i64::MAX,
+        row: RowId(u32::MAX),
+    };
+
+    /// Before every row of this time or number.
+    pub(crate) fn before(at: i64) -> Position {
+        Position { at, row: RowId(0) }
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Of its first line.
+    pub seq: u64,
+    /// Of its latest assertion: where it stands in lists by time.
+    pub at: i64,
+    pub(super) key_hash: u64,
+    /// The latest assertion; [`Loc::NONE`] while only other lines of the key are known.
+    pub asserted: Loc,
+    /// The outcome that stands, or the latest step.
+    pub done: Loc,
+    pub(super) key_check: u32,
+    /// The op of the outcome or step; before one, of the first line.
+    pub state: Op,
+    pub is_retracted: bool,
+}
+
+impl Row {
+    fn new(entry: &Entry) -> Row {
+        Row {
+            seq: entry.seq,
+            at: entry.at,
+            key_hash: entry.key.hash,
+            key_check: entry.key.check,
+            asserted: Loc::NONE,
+            done: Loc::NONE,
+            state: entry.op,
+            is_retracted: false,
+        }
+    }
+
+    /// Whether plain reads show it.
+    pub(crate) fn stands(&self) -> bool {
+        self.asserted.is_some() && !self.is_retracted
+    }
+
+    pub(super) fn key(&self) -> KeyHash {
+        KeyHash {
+            hash: self.key_hash,
+            check: self.key_check,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(super) shape: Shape,
+    all: Vec<Row>,
+    /// As in [`Entry::lookups`]: `shape.width` hashes a row.
+    lookups: Vec<u32>,
+    /// [`Entry::number`] of each row, where anything is in its order.
+    numbers: Vec<i64>,
+}
+
+impl Rows {
+    pub(super) fn new(shape: Shape) -> Rows {
+        Rows {
+            shape,
+            all: Vec::new(),
+            lookups: Vec::new(),
+            numbers: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = RowId> + use<> {
+        (0..self.all.len() as u32).map(RowId)
+    }
+
+    pub(super) fn get(&self, id: RowId) -> Option<&Row> {
+        self.all.get(id.0 as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, id: RowId) -> &mut Row {
+        &mut self.all[id.0 as usize]
+    }
+
+    /// The row whose first line has this sequence number, or the first one after it.
+    pub(super) fn first_from_seq(&self, seq: u64) -> RowId {
+        RowId(self.all.partition_point(|row| row.seq < seq) as u32)
+    }
+
+    /// What a row is ordered by.
+    pub(super) fn number(&self, order: Place, id: RowId) -> i64 {
+        let place = id.0 as usize;
+        match order {
+            Place::Time => self.all.get(place).map_or(0, |row| row.at),
+            Place::Number => self.numbers.get(place).copied().unwrap_or(0),
+        }
+    }
+
+    fn lookups_of(&self, id: RowId) -> std::ops::Range<usize> {
+        let start = id.0 as usize * self.shape.width;
+        start..start + self.shape.width
+    }
+
+    /// The hash of a lookup field of a row, by the field's place in [`Entry::lookups`].
+    pub(super) fn lookup(&self, id: RowId, field: usize) -> u32 {
+        self.lookups[self.lookups_of(id)][field]
+    }
+
+    pub(super) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
+        let hashes = self.lookups.get(self.lookups_of(id)).unwrap_or_default();
+        hashes.get(field) == Some(&hash)
+    }
+
+    pub(super) fn set_lookups(&mut self, id: RowId, entry: &Entry) {
+        let place = self.lookups_of(id);
+        self.lookups[place].copy_from_slice(&entry.lookups[..self.shape.width]);
+    }
+
+    fn has_numbers(&self) -> bool {
+        [self.shape.order, self.shape.lookup_order].contains(&Place::Number)
+    }
+
+    pub(super) fn push(&mut self, entry: &Entry) -> RowId {
+        let id = self.all.len() as u32;
+        self.all.push(Row::new(entry));
+        self.lookups
+            .extend_from_slice(&entry.lookups[..self.shape.width]);
+        if self.has_numbers() {
+            self.numbers.push(entry.number);
+        }
+        RowId(id)
+    }
+
+    /// Makes room for this many rows, and no more.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.all.reserve_exact(rows);
+        self.lookups.reserve_exact(rows * self.shape.width);
+        if self.has_numbers() {
+            self.numbers.reserve_exact(rows);
+        }
+    }
+}

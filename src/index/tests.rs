@@ -1,0 +1,208 @@
+//! Lists that are kept up row by row say what a look at all rows says.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::entry::KeyHash;
+use super::shape::Shape;
+use super::*;
+use crate::line::{LOOKUPS_MAX, Op};
+
+#[test]
+fn every_kind_has_its_own_table() {
+    for (place, kind) in Kind::ALL.into_iter().enumerate() {
+        assert_eq!(kind as usize, place);
+    }
+}
+
+fn ops(kind: Kind) -> &'static [Op] {
+    match kind {
+        Kind::ConversationTurns => &[Op::Asserted, Op::Asserted, Op::Retracted],
+        Kind::ToolCalls => &[
+            Op::Requested,
+            Op::Requested,
+            Op::Completed,
+            Op::Failed,
+            Op::Retracted,
+        ],
+        Kind::CodeEditProposals => &[
+            Op::Pending,
+            Op::Retracted,
+            Op::Approved,
+            Op::Applied,
+            Op::Reverted,
+        ],
+        Kind::Conversations => &[Op::Created, Op::Updated],
+        Kind::Messages | Kind::History => &[Op::Added],
+        Kind::Events => &[Op::Logged],
+        Kind::Inbox => &[Op::Queued, Op::InProgress, Op::Done, Op::Failed],
+        Kind::ThoughtRecords => &[Op::Recorded],
+    }
+}
+
+/// Lines as a log may have them, and more: few keys or many, few values or many, times in order
+/// or not.
+pub(super) fn lines(len: usize) -> impl Strategy<Value = (Kind, Vec<Entry>)> {
+    let kind = prop::sample::select(Kind::ALL.to_vec());
+    let shape = (kind, 1..2000u64, 1..40u32, 1..300i64, 0..3i64);
+    shape.prop_flat_map(move |(kind, keys, values, times, step)| {
+        let line = (
+            0..keys,
+            prop::array::uniform5(0..values),
+            0..times,
+            prop::sample::select(ops(kind)),
+            any::<bool>(),
+        );
+        prop::collection::vec(line, 0..len).prop_map(move |lines| {
+            let entry = |(seq, (key, lookups, at, op, skewed)): (u64, (_, _, _, _, _))| {
+                entry(
+                    kind,
+                    seq,
+                    key,
+                    lookups,
+                    at + step * seq.cast_signed(),
+                    op,
+                    skewed,
+                )
+            };
+            (kind, (1..).zip(lines).map(entry).collect())
+        })
+    })
+}
+
+fn entry(
+    kind: Kind,
+    seq: u64,
+    key: u64,
+    lookups: [u32; LOOKUPS_MAX],
+    at: i64,
+    op: Op,
+    skewed: bool,
+) -> Entry {
+    // Half of the lines have the same values, so that there are great groups and small ones.
+    let mut lookups = lookups.map(|hash| if skewed { hash.min(1) } else { hash });
+    if kind == Kind::Inbox && op != Op::Queued {
+        lookups[0] = 0;
+    }
+    Entry {
+        seq,
+        at,
+        loc: Loc {
+            segment: 1,
+            offset: seq as u32,
+        },
+        key: KeyHash {
+            // Some keys share a tag, and some more than that.
+            hash: ((key % 97) << 32) | (key % 2),
+            check: key as u32,
+        },
+        lookups,
+        op,
+        is_altered: false,
+        number: at / 2,
+        sums: None,
+    }
+}
+
+/// The rows that a walk should give, by a look at all of them.
+fn expected(table: &Table, kind: Kind, select: Select, from: Position, to: Position) -> Vec<RowId> {
+    let ids = (0..).map(RowId).take_while(|id| table.row(*id).is_some());
+    let is_selected = |id: &RowId| {
+        let row = table.row(*id).unwrap();
+        row.stands()
+            && match select {
+                Select::All => true,
+                Select::Lookup(field, 0) if !Shape::of(kind).posts(field, 0) => {
+                    // No list has the rows without a value, unless all rows are looked at.
+                    !Shape::of(kind).posted.contains(&field) && table.has_lookup(*id, field, 0)
+                }
+                Select::Lookup(field, hash) => table.has_lookup(*id, field, hash),
+                Select::State(state) => row.state == state,
+            }
+    };
+    let mut positions: Vec<Position> = ids
+        .filter(is_selected)
+        .map(|id| table.place(select, id).unwrap())
+        .filter(|position| (from..to).contains(position))
+        .collect();
+    positions.sort();
+    positions.into_iter().map(|position| position.row).collect()
+}
+
+fn check(table: &Table, kind: Kind, bounds: [(i64, u32); 2]) -> Result<(), TestCaseError> {
+    let [from, to] = bounds.map(|(at, row)| Position {
+        at,
+        row: RowId(row),
+    });
+    let fields = 0..Shape::of(kind).width;
+    let lookups = fields.flat_map(|field| (0..4).map(move |hash| Select::Lookup(field, hash)));
+    let states = ops(kind).iter().map(|op| Select::State(*op));
+    for select in lookups.chain(states).chain([Select::All]) {
+        for (from, to) in [
+            (Position::FIRST, Position::END),
+            (from, to),
+            (to, from),
+            (Position::before(from.at), Position::before(to.at)),
+        ] {
+            let rows = expected(table, kind, select, from, to);
+            let walk = || table.walk(select, from, to);
+            prop_assert_eq!(&walk().collect::<Vec<_>>(), &rows, "{:?}", select);
+            let mut backwards: Vec<_> = walk().rev().collect();
+            backwards.reverse();
+            prop_assert_eq!(&backwards, &rows, "{:?}", select);
+            let (mut both, mut ends) = (walk(), (Vec::new(), Vec::new()));
+            while let Some(row) = both.next() {
+                ends.0.push(row);
+                ends.1.extend(both.next_back());
+            }
+            ends.0.extend(ends.1.into_iter().rev());
+            prop_assert_eq!(&ends.0, &rows, "{:?}", select);
+        }
+    }
+    let all = expected(table, kind, Select::All, Position::FIRST, Position::END);
+    prop_assert_eq!(table.len(), all.len());
+    Ok(())
+}
+
+fn rows(table: &Table) -> Vec<Row> {
+    (0..)
+        .map_while(|id| table.row(RowId(id)).copied())
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn lists_say_what_the_rows_say(
+        (kind, entries) in lines(3000),
+        bounds in prop::array::uniform2((0..600i64, 0..400u32)),
+        built in 0..3000usize,
+    ) {
+        let mut one_by_one = Index::new();
+        let mut keys = HashMap::new();
+        for entry in &entries {
+            one_by_one.apply(kind, entry);
+            let next = RowId(keys.len() as u32);
+            let row = *keys.entry(entry.key).or_insert(next);
+            prop_assert_eq!(one_by_one.table(kind).find(entry.key), Some(row));
+        }
+        check(one_by_one.table(kind), kind, bounds)?;
+
+        // Built at once, as much as there was, and gone on with.
+        let (first, rest) = entries.split_at(built.min(entries.len()));
+        let mut lines = Kind::ALL.map(|_| Vec::new());
+        lines[kind as usize] = first.chunks(700).map(<[Entry]>::to_vec).collect();
+        let mut at_once = Index::build(&lines);
+        check(at_once.table(kind), kind, bounds)?;
+        for entry in rest {
+            at_once.apply(kind, entry);
+        }
+        check(at_once.table(kind), kind, bounds)?;
+        prop_assert_eq!(rows(at_once.table(kind)), rows(one_by_one.table(kind)));
+        for (key, row) in keys {
+            prop_assert_eq!(at_once.table(kind).find(key), Some(row));
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Reads a canonical line from its start, member by member, without parsing JSON in general.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use super::{LINE_START, Op, Value};
+use crate::record::{Kind, container, plain_len, unquoted};
+
+/// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
+#[derive(Debug)]
+pub(super) struct Unsure;
+
+pub(super) type Read<T> = Result<T, Unsure>;
+
+/// What is left of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(rest: &'a [u8]) -> Cursor<'a> {
+        Cursor { rest }
+    }
+
+    /// Goes past `text` if it stands here.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Most callers give a constant, which is then compared inline.
+    pub(super) fn skip(&mut self, text: &str) -> bool {
+        let after = self.rest.strip_prefix(text.as_bytes());
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    fn expect(&mut self, text: &str) -> Read<()> {
+        if self.skip(text) { Ok(()) } else { Err(Unsure) }
+    }
+
+    /// The three members that every canonical line begins with.
+    pub(super) fn head(&mut self, kind: Kind) -> Read<(u64, i64, Op)> {
+        self.expect(LINE_START)?;
+        let seq = self.digits()?;
+        self.expect(",\"at\":")?;
+        let at = self.integer()?;
+        self.expect(",\"op\":\"")?;
+        let op = kind.op_of_bytes(self.plain()?).ok_or(Unsure)?;
+        if seq == 0 {
+            Err(Unsure)
+        } else {
+            Ok((seq, at, op))
+        }
+    }
+
+    /// The value of the member that must follow.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn need<T>(
+        &mut self,
+        member: &'static str,
+        value: impl FnOnce(&mut Cursor<'a>) -> Read<T>,
+    ) -> Read<T> {
+        self.expect(member)?;
+        value(self)
+    }
+
+    /// The value of a member that may follow.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn may<T>(
+        &mut self,
+        member: &'static str,
+        value: impl FnOnce(&mut Cursor<'a>) -> Read<T>,
+    ) -> Read<Option<T>> {
+        if self.skip(member) {
+            value(self).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    pub(super) fn end(&self) -> Read<()> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Unsure)
+        }
+    }
+
+    /// The rest of a string that has no escapes.
+    fn plain(&mut self) -> Read<&'a [u8]> {
+        let len = plain_len(self.rest);
+        let (text, after) = self.rest.split_at_checked(len).ok_or(Unsure)?;
+        self.rest = after.strip_prefix(b"\"").ok_or(Unsure)?;
+        Ok(text)
+    }
+
+    /// A string or an integer, as it stands in the line.
+    pub(super) fn value(&mut self) -> Read<Value<'a>> {
+        if self.rest.first() != Some(&b'"') {
+            let start = self.rest;
+            self.integer()?;
+            let len = start.len() - self.rest.len();
+            return Ok(Value::Text(start.get(..len).ok_or(Unsure)?));
+        }
+        // Most are UUIDs.
+        if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
+            && let [b'"', id @ .., b'"'] = quoted
+            && is_plain_ascii(id)
+        {
+            self.rest = after;
+            return Ok(Value::Text(id));
+        }
+        Ok(match self.string().ok_or(Unsure)? {
+            Cow::Borrowed(text) => Value::Text(text.as_bytes()),
+            Cow::Owned(text) => Value::Unescaped(text),
+        })
+    }
+
+    /// A string, copied only if it has escapes.
+    pub(super) fn string(&mut self) -> Option<Cow<'a, str>> {
+        let mut inner = Cursor::new(self.rest.strip_prefix(b"\"")?);
+        if let Ok(text) = inner.plain() {
+            self.rest = inner.rest;
+            return std::str::from_utf8(text).ok().map(Cow::Borrowed);
+        }
+        // An escape: leave the decoding to the parser that knows them all.
+        let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter::<String>();
+        let value = values.next()?.ok()?;
+        self.rest = self.rest.get(values.byte_offset()..)?;
+        Some(Cow::Owned(value))
+    }
+
+    /// The next member, if its value is a string, a number or a word.
+    pub(super) fn scalar(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let mut ahead = Cursor::new(self.rest.strip_prefix(b",\"")?);
+        let name = ahead.plain().ok()?;
+        let value = ahead.rest.strip_prefix(b":")?;
+        let len = match value.first()? {
+            b'"' => {
+                let mut from = 1;
+                loop {
+                    let stop = from + plain_len(value.get(from..)?);
+                    match value.get(stop)? {
+                        b'"' => break stop + 1,
+                        b'\\' => from = stop + 2,
+                        _ => return None,
+                    }
+                }
+            }
+            b'[' | b'{' => return None,
+            _ => memchr::memchr(b',', value)?,
+        };
+        let (value, after) = value.split_at_checked(len)?;
+        self.rest = after;
+        Some((name, value))
+    }
+
+    pub(super) fn uuid(&mut self) -> Read<Uuid> {
+        let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(Unsure)?;
+        let [b'"', id @ .., b'"'] = quoted else {
+            return Err(Unsure);
+        };
+        self.rest = after;
+        Uuid::try_parse_ascii(id).map_err(|_| Unsure)
+    }
+
+    pub(super) fn text(&mut self) -> Read<String> {
+        let inner = self.rest.strip_prefix(b"\"").ok_or(Unsure)?;
+        let (text, len) = unquoted(inner).ok_or(Unsure)?;
+        self.rest = inner.get(len..).ok_or(Unsure)?;
+        Ok(text)
+    }
+
+    /// A text of a type that has few.
+    pub(super) fn word<T: FromStr>(&mut self) -> Read<T> {
+        self.expect("\"")?;
+        let word = std::str::from_utf8(self.plain()?).map_err(|_| Unsure)?;
+        word.parse().map_err(|_| Unsure)
+    }
+
+    pub(super) fn texts(&mut self) -> Read<Vec<String>> {
+        self.expect("[")?;
+        let mut texts = Vec::new();
+        if self.skip("]") {
+            return Ok(texts);
+        }
+        loop {
+            texts.push(self.text()?);
+            if self.skip("]") {
+                return Ok(texts);
+            }
+            self.expect(",")?;
+        }
+    }
+
+    /// The text that a payload stands for.
+    pub(super) fn payload(&mut self) -> Read<String> {
+        if self.rest.first() == Some(&b'"') {
+            return self.text();
+        }
+        let found = container(self.rest).ok_or(Unsure)?;
+        let (json, after) = self.rest.split_at_checked(found.len).ok_or(Unsure)?;
+        self.rest = after;
+        std::str::from_utf8(json)
+            .map(str::to_owned)
+            .map_err(|_| Unsure)
+    }
+
+    pub(super) fn flag(&mut self) -> Read<bool> {
+        if self.skip("true") {
+            return Ok(true);
+        }
+        self.expect("false").map(|()| false)
+    }
+
+    pub(super) fn fraction(&mut self) -> Read<f64> {
+        let is_of_number =
+            |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
+        let len = self.rest.iter().take_while(|b| is_of_number(b)).count();
+        let (number, after) = self.rest.split_at_checked(len).ok_or(Unsure)?;
+        self.rest = after;
+        serde_json::from_slice(number).map_err(|_| Unsure)
+    }
+
+    /// A number, written in its shortest form.
+    pub(super) fn integer(&mut self) -> Read<i64> {
+        let is_negative = self.skip("-");
+        let magnitude = self.digits()?;
+        let value = if is_negative && magnitude > 0 {
+            0i64.checked_sub_unsigned(magnitude)
+        } else if is_negative {
+            None
+        } else {
+            i64::try_from(magnitude).ok()
+        };
+        value.ok_or(Unsure)
+    }
+
+    pub(super) fn digits(&mut self) -> Read<u64> {
+        let start = self.rest;
+        let (mut value, mut len) = match eight_digits(start) {
+            Some(value) => (value, 8),
+            None => (0, 0),
+        };
+        while let Some(digit @ b'0'..=b'9') = start.get(len) {
+            let digit = u64::from(digit - b'0');
+            value = value
+                .checked_mul(10)
+                .and_then(|value| value.checked_add(digit))
+                .ok_or(Unsure)?;
+            len += 1;
+        }
+        let is_shortest = len == 1 || (len > 1 && start.first() != Some(&b'0'));
+        self.rest = start.get(len..).ok_or(Unsure)?;
+        if is_shortest { Ok(value) } else { Err(Unsure) }
+    }
+}
+
+/// Without an early end, so that it compiles to vector instructions.
+fn is_plain_ascii<const N: usize>(text: &[u8; N]) -> bool {
+    let is_plain = |b: &u8| (b' '..0x80).contains(b) && !matches!(b, b'"' | b'\\');
+    text.iter().fold(true, |all, b| all & is_plain(b))
+}
+
+/// The number that eight digits stand for, by adding up pairs, then pairs of pairs.
+fn eight_digits(bytes: &[u8]) -> Option<u64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
+    let digits = word ^ ZEROS;
+    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6.
+    let past_nine = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0;
+    if past_nine != 0 {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let quads = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    Some((quads * 10_000 + (quads >> 32)) & 0xFFFF_FFFF)
+}

@@ -1,0 +1,403 @@
+//! Lines of random records, as hostile as the types allow, and lines that are nearly such: the
+//! fast paths say what the parser says.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::decode::decode_any;
+use super::*;
+use crate::record::{
+    Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
+    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep,
+    Record, Role, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallDone,
+    ToolCallReq, ToolStatus, TurnKind, Validity,
+};
+
+/// Draws whatever is asked for from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed ^ (mixed >> 27)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.roll() >> 16) as usize % bound
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    fn some<T>(&mut self, value: impl FnOnce(&mut Dice) -> T) -> Option<T> {
+        (self.below(2) == 0).then(|| value(self))
+    }
+
+    fn uuid(&mut self) -> Uuid {
+        Uuid::from_u64_pair(self.roll(), self.roll())
+    }
+
+    fn int(&mut self) -> i64 {
+        let (any, bits) = (self.roll().cast_signed(), self.below(64));
+        self.pick(&[0, 1, -1, 42, i64::MIN, i64::MAX, any, any >> bits])
+    }
+
+    fn at(&mut self) -> i64 {
+        self.pick(&[0, 1, 99_999_999, 1_766_832_000_123, 253_402_300_799_999])
+    }
+
+    fn validity(&mut self) -> Validity {
+        Validity {
+            at: self.at(),
+            is_valid: self.below(3) > 0,
+        }
+    }
+
+    fn time(&mut self) -> Timestamp {
+        let time = self.pick(&[
+            "2026-04-17T02:00:00+02:00",
+            "2026-04-17T00:00:00Z",
+            "2024-02-29T23:59:59.999Z",
+            "2016-12-31T23:59:60Z",
+            "1970-01-01t00:00:00.000000001z",
+            "9999-12-31T23:59:59.9994Z",
+        ]);
+        time.parse().unwrap()
+    }
+
+    fn fraction(&mut self) -> f64 {
+        self.pick(&[0.0, 1.0, 0.5, 5e-324, 0.1 + 0.2, 1.0 - f64::EPSILON, 1e-7])
+    }
+
+    fn text(&mut self) -> String {
+        const PIECES: &[&str] = &[
+            "a",
+            "plain words, more of them than fit in one block of bytes; ",
+            "\"",
+            "\\",
+            "\\\"",
+            "\n",
+            "\r\n",
+            "\t",
+            "\0",
+            "\u{8}\u{c}\u{1f}\u{7f}\u{85}",
+            "\u{2028}🦀é",
+            "\\u0000",
+            ",\"crc\":\"00000000\"}",
+            "\",\"parent_id\":\"",
+            "/",
+        ];
+        (0..self.below(7)).map(|_| self.pick(PIECES)).collect()
+    }
+
+    fn payload(&mut self) -> String {
+        const PAYLOADS: &[&str] = &[
+            "{}",
+            "[]",
+            " {}",
+            "{\n}",
+            "{a}",
+            "[1e400]",
+            "[123456789012345678901234567890, 0.10000000000000000555]",
+            "[ 1 ,\t2 , { \"b\" : [ ] } ]",
+            r#"{"a":{"b":{"c":[1,2.50,"\u00e9\n"]}},"a":1}"#,
+            r#"{"a":"x","crc":"00000000"}"#,
+            r#"["\ud83d\ude00"]"#,
+            r#"{"a":"}],\"","b\\":"{["}"#,
+        ];
+        match self.below(4) {
+            0 => self.text(),
+            1 => serde_json::json!({ self.text(): [self.text(), self.int()] }).to_string(),
+            2 => "[".repeat(63) + &"]".repeat(63),
+            _ => self.pick(PAYLOADS).to_owned(),
+        }
+    }
+
+    fn record(&mut self) -> Record {
+        match self.below(13) {
+            0 => Record::Turn(ConversationTurn {
+                id: self.uuid(),
+                parent_id: self.some(Dice::uuid),
+                message_id: self.uuid(),
+                kind: self.pick(TurnKind::ALL),
+                content: self.text(),
+                created_at: self.validity(),
+                thread_id: self.some(Dice::uuid),
+            }),
+            1 => Record::CallRequested(ToolCallReq {
+                request_id: self.uuid(),
+                call_id: self.text(),
+                parent_id: self.uuid(),
+                vendor: self.text(),
+                tool_name: self.text(),
+                args_sha256: self.text(),
+                arguments_json: self.some(Dice::payload),
+                started_at: self.validity(),
+            }),
+            2 => Record::CallDone(ToolCallDone {
+                request_id: self.uuid(),
+                call_id: self.text(),
+                ended_at: Validity::at(self.at()),
+                latency_ms: self.int(),
+                outcome_json: self.some(Dice::payload),
+                error_kind: self.some(Dice::text),
+                error_msg: self.some(Dice::text),
+                status: self.pick(ToolStatus::ALL),
+            }),
+            3 => Record::Proposal(CodeEditProposal {
+                confidence: self.some(Dice::fraction),
+                created_at: self.validity(),
+                ..CodeEditProposal::new(self.uuid(), self.payload(), 0)
+            }),
+            4 => self.proposal_step(),
+            5 => Record::Conversation(self.conversation()),
+            6 => Record::ConversationUpdated(self.conversation()),
+            7 => Record::Message(Box::new(self.message())),
+            8 => Record::Event(Event {
+                id: self.int(),
+                parent_id: self.some(Dice::int),
+                event_type: self.text(),
+                created_at: self.at(),
+                payload: self.some(Dice::payload),
+            }),
+            9 => Record::History(HistoryEntry {
+                id: self.int(),
+                chat_id: self.int(),
+                role: self.pick(Role::ALL),
+                created_at: self.at(),
+                content: self.text(),
+            }),
+            10 => Record::InboxTask(InboxTask {
+                id: self.int(),
+                created_at: self.at(),
+                ..InboxTask::new(self.int(), self.some(Dice::payload))
+            }),
+            11 => Record::InboxStep(InboxStep {
+                id: self.int().max(1),
+                status: self.pick(TaskStatus::ALL),
+                at: self.at(),
+                attempt: self.int(),
+                error: self.some(Dice::text),
+            }),
+            _ => Record::Thought(ThoughtRecord {
+                id: self.text(),
+                task_id: self.text(),
+                prev_hash: self.text(),
+                hash: self.text(),
+                thought_type: self.pick(ThoughtType::ALL),
+                agent_id: self.text(),
+                timestamp: self.time(),
+                content: self.text(),
+            }),
+        }
+    }
+
+    fn proposal_step(&mut self) -> Record {
+        let status = self.pick(&ProposalStatus::ALL[1..]);
+        let is_decision = matches!(status, ProposalStatus::Approved | ProposalStatus::Denied);
+        Record::ProposalStep(ProposalStep {
+            decided_at: self.some(Dice::int).filter(|_| !is_decision),
+            applied_at: self
+                .some(Dice::int)
+                .filter(|_| status == ProposalStatus::Reverted),
+            commit_hash: self.some(Dice::text),
+            ..ProposalStep::new(self.uuid(), status, self.at())
+        })
+    }
+
+    fn conversation(&mut self) -> Conversation {
+        Conversation {
+            id: self.uuid(),
+            workspace: self.some(Dice::text),
+            project: self.some(Dice::text),
+            client: self.pick(Client::ALL),
+            user_id: self.some(Dice::text),
+            session_id: self.some(Dice::text),
+            status: self.pick(ConversationStatus::ALL),
+            created_at: self.time(),
+            updated_at: self.time(),
+            last_error: self.some(Dice::text),
+        }
+    }
+
+    fn message(&mut self) -> ConversationMessage {
+        ConversationMessage {
+            id: self.uuid(),
+            conversation_id: self.uuid(),
+            sequence: Some(self.int()),
+            timestamp: self.time(),
+            role: self.pick(Role::ALL),
+            source: self.pick(Source::ALL),
+            content_type: self.pick(ContentType::ALL),
+            model_used: self.some(Dice::text),
+            config_used: self.some(Dice::text),
+            orchestration_mode: self.some(Dice::text),
+            task_type: self.some(Dice::text),
+            tokens_in: self.some(Dice::int),
+            tokens_out: self.some(Dice::int),
+            latency_ms: self.some(Dice::int),
+            context_utilization: self.some(Dice::fraction),
+            handoff_steps: self.some(Dice::int),
+            compression_applied: self.some(|dice| dice.below(2) == 0),
+            error_type: self.some(Dice::text),
+            error: self.some(Dice::text),
+            tool_name: self.some(Dice::text),
+            models_in_chain: self
+                .some(|dice| (0..dice.below(3)).map(|_| dice.text()).collect::<Vec<_>>()),
+            content: self.text(),
+            tool_args: self.some(Dice::payload),
+            tool_result: self.some(Dice::text),
+            inference_metadata: self.some(Dice::payload),
+        }
+    }
+
+    /// A line, without LF.
+    fn line(&mut self) -> (Record, Vec<u8>) {
+        let (record, parent_id) = (self.record(), self.some(Dice::uuid));
+        let seq = self.pick(&[1, 12_345_678, 1_234_567_890_123_456_789]);
+        let mut line = Vec::new();
+        encode(&record, parent_id, seq, LINE_BYTES_MAX, &mut line).unwrap();
+        assert_eq!(line.pop(), Some(b'\n'));
+        (record, line)
+    }
+}
+
+fn facts(decoded: &Decoded) -> (Option<u64>, Op, &Record) {
+    (decoded.seq, decoded.op, &decoded.record)
+}
+
+/// The line with another checksum that holds, if it still has the place for one.
+fn restamped(mut line: Vec<u8>) -> Vec<u8> {
+    let Some(covered_len) = line.len().checked_sub(TAIL_LEN) else {
+        return line;
+    };
+    line.truncate(covered_len);
+    let crc = crc32fast::hash(&line);
+    line.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}").as_bytes());
+    line
+}
+
+/// The texts of an envelope.
+fn texts(envelope: &Envelope<'_>) -> Vec<Option<String>> {
+    let text = |value: &Value<'_>| {
+        let mut buffer = [0; Value::BYTES];
+        String::from_utf8(value.text(&mut buffer).to_vec()).unwrap()
+    };
+    let key = envelope.key.iter().map(|value| Some(text(value)));
+    let lookups = envelope
+        .lookups
+        .iter()
+        .map(|value| value.as_ref().map(text));
+    key.chain(lookups).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn what_is_written_is_read_on_the_fast_path(seed in any::<u64>()) {
+        let (record, line) = Dice(seed).line();
+        let kind = record.kind();
+        let fast = canonical::decode(kind, &line);
+        let slow = decode_any(kind, &line).unwrap();
+        let shown = String::from_utf8_lossy(&line);
+        prop_assert!(fast.is_ok(), "{}", shown);
+        let fast = fast.unwrap();
+        prop_assert_eq!(facts(&fast), facts(&slow), "{}", shown);
+        prop_assert_eq!(&slow.record, &record, "{}", shown);
+    }
+
+    #[test]
+    fn a_record_has_the_envelope_that_its_line_has(seed in any::<u64>()) {
+        let (record, line) = Dice(seed).line();
+        let kind = record.kind();
+        let Line::Good(found) = classify(kind, &line) else {
+            panic!("{}", String::from_utf8_lossy(&line));
+        };
+        let decoded = decode(kind, &line).unwrap();
+        let of_record = decoded.envelope(found.seq);
+        let facts = |envelope: &Envelope<'_>| (envelope.seq, envelope.at, envelope.op, envelope.number);
+        prop_assert_eq!(facts(&found), facts(&of_record));
+        let of_count = |measures: Option<Measures<'_>>| measures.map(|measures| {
+            format!("{measures:?}")
+        });
+        prop_assert_eq!(of_count(found.measures()), of_count(of_record.measures()));
+        // The parent of an outcome is its request's.
+        if !matches!(record, Record::CallDone(_)) {
+            prop_assert_eq!(texts(&found), texts(&of_record));
+        }
+    }
+
+    #[test]
+    fn what_the_fast_path_is_sure_of_is_what_the_parser_says(
+        seed in any::<u64>(),
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0..6usize, any::<u8>()), 1..4),
+    ) {
+        const MEMBERS: &[&str] = &[
+            ",\"new\":1",
+            ",\"new\":{\"a\":[]}",
+            ",\"parent_id\":null",
+            ",\"content\":\"twice\"",
+            ",\"outcome_json\":[1]",
+            ",\"attempts\":2",
+            ",\"locked_at\":5",
+            ",\"decided_at\":5",
+        ];
+        const BYTES: &[u8] = b"\"\\{}[],:0-.eE nu\n\r\x00\xff";
+        let (record, mut line) = Dice(seed).line();
+        for (index, edit, byte) in edits {
+            let commas: Vec<usize> = memchr::memchr_iter(b',', &line).collect();
+            let at = index.index(line.len());
+            let comma = commas.get(index.index(commas.len().max(1))).copied().unwrap_or(0);
+            let next = commas.iter().copied().find(|next| *next > comma).unwrap_or(comma);
+            match edit {
+                0 => line[at] ^= 1 << (byte % 8),
+                1 => line[at] = BYTES[byte as usize % BYTES.len()],
+                2 => {
+                    let member = MEMBERS[byte as usize % MEMBERS.len()];
+                    line.splice(comma..comma, member.bytes());
+                }
+                3 => drop(line.drain(comma..next)),
+                // What stands between two commas, somewhere else.
+                4 => {
+                    let moved: Vec<u8> = line.drain(comma..next).collect();
+                    let to = commas[0].min(line.len());
+                    line.splice(to..to, moved);
+                }
+                _ => drop(line.remove(at)),
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        for line in [restamped(line.clone()), line] {
+            let kind = record.kind();
+            if let Ok(fast) = canonical::decode(kind, &line) {
+                let shown = String::from_utf8_lossy(&line);
+                let slow = decode_any(kind, &line).map_err(|reason| reason.text);
+                prop_assert!(slow.is_ok(), "{:?}: {}", slow, shown);
+                let slow = slow.unwrap();
+                prop_assert_eq!(facts(&fast), facts(&slow), "{}", shown);
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_serialize_themselves_stand_in_lines_as_they_do(seed in any::<u64>()) {
+        let (record, line) = Dice(seed).line();
+        let members = match &record {
+            Record::Conversation(own) | Record::ConversationUpdated(own) => serde_json::to_string(own),
+            Record::Message(own) => serde_json::to_string(own),
+            Record::Event(own) => serde_json::to_string(own),
+            Record::History(own) => serde_json::to_string(own),
+            Record::Thought(own) => serde_json::to_string(own),
+            _ => return Ok(()),
+        };
+        let members = members.unwrap();
+        let line = String::from_utf8(line).unwrap();
+        let covered = &line[..line.len() - TAIL_LEN];
+        prop_assert_eq!(covered.split_once(",\"id\":").unwrap().1, &members["{\"id\":".len()..members.len() - 1]);
+    }
+}
