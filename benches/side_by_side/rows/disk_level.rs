@@ -18,9 +18,7 @@ const NAME: &str = "append to disk, 16 threads";
 const THREADS: usize = 16;
 /// What a sync takes changes from one moment to the next: rounds are short, and there are so many
 /// times more of them.
-const ROUNDS: usize = 3;
-/// SQLite, which is much slower here, gets this part of the records.
-const SQLITE_PART: usize = 4;
+const ROUNDS: usize = 2;
 
 pub const GROUP: Group = (&[NAME], measure);
 
@@ -46,10 +44,9 @@ fn measure(settings: &Settings, table: &mut Table) {
     let mut bare = |round| count / write_synced(&lines, THREADS, &path("file", round));
     let mut sqlite = |round| {
         let path = path("db", round);
-        let of_sqlite = a_thread.div_ceil(SQLITE_PART);
         let _db = sqlite::calls(&path, sqlite::Synchronous::Full);
         let parts = (0..THREADS).map(|thread| {
-            let calls: Vec<_> = part(thread).take(of_sqlite).map(call).collect();
+            let calls: Vec<_> = part(thread).map(call).collect();
             (sqlite::connect(&path, sqlite::Synchronous::Full), calls)
         });
         let taken = together(parts.collect(), |(db, calls)| {
@@ -58,7 +55,7 @@ fn measure(settings: &Settings, table: &mut Table) {
                 sqlite::update(&db, outcome);
             }
         });
-        (2 * THREADS * of_sqlite) as f64 / taken
+        count / taken
     };
     let [ours, bare, sqlite] = medians(
         ROUNDS * settings.rounds,
