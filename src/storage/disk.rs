@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, Entry, FileStat, Storage, StorageFile, Words};
+use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Words};
 
 /// A directory on disk.
 #[derive(Debug)]
@@ -75,6 +75,10 @@ impl Storage for Disk {
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
         sys::stat_path(&self.path(path))
+    }
+
+    fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
+        Ok(sys::times(&fs::metadata(self.path(path))?))
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
@@ -175,10 +179,14 @@ impl StorageFile for DiskFile {
 
 #[cfg(unix)]
 mod sys {
-    use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+    use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
     use std::io;
-    use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+    use std::os::unix::fs::{
+        DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt,
+    };
     use std::path::Path;
+
+    use super::FileTimes;
 
     pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(0o600)
@@ -201,6 +209,14 @@ mod sys {
 
     pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    pub(super) fn times(metadata: &Metadata) -> Option<FileTimes> {
+        let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+        Some(FileTimes {
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec())?,
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec())?,
+        })
     }
 
     pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -291,7 +307,7 @@ mod sys {
     use std::os::windows::fs::{FileExt, MetadataExt};
     use std::path::Path;
 
-    use super::FileStat;
+    use super::{FileStat, FileTimes};
 
     pub(super) fn private_dir() -> DirBuilder {
         DirBuilder::new()
@@ -313,6 +329,11 @@ mod sys {
     // NTFS logs its directory changes in order; a directory handle cannot be flushed.
     pub(super) fn sync_dir(_: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    // The time of the last change of anything is not to be had.
+    pub(super) fn times(_: &Metadata) -> Option<FileTimes> {
+        None
     }
 
     pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -49,6 +49,15 @@ pub struct FileStat {
     pub is_linked: bool,
 }
 
+/// When a file changed, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileTimes {
+    /// Its bytes.
+    pub modified_ns: i64,
+    /// Its bytes, name, owner or mode: no program sets this one at will.
+    pub changed_ns: i64,
+}
+
 /// The files of one store.
 ///
 /// Paths are relative to the store's directory, with `/` between their parts; an empty path is
@@ -75,6 +84,14 @@ pub trait Storage: Debug + Send + Sync {
 
     /// The length and identity of a file that need not be open.
     fn stat(&self, path: &str) -> io::Result<FileStat>;
+
+    /// When a file's bytes, and when anything about it, last changed. `None` where the system
+    /// does not tell. Apart from [`stat`](Storage::stat), as on Linux asking makes the next write
+    /// slower.
+    fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
+        let _ = path;
+        Ok(None)
+    }
 
     /// Makes a directory, for its owner only, and the missing ones above the store's own; one that
     /// is there already is no error. Tells whether it was made.

@@ -11,6 +11,7 @@ mod manifest;
 mod mend;
 mod news;
 mod options;
+mod sidecar;
 mod state;
 mod sync;
 mod txn;
@@ -22,6 +23,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use uuid::Uuid;
 
 pub use follow::{Follow, LogLine};
 pub use options::{Durability, Options};
@@ -80,6 +83,8 @@ pub(crate) struct Inner {
     segment_bytes_max: u64,
     /// The longest line to write.
     line_bytes_max: usize,
+    sidecar_bytes_min: u64,
+    store_id: Uuid,
     state: RwLock<State>,
     files: Files,
     news: News,
@@ -105,6 +110,8 @@ impl Store {
     fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
         let manifest = open_manifest(&*storage, options)?;
         let hasher = Hasher::new(manifest.store_id);
+        let mut state = State::new(hasher);
+        sidecar::load(&*storage, manifest.store_id, &mut state);
         let inner = Inner {
             hasher,
             is_read_only: options.read_only,
@@ -113,7 +120,9 @@ impl Store {
             flush_interval: options.flush_interval,
             segment_bytes_max: options.segment_bytes_max,
             line_bytes_max: options.line_bytes_max,
-            state: RwLock::new(State::new(hasher)),
+            sidecar_bytes_min: options.sidecar_bytes_min,
+            store_id: manifest.store_id,
+            state: RwLock::new(state),
             files: Files::default(),
             news: News::default(),
             writer: Arc::default(),
@@ -370,6 +379,10 @@ impl Drop for Inner {
         if let Some(thread) = self.background.take() {
             // It ends by itself; a panic in it would have been a fault of its own.
             let _ = thread.join();
+        }
+        if !self.is_read_only {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            sidecar::save(&*self.storage, self.store_id, state, self.sidecar_bytes_min);
         }
     }
 }

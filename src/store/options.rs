@@ -39,6 +39,7 @@ pub struct Options {
     pub(super) flush_interval: Duration,
     pub(super) segment_bytes_max: u64,
     pub(super) line_bytes_max: usize,
+    pub(super) sidecar_bytes_min: u64,
 }
 
 impl Default for Options {
@@ -52,6 +53,7 @@ impl Default for Options {
             flush_interval: Duration::from_secs(1),
             segment_bytes_max: 64 << 20,
             line_bytes_max: LINE_BYTES_MAX,
+            sidecar_bytes_min: 8 << 20,
         }
     }
 }
@@ -110,6 +112,15 @@ impl Options {
     #[must_use]
     pub fn line_bytes_max(mut self, bytes: usize) -> Options {
         self.line_bytes_max = bytes.clamp(1 << 10, LINE_BYTES_MAX);
+        self
+    }
+
+    /// How many bytes of lines the index's sidecar must leave uncovered for a handle that is
+    /// closed to write a new one, which the next open need not read then; also at least an eighth
+    /// of all. `u64::MAX` for never. Default: 8 MiB.
+    #[must_use]
+    pub fn sidecar_bytes_min(mut self, bytes: u64) -> Options {
+        self.sidecar_bytes_min = bytes;
         self
     }
 

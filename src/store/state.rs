@@ -49,6 +49,8 @@ pub(super) struct State {
     pub commits: u64,
     /// The state may not be what the files say; look at all of them before using it.
     pub is_stale: bool,
+    /// How many bytes of the segments were not read, as the sidecar covers them.
+    pub covered: u64,
     /// How often all that was read was forgotten, as where segments were replaced.
     pub generation: u64,
     pub damage: Vec<Damage>,
@@ -67,6 +69,7 @@ impl State {
             max_seq: 0,
             commits: 0,
             is_stale: true,
+            covered: 0,
             generation: 0,
             damage: Vec::new(),
             damage_count: 0,
@@ -383,6 +386,7 @@ impl State {
     pub(super) fn forget(&mut self) {
         self.is_stale = true;
         self.generation += 1;
+        self.covered = 0;
         for segment in &mut self.segments {
             *segment = Segment {
                 name: segment.name,

@@ -1,0 +1,258 @@
+//! The sidecar of the index: `cache/index`, which spares the next open the reading of what it
+//! covers. It is believed only as far as the segments are what they were when it was written, and
+//! can be deleted at any time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::state::{Segment, State};
+use crate::index::Index;
+use crate::segment::SegmentName;
+use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
+
+const DIR: &str = "cache";
+const PATH: &str = "cache/index";
+/// The bytes that the file begins with: its layout and the version that wrote it. The index of
+/// another version may keep other things.
+const MAGIC: &[u8] = concat!("decklog index 1, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+/// A file whose times are younger than this when they are noted may be changed once more and keep
+/// them: clocks of file systems are coarse.
+const SETTLED_NS: i64 = 2_000_000_000;
+/// The last segment of a day and kind that was written to this lately may grow, which its times
+/// do not tell from other changes.
+const GROWING_NS: i64 = 86_400_000_000_000;
+const HASHED_AT_ONCE: usize = 256 << 10;
+
+/// What the sidecar says of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Covered {
+    name: SegmentName,
+    identity: u64,
+    /// How much of it the index covers.
+    end: u64,
+    last_seq: u64,
+    /// Its length and times, if they tell that it was not touched since.
+    untouched: Option<(u64, FileTimes)>,
+    /// The hash of what is covered, if it was taken.
+    hash: Option<u64>,
+}
+
+/// Puts what the sidecar covers into a state that knows nothing yet; `false` if there is none
+/// that can be believed.
+pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> bool {
+    let Some((covered, max_seq, index)) = read(storage, store_id) else {
+        return false;
+    };
+    if !covered.iter().all(|segment| is_as_covered(storage, segment)) {
+        return false;
+    }
+    for segment in &covered {
+        let place = state.place(segment.name);
+        state.segments[place as usize] = Segment {
+            name: segment.name,
+            end: segment.end,
+            tail: None,
+            identity: segment.identity,
+            last_seq: segment.last_seq,
+        };
+    }
+    state.index = index;
+    state.max_seq = max_seq;
+    state.covered = covered.iter().map(|segment| segment.end).sum();
+    true
+}
+
+fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Index)> {
+    let file = storage.open(PATH, Access::Read).ok()?;
+    let len = usize::try_from(file.stat().ok()?.len).ok()?;
+    let mut bytes = vec![0; len];
+    if read_full(&*file, &mut bytes, 0).ok()? != len {
+        return None;
+    }
+    let body = bytes.strip_prefix(MAGIC)?;
+    let (body, hash) = body.split_last_chunk::<8>()?;
+    if xxh3_64(body) != u64::from_le_bytes(*hash) {
+        return None;
+    }
+    let mut rest = Words(body.strip_prefix(store_id.as_bytes())?);
+    let max_seq = rest.next()?;
+    let count = usize::try_from(rest.next()?).ok()?;
+    if count > rest.0.len() / Covered::BYTES {
+        return None;
+    }
+    let covered: Option<Vec<Covered>> = (0..count).map(|_| Covered::take(&mut rest)).collect();
+    let index = Index::load(rest.0, u32::try_from(count).ok()?)?;
+    Some((covered?, max_seq, index))
+}
+
+/// Whether the part of a segment that the sidecar covers is as it was.
+fn is_as_covered(storage: &dyn Storage, covered: &Covered) -> bool {
+    let path = covered.name.path();
+    let Ok(stat) = storage.stat(&path) else {
+        return false;
+    };
+    if stat.identity != covered.identity || stat.len < covered.end {
+        return false;
+    }
+    if let Some((len, times)) = covered.untouched
+        && stat.len == len
+        && storage.times(&path).is_ok_and(|now| now == Some(times))
+    {
+        return true;
+    }
+    covered.hash.is_some_and(|hash| {
+        let file = storage.open(&path, Access::Read);
+        file.is_ok_and(|file| hash_of(&*file, covered.end) == Some(hash))
+    })
+}
+
+/// Writes the sidecar if the one that there is leaves so many bytes uncovered that opening the
+/// store would gain by it. A failure changes nothing: there is the one before, or none.
+pub(super) fn save(storage: &dyn Storage, store_id: Uuid, state: &State, uncovered_min: u64) {
+    let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
+    let uncovered = bytes.saturating_sub(state.covered);
+    // Damage is reported by who reads it.
+    let is_whole = !state.is_stale && state.damage_count == 0;
+    if !is_whole || uncovered < uncovered_min.max(bytes / 8) {
+        return;
+    }
+    let _ = storage.create_dir(DIR);
+    if let Some(sidecar) = write(storage, store_id, state) {
+        let _ = replace_file(storage, PATH, &sidecar);
+    }
+}
+
+fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let now_ns = i64::try_from(now.as_nanos()).ok()?;
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(store_id.as_bytes());
+    out.extend_from_slice(&state.max_seq.to_le_bytes());
+    out.extend_from_slice(&(state.segments.len() as u64).to_le_bytes());
+    for segment in &state.segments {
+        let SegmentName { day, kind, .. } = segment.name;
+        let may_grow = state.active(day, kind).map(|place| &state.segments[place as usize]);
+        let may_grow = may_grow.is_some_and(|active| active.name == segment.name);
+        cover(storage, segment, may_grow, now_ns)?.put(&mut out);
+    }
+    state.index.dump(&mut out).ok()?;
+    let hash = xxh3_64(&out[MAGIC.len()..]);
+    out.extend_from_slice(&hash.to_le_bytes());
+    Some(out)
+}
+
+/// `None` if the segment is not what the state knows.
+fn cover(
+    storage: &dyn Storage,
+    segment: &Segment,
+    may_grow: bool,
+    now_ns: i64,
+) -> Option<Covered> {
+    let path = segment.name.path();
+    let times = storage.times(&path).ok()?;
+    let stat = storage.stat(&path).ok()?;
+    if stat.identity != segment.identity || stat.len < segment.end {
+        return None;
+    }
+    let is_settled = |times: &FileTimes| {
+        times.modified_ns.max(times.changed_ns).saturating_add(SETTLED_NS) < now_ns
+    };
+    let untouched = times.filter(|times| stat.len == segment.expected_len() && is_settled(times));
+    let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
+    let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
+        let file = storage.open(&path, Access::Read).ok()?;
+        Some(hash_of(&*file, segment.end)?)
+    } else {
+        None
+    };
+    Some(Covered {
+        name: segment.name,
+        identity: segment.identity,
+        end: segment.end,
+        last_seq: segment.last_seq,
+        untouched: untouched.map(|times| (stat.len, times)),
+        hash,
+    })
+}
+
+/// The hash of a file's first bytes; `None` if it has not so many.
+fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
+    let mut hasher = Xxh3::new();
+    let mut room = vec![0; HASHED_AT_ONCE];
+    let mut offset = 0;
+    while offset < len {
+        let wanted = usize::try_from(len - offset).map_or(HASHED_AT_ONCE, |left| left.min(HASHED_AT_ONCE));
+        let read = read_full(file, &mut room[..wanted], offset).ok()?;
+        if read < wanted {
+            return None;
+        }
+        hasher.update(&room[..read]);
+        offset += read as u64;
+    }
+    Some(hasher.digest())
+}
+
+impl Covered {
+    const WORDS: usize = 9;
+    const BYTES: usize = Covered::WORDS * size_of::<u64>();
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let none = FileTimes {
+            modified_ns: 0,
+            changed_ns: 0,
+        };
+        let (len, times) = self.untouched.unwrap_or((0, none));
+        let flags = u64::from(self.untouched.is_some()) | u64::from(self.hash.is_some()) << 1;
+        let words: [u64; Covered::WORDS] = [
+            self.name.pack(),
+            self.identity,
+            self.end,
+            self.last_seq,
+            flags,
+            len,
+            times.modified_ns.cast_unsigned(),
+            times.changed_ns.cast_unsigned(),
+            self.hash.unwrap_or(0),
+        ];
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
+    fn take(words: &mut Words<'_>) -> Option<Covered> {
+        let name = SegmentName::unpack(words.next()?)?;
+        let [identity, end, last_seq, flags, len] = words.several()?;
+        let [modified, changed, hash] = words.several()?;
+        let times = FileTimes {
+            modified_ns: modified.cast_signed(),
+            changed_ns: changed.cast_signed(),
+        };
+        Some(Covered {
+            name,
+            identity,
+            end,
+            last_seq,
+            untouched: (flags & 1 != 0).then_some((len, times)),
+            hash: (flags & 2 != 0).then_some(hash),
+        })
+    }
+}
+
+/// Little-endian words, taken one after another.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn next(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    fn several<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.next()?;
+        }
+        Some(words)
+    }
+}
