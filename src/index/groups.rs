@@ -1,10 +1,11 @@
 //! The rows that have the same hash of one lookup field. A small group is a chain from row to
 //! row, in the order in which they came into it; one that grew is a list of its own.
 
-use super::list::{List, Range};
+use super::bytes::{In, Out};
+use super::list::{LaidList, List, Range};
 use super::rows::{Position, RowId, Rows};
 use super::shape::Place;
-use super::slots::Slots;
+use super::slots::{LaidSlots, Slots};
 
 /// A chain that may be longer than this becomes a list.
 const CHAIN_MAX: u8 = 64;
@@ -199,5 +200,71 @@ impl DoubleEndedIterator for Members<'_> {
             Members::Few(few) => few.next_back().map(|position| position.row),
             Members::Many(many) => many.next_back(),
         }
+    }
+}
+
+impl Groups {
+    pub(super) fn dump(&self, out: &mut Out<'_>) {
+        self.heads.dump(out);
+        out.count(self.older.len());
+        for older in &self.older {
+            out.u32(*older);
+        }
+        for depth in &self.depths {
+            out.put([*depth]);
+        }
+        out.count(self.lists.len());
+        for list in &self.lists {
+            list.dump(out);
+        }
+    }
+}
+
+/// Groups in a dump.
+pub(super) struct LaidGroups<'a> {
+    heads: LaidSlots<'a>,
+    older: &'a [[u8; 4]],
+    depths: &'a [[u8; 1]],
+    lists: Vec<LaidList<'a>>,
+}
+
+impl<'a> LaidGroups<'a> {
+    pub(super) fn read(from: &mut In<'a>) -> Option<LaidGroups<'a>> {
+        let heads = LaidSlots::read(from)?;
+        let len = from.count(4)?;
+        let older = from.items(len)?;
+        let depths = from.items(len)?;
+        let lists = (0..from.count(8)?).map(|_| LaidList::read(from));
+        Some(LaidGroups {
+            heads,
+            older,
+            depths,
+            lists: lists.collect::<Option<_>>()?,
+        })
+    }
+
+    /// The groups, if all rows are before `rows`.
+    pub(super) fn load(&self, order: Place, rows: u32) -> Option<Groups> {
+        let len = u32::try_from(self.older.len()).ok()?;
+        let lists = self.lists.len();
+        let heads = self.heads.load(|head| match Head::of(head) {
+            Head::Chain(newest) => newest < len,
+            Head::List(list) => list < lists,
+        })?;
+        let links = self.older.iter().map(|link| u32::from_le_bytes(*link));
+        let depths: Vec<u8> = self.depths.iter().map(|[depth]| *depth).collect();
+        let lists = self.lists.iter().map(|list| list.load(rows));
+        let groups = Groups {
+            order,
+            heads,
+            lists: lists.collect::<Option<_>>()?,
+            older: links.collect(),
+            depths,
+        };
+        let mut links = groups.older.iter();
+        let are_right = len <= rows
+            && links.all(|link| *link < len || *link == NONE)
+            && groups.depths.iter().all(|depth| *depth <= CHAIN_MAX);
+        are_right.then_some(groups)
     }
 }

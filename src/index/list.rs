@@ -2,6 +2,7 @@
 
 use std::slice;
 
+use super::bytes::{In, Out};
 use super::rows::{Position, RowId};
 
 /// The most rows in a chunk. Who inserts elsewhere than at the end moves half of them.
@@ -217,5 +218,67 @@ impl DoubleEndedIterator for Range<'_> {
                 None => return self.first.next_back().copied(),
             }
         }
+    }
+}
+
+impl List {
+    pub(super) fn dump(&self, out: &mut Out<'_>) {
+        out.count(self.chunks.len());
+        for chunk in &self.chunks {
+            out.i64(chunk.first.at);
+        }
+        for chunk in &self.chunks {
+            out.u32(chunk.rows.len() as u32);
+        }
+        for chunk in &self.chunks {
+            for row in &chunk.rows {
+                out.u32(row.0);
+            }
+        }
+    }
+}
+
+/// A list in a dump.
+pub(super) struct LaidList<'a> {
+    /// What each chunk's first row is ordered by.
+    firsts: &'a [[u8; 8]],
+    /// How many rows each chunk has.
+    lens: &'a [[u8; 4]],
+    rows: &'a [[u8; 4]],
+}
+
+impl<'a> LaidList<'a> {
+    pub(super) fn read(from: &mut In<'a>) -> Option<LaidList<'a>> {
+        let count = from.count(12)?;
+        let firsts = from.items(count)?;
+        let lens = from.items(count)?;
+        let all = lens.iter().map(|len| u32::from_le_bytes(*len) as usize);
+        let rows = from.items(all.fold(0, usize::saturating_add))?;
+        Some(LaidList { firsts, lens, rows })
+    }
+
+    /// The list, if all rows are before `rows`.
+    pub(super) fn load(&self, rows: u32) -> Option<List> {
+        let mut rest = self.rows;
+        let mut chunks = Vec::with_capacity(self.firsts.len());
+        for (at, len) in self.firsts.iter().zip(self.lens) {
+            let at = i64::from_le_bytes(*at);
+            let (ids, after) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            rest = after;
+            let row = RowId(u32::from_le_bytes(*ids.first()?));
+            let ids: Vec<_> = ids
+                .iter()
+                .map(|id| RowId(u32::from_le_bytes(*id)))
+                .collect();
+            if ids.len() > CHUNK_MAX || ids.iter().any(|id| id.0 >= rows) {
+                return None;
+            }
+            chunks.push(Chunk {
+                first: Position { at, row },
+                rows: ids,
+            });
+        }
+        let len = self.rows.len();
+        Some(List { chunks, len })
     }
 }

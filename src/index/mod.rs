@@ -2,6 +2,8 @@
 //! to look; whoever looks confirms the hit against the line itself.
 
 mod build;
+mod bytes;
+mod dump;
 mod entry;
 mod groups;
 mod list;

@@ -1,5 +1,7 @@
 //! The rows of a table, one a key, and what they are found by and ordered by.
 
+use super::bytes::{In, Out};
+use super::dump::OPS;
 use super::entry::{Entry, KeyHash, Loc};
 use super::shape::{Place, Shape};
 use crate::line::Op;
@@ -147,16 +149,12 @@ impl Rows {
         self.lookups[place].copy_from_slice(&entry.lookups[..self.shape.width]);
     }
 
-    fn has_numbers(&self) -> bool {
-        [self.shape.order, self.shape.lookup_order].contains(&Place::Number)
-    }
-
     pub(super) fn push(&mut self, entry: &Entry) -> RowId {
         let id = self.all.len() as u32;
         self.all.push(Row::new(entry));
         self.lookups
             .extend_from_slice(&entry.lookups[..self.shape.width]);
-        if self.has_numbers() {
+        if self.shape.has_numbers() {
             self.numbers.push(entry.number);
         }
         RowId(id)
@@ -166,8 +164,100 @@ impl Rows {
     pub(super) fn reserve(&mut self, rows: usize) {
         self.all.reserve_exact(rows);
         self.lookups.reserve_exact(rows * self.shape.width);
-        if self.has_numbers() {
+        if self.shape.has_numbers() {
             self.numbers.reserve_exact(rows);
         }
+    }
+}
+
+const ROW_BYTES: usize = 48;
+
+impl Rows {
+    pub(super) fn dump(&self, out: &mut Out<'_>) {
+        out.count(self.all.len());
+        for row in &self.all {
+            out.u64(row.seq);
+            out.i64(row.at);
+            out.u64(row.key_hash);
+            out.loc(row.asserted);
+            out.loc(row.done);
+            out.u32(row.key_check);
+            out.put([row.state as u8, u8::from(row.is_retracted), 0, 0]);
+        }
+        for hash in &self.lookups {
+            out.u32(*hash);
+        }
+        for number in &self.numbers {
+            out.i64(*number);
+        }
+    }
+
+    pub(super) fn of(shape: Shape, all: Vec<Row>, (lookups, numbers): FoundBy) -> Rows {
+        Rows {
+            shape,
+            all,
+            lookups,
+            numbers,
+        }
+    }
+}
+
+/// Lookups and numbers.
+type FoundBy = (Vec<u32>, Vec<i64>);
+
+/// Rows in a dump.
+pub(super) struct LaidRows<'a> {
+    all: &'a [[u8; ROW_BYTES]],
+    lookups: &'a [[u8; 4]],
+    numbers: &'a [[u8; 8]],
+}
+
+impl<'a> LaidRows<'a> {
+    pub(super) fn read(shape: Shape, from: &mut In<'a>) -> Option<LaidRows<'a>> {
+        let len = from
+            .count(ROW_BYTES)
+            .filter(|len| *len < u32::MAX as usize)?;
+        let all = from.items(len)?;
+        let lookups = from.items(len * shape.width)?;
+        let numbers = from.items(if shape.has_numbers() { len } else { 0 })?;
+        Some(LaidRows {
+            all,
+            lookups,
+            numbers,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn load_rows(&self, segments: u32) -> Option<Vec<Row>> {
+        let row = |bytes: &[u8; ROW_BYTES]| {
+            let mut from = In::new(bytes, segments);
+            Some(Row {
+                seq: from.u64()?,
+                at: from.i64()?,
+                key_hash: from.u64()?,
+                asserted: from.loc_if_any()?,
+                done: from.loc_if_any()?,
+                key_check: from.u32()?,
+                state: *OPS.get(usize::from(from.u8()?))?,
+                is_retracted: from.flag()?,
+            })
+        };
+        let mut rows = Vec::with_capacity(self.all.len());
+        for bytes in self.all {
+            rows.push(row(bytes)?);
+        }
+        Some(rows)
+    }
+
+    pub(super) fn load_found_by(&self) -> FoundBy {
+        let lookups = self.lookups.iter().map(|hash| u32::from_le_bytes(*hash));
+        let numbers = self
+            .numbers
+            .iter()
+            .map(|number| i64::from_le_bytes(*number));
+        (lookups.collect(), numbers.collect())
     }
 }

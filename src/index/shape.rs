@@ -48,6 +48,11 @@ impl Shape {
         hash != 0 || (self.posts_absent && field == 0)
     }
 
+    /// Whether anything is in the order of numbers.
+    pub(super) fn has_numbers(&self) -> bool {
+        [self.order, self.lookup_order].contains(&Place::Number)
+    }
+
     pub(super) fn of(kind: Kind) -> Shape {
         let plain = Shape {
             width: kind.lookups().len(),

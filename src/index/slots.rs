@@ -2,6 +2,8 @@
 //! A tag's place follows from the tag alone, so that the table grows, is built in bulk and is
 //! written to a file in one pass, without a look at what the values stand for.
 
+use super::bytes::{In, Out};
+
 /// No slot is in use with this value.
 const EMPTY: u64 = u64::MAX;
 
@@ -146,6 +148,40 @@ impl Slots {
         }
         self.array[at] = EMPTY;
         self.len -= 1;
+    }
+}
+
+impl Slots {
+    pub(super) fn dump(&self, out: &mut Out<'_>) {
+        out.count(self.len);
+        for slot in self.used() {
+            out.u64(slot);
+        }
+    }
+}
+
+/// Slots in a dump.
+pub(super) struct LaidSlots<'a>(&'a [[u8; 8]]);
+
+impl<'a> LaidSlots<'a> {
+    pub(super) fn read(from: &mut In<'a>) -> Option<LaidSlots<'a>> {
+        let count = from.count(8)?;
+        from.items(count).map(LaidSlots)
+    }
+
+    /// The table, if all values are right.
+    pub(super) fn load(&self, is_right: impl Fn(u32) -> bool) -> Option<Slots> {
+        let mut slots = Slots::with_room_for(self.0.len() + self.0.len() / 16);
+        let (mut next, mut last) = (0, 0);
+        for bytes in self.0 {
+            let slot = u64::from_le_bytes(*bytes);
+            if tag_of(slot) < last || !is_right(value_of(slot)) {
+                return None;
+            }
+            last = tag_of(slot);
+            next = slots.lay(next, slot);
+        }
+        Some(slots)
     }
 }
 

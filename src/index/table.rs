@@ -26,7 +26,7 @@ pub(crate) enum Select {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) rows: Rows,
-    number_max: i64,
+    pub(super) number_max: i64,
     /// By [`tag_of`].
     pub(super) by_key: Slots,
     /// Every row that stands.
@@ -36,7 +36,7 @@ pub(crate) struct Table {
     /// Of the rows that stand, those in no usual state.
     pub(super) by_state: Vec<(Op, List)>,
     /// The assertions and retractions of a row that has more than one, in order. Few have.
-    history: HashMap<RowId, Vec<Loc>>,
+    pub(super) history: HashMap<RowId, Vec<Loc>>,
 }
 
 /// Keys that share these bits of their hash are told apart by the rest, which the row has.

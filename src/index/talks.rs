@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::bytes::{In, Out};
 use super::entry::{Entry, KeyHash, Loc, Measured};
 
 /// The sums of one conversation.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Talk {
     pub message_count: u64,
     pub tokens_in: u64,
@@ -68,4 +69,63 @@ impl Talks {
         talk.last_sequence = talk.last_sequence.max(entry.number);
         talk.latest = talk.latest.max(entry.at);
     }
+}
+
+impl Talks {
+    pub(super) fn dump(&self, out: &mut Out<'_>) {
+        out.count(self.0.len());
+        for (conversation, talk) in &self.0 {
+            out.u64(conversation.hash);
+            out.u32(conversation.check);
+            for sum in [
+                talk.message_count,
+                talk.tokens_in,
+                talk.tokens_out,
+                talk.latency_ms,
+            ] {
+                out.u64(sum);
+            }
+            out.i64(talk.last_sequence);
+            out.i64(talk.latest);
+            for list in [&talk.models, &talk.configs, &Vec::from_iter(talk.error)] {
+                out.count(list.len());
+                for (number, line) in list {
+                    out.u64(*number);
+                    out.loc(*line);
+                }
+            }
+        }
+    }
+
+    pub(super) fn load(from: &mut In<'_>) -> Option<Talks> {
+        let count = from.count(TALK_BYTES_MIN)?;
+        let mut talks = HashMap::with_capacity(count);
+        for _ in 0..count {
+            let conversation = KeyHash {
+                hash: from.u64()?,
+                check: from.u32()?,
+            };
+            let talk = Talk {
+                message_count: from.u64()?,
+                tokens_in: from.u64()?,
+                tokens_out: from.u64()?,
+                latency_ms: from.u64()?,
+                last_sequence: from.i64()?,
+                latest: from.i64()?,
+                models: lines(from)?,
+                configs: lines(from)?,
+                error: lines(from)?.pop(),
+            };
+            talks.insert(conversation, talk);
+        }
+        Some(Talks(talks))
+    }
+}
+
+/// A talk with no lines.
+const TALK_BYTES_MIN: usize = 84;
+
+fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
+    let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));
+    lines.collect()
 }

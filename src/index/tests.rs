@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::entry::KeyHash;
+use super::dump::OPS;
+use super::entry::{KeyHash, Measured};
 use super::shape::Shape;
 use super::*;
 use crate::line::{LOOKUPS_MAX, Op};
@@ -13,6 +14,13 @@ use crate::line::{LOOKUPS_MAX, Op};
 fn every_kind_has_its_own_table() {
     for (place, kind) in Kind::ALL.into_iter().enumerate() {
         assert_eq!(kind as usize, place);
+    }
+}
+
+#[test]
+fn every_op_has_its_own_number() {
+    for (number, op) in (0..).zip(OPS) {
+        assert_eq!(op as u8, number);
     }
 }
 
@@ -101,7 +109,33 @@ fn entry(
         op,
         is_altered: false,
         number: at / 2,
-        sums: None,
+        sums: sums(kind, lookups[0], seq).map(Box::new),
+    }
+}
+
+fn sums(kind: Kind, hash: u32, seq: u64) -> Option<Sums> {
+    match kind {
+        Kind::Messages => Some(Sums::Message(Measured {
+            conversation: KeyHash {
+                hash: hash.into(),
+                check: hash,
+            },
+            model: Some(seq % 3).filter(|model| *model > 0),
+            config: Some(seq % 5),
+            tokens_in: seq,
+            tokens_out: 2,
+            latency_ms: 3,
+            is_error: seq.is_multiple_of(7),
+        })),
+        Kind::Inbox => Some(Sums::Update(seq.cast_signed())),
+        _ => None,
+    }
+}
+
+fn talk_of(entry: &Entry) -> Option<KeyHash> {
+    match entry.sums.as_deref() {
+        Some(Sums::Message(measured)) => Some(measured.conversation),
+        _ => None,
     }
 }
 
@@ -171,6 +205,47 @@ fn rows(table: &Table) -> Vec<Row> {
         .collect()
 }
 
+/// As many segments as the lines are in.
+const SEGMENTS: u32 = 2;
+
+fn dumped(index: &Index) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    index.dump(&mut bytes).unwrap();
+    bytes
+}
+
+/// Asks a table everything and takes lines in: it must not fail, whatever it says.
+fn use_it(index: &mut Index, kind: Kind, entries: &[Entry]) {
+    for entry in entries {
+        index.table(kind).find(entry.key);
+    }
+    let table = index.table(kind);
+    for row in rows(table) {
+        let locs = [row.asserted, row.done];
+        assert!(
+            locs.iter()
+                .all(|loc| !loc.is_some() || loc.segment < SEGMENTS)
+        );
+    }
+    for select in (0..4)
+        .flat_map(|hash| (0..LOOKUPS_MAX).map(move |field| Select::Lookup(field, hash)))
+        .chain(ops(kind).iter().map(|op| Select::State(*op)))
+        .chain([Select::All])
+    {
+        let (from, to) = (Position::before(0), Position::before(100));
+        for id in table
+            .walk(select, from, to)
+            .rev()
+            .chain(table.walk(select, to, from))
+        {
+            assert!(table.row(id).is_some());
+        }
+    }
+    for entry in entries {
+        index.apply(kind, entry);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -203,6 +278,61 @@ proptest! {
         prop_assert_eq!(rows(at_once.table(kind)), rows(one_by_one.table(kind)));
         for (key, row) in keys {
             prop_assert_eq!(at_once.table(kind).find(key), Some(row));
+        }
+    }
+
+    #[test]
+    fn what_was_dumped_goes_on_as_it_was(
+        (kind, entries) in lines(3000),
+        bounds in prop::array::uniform2((0..600i64, 0..400u32)),
+        until in 0..3000usize,
+    ) {
+        let (first, rest) = entries.split_at(until.min(entries.len()));
+        let mut index = Index::new();
+        for entry in first {
+            index.apply(kind, entry);
+        }
+        let mut loaded = Index::load(&dumped(&index), SEGMENTS).unwrap();
+        check(loaded.table(kind), kind, bounds)?;
+        for entry in rest {
+            index.apply(kind, entry);
+            loaded.apply(kind, entry);
+        }
+        let (table, known) = (loaded.table(kind), index.table(kind));
+        check(table, kind, bounds)?;
+        prop_assert_eq!(rows(table), rows(known));
+        prop_assert_eq!(table.number_max(), known.number_max());
+        prop_assert_eq!(loaded.update_id_max(), index.update_id_max());
+        for entry in &entries {
+            let row = known.find(entry.key);
+            prop_assert_eq!(table.find(entry.key), row);
+            prop_assert_eq!(row.map(|row| table.history(row)), row.map(|row| known.history(row)));
+            let of_one = talk_of(entry).map(|key| (loaded.talks().get(key), index.talks().get(key)));
+            prop_assert!(of_one.is_none_or(|(one, other)| one == other));
+        }
+    }
+
+    #[test]
+    fn no_dump_can_make_it_fail(
+        (kind, entries) in lines(300),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+        aligned in any::<bool>(),
+    ) {
+        let mut index = Index::new();
+        for entry in &entries {
+            index.apply(kind, entry);
+        }
+        let bytes = dumped(&index);
+        prop_assert!(Index::load(&bytes[..cut.index(bytes.len())], SEGMENTS).is_none());
+        let mut flipped = bytes.clone();
+        for (place, value) in flips {
+            // Most bytes are high ones, and most numbers low.
+            let place = place.index(bytes.len());
+            flipped[if aligned { place / 4 * 4 } else { place }] = value;
+        }
+        if let Some(mut index) = Index::load(&flipped, SEGMENTS) {
+            use_it(&mut index, kind, &entries);
         }
     }
 }

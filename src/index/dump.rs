@@ -1,0 +1,191 @@
+//! The whole index as one run of bytes, and back. Whoever keeps it adds a checksum and says
+//! which store and which version it is of; what is read here may still be anything.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use super::bytes::{In, Out};
+use super::entry::Loc;
+use super::groups::LaidGroups;
+use super::list::LaidList;
+use super::rows::{LaidRows, RowId, Rows};
+use super::shape::Shape;
+use super::slots::LaidSlots;
+use super::table::Table;
+use super::talks::Talks;
+use super::{Index, Totals, do_all};
+use crate::line::Op;
+use crate::record::Kind;
+
+/// By their numbers in a dump.
+pub(super) const OPS: [Op; 18] = [
+    Op::Asserted,
+    Op::Retracted,
+    Op::Requested,
+    Op::Completed,
+    Op::Failed,
+    Op::Pending,
+    Op::Approved,
+    Op::Denied,
+    Op::Applied,
+    Op::Reverted,
+    Op::Created,
+    Op::Updated,
+    Op::Added,
+    Op::Logged,
+    Op::Queued,
+    Op::InProgress,
+    Op::Done,
+    Op::Recorded,
+];
+
+impl Index {
+    #[allow(dead_code)] // The store does not keep its index yet.
+    /// Writes all that [`load`](Index::load) needs.
+    pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
+        let mut out = Out::new(sink);
+        for table in &self.tables {
+            table.dump(&mut out);
+        }
+        self.totals.talks.dump(&mut out);
+        out.put([u8::from(self.totals.update_id_max.is_some())]);
+        out.i64(self.totals.update_id_max.unwrap_or(0));
+        out.finish()
+    }
+
+    /// The index that was dumped as these bytes, of a store that has this many segments; `None`
+    /// if they are not such bytes. Others than those that were dumped may make an index that
+    /// gives wrong answers, but none that fails.
+    #[allow(dead_code)] // As above.
+    pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
+        let mut from = In::new(bytes, segments);
+        let mut tables = Vec::with_capacity(Kind::ALL.len());
+        for kind in Kind::ALL {
+            tables.push(Laid::read(kind, &mut from)?);
+        }
+        let talks = Talks::load(&mut from)?;
+        let has_update_id = from.flag()?;
+        let update_id_max = from.i64()?;
+        if !from.is_empty() {
+            return None;
+        }
+        let len = tables.iter().map(|table| table.rows.len()).sum();
+        let tables = do_all(len, tables.into_iter().map(|table| move || table.load()));
+        let tables: Option<Vec<Table>> = tables.into_iter().collect();
+        Some(Index {
+            tables: tables?.try_into().ok()?,
+            totals: Totals {
+                talks,
+                update_id_max: has_update_id.then_some(update_id_max),
+            },
+        })
+    }
+}
+
+impl Table {
+    fn dump(&self, out: &mut Out<'_>) {
+        self.rows.dump(out);
+        out.i64(self.number_max);
+        self.by_key.dump(out);
+        self.all.dump(out);
+        for groups in &self.by_lookup {
+            groups.dump(out);
+        }
+        out.count(self.by_state.len());
+        for (state, list) in &self.by_state {
+            out.put([*state as u8]);
+            list.dump(out);
+        }
+        out.count(self.history.len());
+        for (row, lines) in &self.history {
+            out.u32(row.0);
+            out.count(lines.len());
+            for line in lines {
+                out.loc(*line);
+            }
+        }
+    }
+}
+
+/// Where the parts of a table are, so that they can be read at once.
+struct Laid<'a> {
+    kind: Kind,
+    segments: u32,
+    rows: LaidRows<'a>,
+    number_max: i64,
+    by_key: LaidSlots<'a>,
+    all: LaidList<'a>,
+    by_lookup: Vec<LaidGroups<'a>>,
+    by_state: Vec<(Op, LaidList<'a>)>,
+    history: HashMap<RowId, Vec<Loc>>,
+}
+
+impl<'a> Laid<'a> {
+    fn read(kind: Kind, from: &mut In<'a>) -> Option<Laid<'a>> {
+        let shape = Shape::of(kind);
+        let rows = LaidRows::read(shape, from)?;
+        let number_max = from.i64()?;
+        let by_key = LaidSlots::read(from)?;
+        let all = LaidList::read(from)?;
+        let groups = shape.posted.iter().map(|_| LaidGroups::read(from));
+        let by_lookup = groups.collect::<Option<_>>()?;
+        let mut by_state = Vec::new();
+        for _ in 0..from.count(1)? {
+            let state = *OPS.get(usize::from(from.u8()?))?;
+            by_state.push((state, LaidList::read(from)?));
+        }
+        let count = from.count(4)?;
+        let mut history = HashMap::with_capacity(count);
+        for _ in 0..count {
+            let row = from.u32().filter(|row| (*row as usize) < rows.len())?;
+            let lines = (0..from.count(8)?).map(|_| from.loc());
+            history.insert(RowId(row), lines.collect::<Option<_>>()?);
+        }
+        Some(Laid {
+            kind,
+            segments: from.segments(),
+            rows,
+            number_max,
+            by_key,
+            all,
+            by_lookup,
+            by_state,
+            history,
+        })
+    }
+
+    fn load(self) -> Option<Table> {
+        let len = self.rows.len();
+        let ids = len as u32;
+        let shape = Shape::of(self.kind);
+        let (mut rows, mut found_by, mut by_key) = (None, None, None);
+        let (mut all, mut by_state, mut by_lookup) = (None, None, None);
+        let read_lists = || {
+            all = self.all.load(ids);
+            let states = self.by_state.iter();
+            let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
+            by_state = states.collect::<Option<Vec<_>>>();
+            let groups = self.by_lookup.iter();
+            let groups = groups.map(|groups| groups.load(shape.lookup_order, ids));
+            by_lookup = groups.collect::<Option<Vec<_>>>();
+        };
+        let tasks: [Box<dyn FnOnce() + Send>; 3] = [
+            Box::new(|| rows = self.rows.load_rows(self.segments)),
+            Box::new(|| {
+                found_by = Some(self.rows.load_found_by());
+                by_key = self.by_key.load(|row| row < ids);
+            }),
+            Box::new(read_lists),
+        ];
+        do_all(len, tasks);
+        Some(Table {
+            rows: Rows::of(shape, rows?, found_by?),
+            number_max: self.number_max,
+            by_key: by_key?,
+            all: all?,
+            by_lookup: by_lookup?,
+            by_state: by_state?,
+            history: self.history,
+        })
+    }
+}
