@@ -16,21 +16,37 @@ use super::ids::foreign_id;
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use content::Content;
-use shape::{Line, Message, UsageObject, Whole};
+use shape::{Line, Message, Spoken, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
 /// The class of the errors that stand where an answer was to come.
 const API_ERROR: &str = "api_error";
 
+/// What is remembered from line to line.
+#[derive(Default)]
+pub(super) struct Session {
+    /// The id of a response, which mostly is the next line's too, and what it is here.
+    response: (String, Uuid),
+}
+
+impl Session {
+    fn response(&mut self, id: &str) -> Uuid {
+        if self.response.0 != id || id.is_empty() {
+            self.response = (id.to_owned(), foreign_id("claude-code:message", id));
+        }
+        self.response.1
+    }
+}
+
 /// What a line says; an `Err` is the reason for which it is broken.
-pub(super) fn read(text: &str) -> Result<Facts<'_>, String> {
+pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let Some(mut whole) = Whole::read(text)? else {
         return Ok(Facts::not_understood("(not an object)"));
     };
     let line = &whole.line;
     let kind = json::type_name(line.kind)?;
-    let (Some(uuid), Some(session)) = (json::text(line.uuid)?, json::text(line.session_id)?) else {
+    let (Some(uuid), Some(name)) = (json::text(line.uuid)?, json::text(line.session_id)?) else {
         return Ok(Facts::not_understood(kind));
     };
     if !matches!(&*kind, "user" | "assistant" | "system") {
@@ -53,17 +69,17 @@ pub(super) fn read(text: &str) -> Result<Facts<'_>, String> {
     }
     content.outcomes(line.tool_use_result);
     let mut message_id = id;
-    let message = spoken.as_ref().map(|spoken| &spoken.message);
-    let from_model = message.filter(|_| kind == "assistant");
-    if let Some(message) = from_model {
-        if let Some(id) = json::text(message.id)? {
-            message_id = foreign_id("claude-code:message", &id);
+    let from_model = spoken.as_ref().filter(|_| kind == "assistant");
+    if let Some(spoken) = from_model {
+        if let Some(id) = json::text(spoken.message.id)? {
+            message_id = session.response(&id);
         }
-        usage(&mut content.facts, message_id, message)?;
+        usage(&mut content.facts, message_id, spoken)?;
     }
+    let from_model = from_model.map(|spoken| &spoken.message);
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let parent = json::text(line.parent_uuid)?;
-    let thread = foreign_id("claude-code:session", &session);
+    let thread = foreign_id("claude-code:session", &name);
     let turn = ConversationTurn {
         id,
         parent_id: parent.map(|parent| foreign_id("claude-code:line", &parent)),
@@ -73,7 +89,7 @@ pub(super) fn read(text: &str) -> Result<Facts<'_>, String> {
         created_at: Validity::at(at),
         thread_id: Some(thread),
     };
-    let talk = talk(line, thread, session)?;
+    let talk = talk(line, thread, name)?;
     let said = said(line, from_model, &turn, talk, &mut content)?;
     content.facts.said = Some(said);
     content.facts.turn = Some(turn);
@@ -149,11 +165,12 @@ fn said<'a>(
 }
 
 /// Here, and only here, the usage that the provider reported is known with its response.
-fn usage(facts: &mut Facts<'_>, response: Uuid, message: &Message<'_>) -> Result<(), String> {
-    let Some(raw) = message.usage.get() else {
+fn usage(facts: &mut Facts<'_>, response: Uuid, spoken: &Spoken<'_>) -> Result<(), String> {
+    let message = &spoken.message;
+    if message.usage.get().is_none() {
         return Ok(());
-    };
-    let Some(tokens) = tokens(raw) else {
+    }
+    let Some(tokens) = spoken.usage().and_then(tokens) else {
         facts.count_not_understood("assistant.usage");
         return Ok(());
     };
@@ -165,8 +182,7 @@ fn usage(facts: &mut Facts<'_>, response: Uuid, message: &Message<'_>) -> Result
     Ok(())
 }
 
-fn tokens(usage: &str) -> Option<Tokens> {
-    let usage = json::object::<UsageObject<'_>>(usage).ok()??;
+fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
     let of = |count: Raw<'_>| match count.get() {
         Some(_) => json::number(count),
         None => Some(0),

@@ -1,6 +1,68 @@
 //! Ids: what other tools name in their own way becomes a UUID, the same one at every import.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use uuid::Uuid;
+
+pub(super) type IdMap<V> = HashMap<Uuid, V, IdHash>;
+pub(super) type IdSet = HashSet<Uuid, IdHash>;
+
+/// Hashes ids, of which an import looks several up for every line. Files may hold any ids, so the
+/// hash has a seed that no file can know.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IdHash([u64; 2]);
+
+impl Default for IdHash {
+    fn default() -> IdHash {
+        let random = RandomState::new();
+        // Odd, so that a product loses nothing of its other factor.
+        IdHash([random.hash_one(0) | 1, random.hash_one(1) | 1])
+    }
+}
+
+impl BuildHasher for IdHash {
+    type Hasher = IdHasher;
+
+    fn build_hasher(&self) -> IdHasher {
+        IdHasher {
+            seeds: self.0,
+            hash: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct IdHasher {
+    seeds: [u64; 2],
+    hash: u64,
+}
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let [a, b] = self.seeds.map(u128::from);
+        let product = (u128::from(word ^ self.hash) ^ a) * b;
+        self.hash = (product as u64 ^ (product >> 64) as u64).rotate_left(23);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+}
 
 /// The namespace of every id that the import derives: `UUIDv5` of `https://decklog.dev/import`
 /// in the URL namespace.

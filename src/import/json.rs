@@ -129,13 +129,11 @@ fn unescaped(text: &str, mut escape: usize) -> Option<String> {
         };
         said.push(character);
         rest = rest.get(escape + len..)?;
-        match memchr::memchr(b'\\', rest.as_bytes()) {
-            Some(next) => escape = next,
-            None => {
-                said.push_str(rest);
-                return Some(said);
-            }
-        }
+        let Some(next) = memchr::memchr(b'\\', rest.as_bytes()) else {
+            said.push_str(rest);
+            return Some(said);
+        };
+        escape = next;
     }
 }
 
@@ -248,6 +246,34 @@ mod tests {
         for bad in ["\"yesterday\"", "12", "\"1969-12-31T23:59:59Z\"", "\"\""] {
             assert!(time(bad).unwrap_err().contains("RFC 3339"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_time_is_read_as_the_calendar_reads_it() {
+        for year in [1969, 1970, 1972, 1999, 2000, 2024, 2025, 2100, 2400, 9999] {
+            for date in [
+                "01-01", "01-31", "02-28", "02-29", "03-01", "06-15", "12-28", "12-31", "13-01",
+                "00-10",
+            ] {
+                for time in [
+                    "00:00:00.000",
+                    "23:59:59.999",
+                    "12:34:56.789",
+                    "24:00:00.000",
+                    "12:60:00.000",
+                    "23:59:60.000",
+                    "1a:00:00.000",
+                ] {
+                    let text = format!("{year}-{date}T{time}Z");
+                    let known =
+                        DateTime::parse_from_rfc3339(&text).map(|time| time.timestamp_millis());
+                    if let Some(at) = utc_ms(text.as_bytes()) {
+                        assert_eq!(Ok(at), known, "{text}");
+                    }
+                }
+            }
+        }
+        assert_eq!(utc_ms(b"2025-12-09T19:47:42.930Z"), Some(1_765_309_662_930));
     }
 
     #[test]

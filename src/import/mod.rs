@@ -267,21 +267,21 @@ impl<'a> Importer<'a> {
 
 /// What reads the lines of one file.
 enum Parser {
-    ClaudeCode,
+    ClaudeCode(claude_code::Session),
     Codex(codex::Rollout),
 }
 
 impl Parser {
     fn new(format: Format) -> Parser {
         match format {
-            Format::ClaudeCode => Parser::ClaudeCode,
+            Format::ClaudeCode => Parser::ClaudeCode(claude_code::Session::default()),
             Format::Codex => Parser::Codex(codex::Rollout::new()),
         }
     }
 
     fn read<'a>(&mut self, number: u64, text: &'a str) -> Result<Facts<'a>, String> {
         match self {
-            Parser::ClaudeCode => claude_code::read(text),
+            Parser::ClaudeCode(session) => claude_code::read(session, text),
             Parser::Codex(rollout) => rollout.read(number, text),
         }
     }

@@ -86,6 +86,10 @@ pub struct Broken {
 
 impl Report {
     pub(super) fn count_not_understood(&mut self, what: &str, n: u64) {
+        if let Some(count) = self.not_understood.get_mut(what) {
+            *count += n;
+            return;
+        }
         let mut key: String = what.chars().take(TYPE_CHARS_MAX).collect();
         // A file is not trusted to have few types: the report must not grow with it.
         if self.not_understood.len() >= TYPES_MAX && !self.not_understood.contains_key(&key) {

@@ -10,17 +10,16 @@ mod results;
 mod supplement;
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use messages::Messages;
 
 use super::batch::{Batch, Log, Place};
 use super::facts::{Facts, Tokens, Usage};
+use super::ids::{IdMap, IdSet};
 use super::report::{FileState, Report};
 use crate::error::Result;
 use crate::record::{ConversationTurn, Record, ToolCallDone, ToolCallReq};
@@ -31,12 +30,12 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Run<'a> {
     batch: Batch<'a>,
     files: Vec<FileState>,
-    turns: HashMap<Uuid, Turn>,
+    turns: IdMap<Turn>,
     /// The calls by their `request_id`.
-    calls: HashMap<Uuid, Call>,
-    results: HashSet<Uuid>,
-    responses: HashMap<Uuid, (Place, Tokens)>,
-    growths: HashSet<Uuid>,
+    calls: IdMap<Call>,
+    results: IdSet,
+    responses: IdMap<(Place, Tokens)>,
+    growths: IdSet,
     messages: Messages,
     held: Vec<(Place, ToolCallDone)>,
     held_bytes: usize,
@@ -70,11 +69,11 @@ impl<'a> Run<'a> {
         Run {
             batch: Batch::new(log),
             files: Vec::new(),
-            turns: HashMap::new(),
-            calls: HashMap::new(),
-            results: HashSet::new(),
-            responses: HashMap::new(),
-            growths: HashSet::new(),
+            turns: IdMap::default(),
+            calls: IdMap::default(),
+            results: IdSet::default(),
+            responses: IdMap::default(),
+            growths: IdSet::default(),
             messages: Messages::default(),
             held: Vec::new(),
             held_bytes: 0,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl Timestamp {
 
     fn of(time: &DateTime<Utc>) -> Timestamp {
         Timestamp {
-            text: time.to_rfc3339_opts(SecondsFormat::Millis, true),
+            text: written(time),
             at: time.timestamp_millis(),
         }
     }
@@ -59,6 +59,35 @@ impl Timestamp {
     pub fn at(&self) -> i64 {
         self.at
     }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+fn written(time: &DateTime<Utc>) -> String {
+    let Some(year) = u32::try_from(time.year())
+        .ok()
+        .filter(|year| *year < 10_000)
+    else {
+        return time.to_rfc3339_opts(SecondsFormat::Millis, true);
+    };
+    let mut text = String::with_capacity(24);
+    for (number, unit, mark) in [
+        (year, 1000, '-'),
+        (time.month(), 10, '-'),
+        (time.day(), 10, 'T'),
+        (time.hour(), 10, ':'),
+        (time.minute(), 10, ':'),
+        (time.second(), 10, '.'),
+        (time.timestamp_subsec_millis(), 100, 'Z'),
+    ] {
+        for unit in [1000, 100, 10, 1]
+            .into_iter()
+            .filter(|digit| *digit <= unit)
+        {
+            text.push(char::from(b'0' + (number / unit % 10) as u8));
+        }
+        text.push(mark);
+    }
+    text
 }
 
 impl FromStr for Timestamp {
@@ -120,6 +149,15 @@ mod tests {
     use super::*;
 
     /// Bug: a minus sign of another alphabet, and any number of digits, were kept as given.
+    #[test]
+    fn it_is_written_as_the_calendar_writes_it() {
+        for at in (0..253_402_300_799_999_i64).step_by(86_399_999 * 1_009 + 7) {
+            let time = DateTime::from_timestamp_millis(at).unwrap();
+            let expected = time.to_rfc3339_opts(SecondsFormat::Millis, true);
+            assert_eq!(Timestamp::from_ms(at).unwrap().as_str(), expected);
+        }
+    }
+
     #[test]
     fn only_what_every_reader_of_rfc_3339_reads_is_kept() {
         let digits = |count: usize| format!("2026-04-17T00:00:00.{}Z", "0".repeat(count));

@@ -61,10 +61,11 @@ pub(super) struct Whole<'a> {
     spoken: Option<Spoken<'a>>,
 }
 
-/// A message and, if they were read with it, its blocks.
+/// A message and, if they were read with it, its blocks and its usage.
 #[derive(Default)]
 pub(super) struct Spoken<'a> {
     pub(super) message: Message<'a>,
+    usage: Option<UsageObject<'a>>,
     pub(super) blocks: Option<Vec<Block<'a>>>,
 }
 
@@ -86,13 +87,25 @@ impl<'a> Whole<'a> {
         let message = json::member(self.line.message)?;
         Ok(message.map(|message| Spoken {
             message,
-            blocks: None,
+            ..Spoken::default()
         }))
+    }
+}
+
+impl<'a> Spoken<'a> {
+    /// The usage of the message; `None` if there is none that reads as one.
+    pub(super) fn usage(&self) -> Option<UsageObject<'a>> {
+        self.usage
+            .or_else(|| json::member(self.message.usage).ok().flatten())
     }
 }
 
 impl<'a> Shape<'a> for Whole<'a> {
     const NAMES: &'static [&'static str] = Line::NAMES;
+
+    fn place(name: &str) -> Option<usize> {
+        Line::place(name)
+    }
 
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
         if Self::NAMES[name] == "message" {
@@ -108,12 +121,23 @@ impl<'a> Shape<'a> for Whole<'a> {
 impl<'a> Shape<'a> for Spoken<'a> {
     const NAMES: &'static [&'static str] = Message::NAMES;
 
+    fn place(name: &str) -> Option<usize> {
+        Message::place(name)
+    }
+
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
         if Self::NAMES[name] == "content" {
             self.blocks = cursor.attempt(blocks);
             if self.blocks.is_some() {
                 return Some(());
             }
+        }
+        if Self::NAMES[name] == "usage"
+            && let Some((usage, raw)) = cursor.attempt(Cursor::object_and_raw)
+        {
+            self.usage = Some(usage);
+            self.message.usage = raw;
+            return Some(());
         }
         self.message.take(name, cursor)
     }

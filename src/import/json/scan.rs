@@ -14,6 +14,9 @@ pub(in crate::import) trait Shape<'a>: Default {
     /// Their names; at most 64.
     const NAMES: &'static [&'static str];
 
+    /// The place of a name among them.
+    fn place(name: &str) -> Option<usize>;
+
     /// Takes the value at the cursor for the member of a name.
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()>;
 }
@@ -46,10 +49,9 @@ pub(in crate::import) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(text: &'a str) -> Option<Cursor<'a>> {
-        // As a sum, not as a search: that goes many bytes at a time.
-        let controls = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | (*byte < b' '));
-        let any = text.as_bytes().chunks(1 << 10).any(controls);
-        (!any).then_some(Cursor { text, at: 0 })
+        // The least byte, and no search for one: that goes many bytes at a time.
+        let least = text.bytes().fold(u8::MAX, u8::min);
+        (least >= b' ').then_some(Cursor { text, at: 0 })
     }
 
     fn peek(&self) -> Option<u8> {
@@ -78,7 +80,7 @@ impl<'a> Cursor<'a> {
     pub(in crate::import) fn object<T: Shape<'a>>(&mut self) -> Option<T> {
         let mut found = T::default();
         let mut seen = 0_u64;
-        let mut hint = 0;
+        let mut expected = 0;
         self.expect(b'{')?;
         self.blanks();
         if self.peek()? == b'}' {
@@ -87,22 +89,16 @@ impl<'a> Cursor<'a> {
         }
         loop {
             self.blanks();
-            let name = self.string()?;
-            let name = name.get(1..name.len() - 1)?;
-            self.expect(b':')?;
-            self.blanks();
-            if let Some(known) = position(T::NAMES, name, hint) {
-                let bit = 1_u64 << known;
+            let name = self.name::<T>(expected)?;
+            if name < T::NAMES.len() {
+                let bit = 1_u64 << name;
                 if seen & bit != 0 {
                     return None;
                 }
                 seen |= bit;
-                hint = known + 1;
-                found.take(known, self)?;
+                expected = name + 1;
+                found.take(name, self)?;
             } else {
-                if memchr::memchr(b'\\', name.as_bytes()).is_some() {
-                    return None;
-                }
                 self.skip()?;
             }
             match self.next()? {
@@ -111,6 +107,34 @@ impl<'a> Cursor<'a> {
                 _ => return None,
             }
         }
+    }
+
+    /// The name of a member, up to its value: its place among the known ones, or after them. The
+    /// members of objects that are alike come in the same order, so one of them is expected.
+    fn name<T: Shape<'a>>(&mut self, expected: usize) -> Option<usize> {
+        let place = if let Some(next) = T::NAMES.get(expected).filter(|name| self.is_name(name)) {
+            self.at += next.len() + 2;
+            expected
+        } else {
+            let start = self.at;
+            // What is escaped may be a known name after all.
+            if !self.skip_string()? {
+                return None;
+            }
+            let name = self.text.get(start + 1..self.at - 1)?;
+            T::place(name).unwrap_or(T::NAMES.len())
+        };
+        self.expect(b':')?;
+        self.blanks();
+        Some(place)
+    }
+
+    fn is_name(&self, name: &str) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let end = name.len() + 1;
+        rest.first() == Some(&b'"')
+            && rest.get(end) == Some(&b'"')
+            && rest.get(1..end) == Some(name.as_bytes())
     }
 
     /// The array at this place, item by item.
@@ -154,17 +178,17 @@ impl<'a> Cursor<'a> {
         Some(Raw(Some(value).filter(|value| *value != "null")))
     }
 
+    /// The object at this place, and as a member.
+    pub(in crate::import) fn object_and_raw<T: Shape<'a>>(&mut self) -> Option<(T, Raw<'a>)> {
+        let start = self.at;
+        let found = self.object()?;
+        Some((found, Raw(self.text.get(start..self.at))))
+    }
+
     /// The text of the value at this place.
     fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         self.skip()?;
-        self.text.get(start..self.at)
-    }
-
-    /// The string at this place, with its quotes.
-    fn string(&mut self) -> Option<&'a str> {
-        let start = self.at;
-        self.skip_string()?;
         self.text.get(start..self.at)
     }
 
@@ -235,7 +259,7 @@ impl<'a> Cursor<'a> {
 
     fn skip_scalar(&mut self) -> Option<()> {
         match self.peek()? {
-            b'"' => self.skip_string(),
+            b'"' => self.skip_string().map(|_| ()),
             b't' => self.skip_word("true"),
             b'f' => self.skip_word("false"),
             b'n' => self.skip_word("null"),
@@ -281,16 +305,19 @@ impl<'a> Cursor<'a> {
         (self.at > start).then_some(())
     }
 
-    fn skip_string(&mut self) -> Option<()> {
+    /// Whether the string has no escapes.
+    fn skip_string(&mut self) -> Option<bool> {
         let bytes = self.text.as_bytes();
         (self.peek()? == b'"').then_some(())?;
         self.at += 1;
+        let mut is_plain = true;
         loop {
             self.at += quote_or_escape(bytes.get(self.at..)?)?;
             if bytes.get(self.at) == Some(&b'"') {
                 self.at += 1;
-                return Some(());
+                return Some(is_plain);
             }
+            is_plain = false;
             match bytes.get(self.at + 1)? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
                 b'u' => {
@@ -304,34 +331,23 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The place of a name; the members of objects that are alike come in the same order, so the one
-/// after the last is the likeliest.
-fn position(names: &[&str], name: &str, hint: usize) -> Option<usize> {
-    let (before, after) = names.split_at_checked(hint)?;
-    let found = after.iter().position(|known| *known == name);
-    match found {
-        Some(place) => Some(hint + place),
-        None => before.iter().position(|known| *known == name),
-    }
-}
-
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     // A byte of zero is the lowest one of which the high bit is set.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let mut at = 0;
-    for _ in 0..WORDS {
-        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) else {
-            break;
-        };
+    let (words, _) = bytes.as_chunks();
+    for (place, word) in words.iter().take(WORDS).enumerate() {
         let word = u64::from_le_bytes(*word);
         let found =
             zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
         if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
+            return Some(place * 8 + found.trailing_zeros() as usize / 8);
         }
-        at += 8;
     }
+    let at = words.len().min(WORDS) * 8;
     memchr::memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ macro_rules! shapes {
     ($($(#[$doc:meta])* $shape:ident { $($member:ident: $name:literal,)+ })+) => {
         $(
             $(#[$doc])*
-            #[derive(Debug, Default, serde::Deserialize)]
+            #[derive(Debug, Clone, Copy, Default, serde::Deserialize)]
             pub(in crate::import) struct $shape<'a> {
                 $(
                     #[serde(borrow, rename = $name)]
@@ -15,6 +15,18 @@ macro_rules! shapes {
 
             impl<'a> $crate::import::json::Shape<'a> for $shape<'a> {
                 const NAMES: &'static [&'static str] = &[$($name),+];
+
+                fn place(name: &str) -> Option<usize> {
+                    let mut place = 0;
+                    $(
+                        if name == $name {
+                            return Some(place);
+                        }
+                        place += 1;
+                    )+
+                    let _ = place;
+                    None
+                }
 
                 fn take(
                     &mut self,

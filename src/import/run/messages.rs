@@ -6,8 +6,8 @@
 //! is right whatever the cuts: the last usage of a response is the right one.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use super::supplement::{count, supplement, tokens_of};
 use crate::error::Result;
 use crate::import::batch::Place;
 use crate::import::facts::{Piece, Said, Talk, Tokens};
-use crate::import::ids::named;
+use crate::import::ids::{IdMap, IdSet, named};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record,
     Timestamp,
@@ -31,11 +31,11 @@ const DRAFT_BYTES_MAX: usize = 8 << 20;
 
 /// What is known of messages, over all files unless it says otherwise.
 pub(super) struct Messages {
-    talks: HashSet<Uuid>,
+    talks: IdSet,
     /// What was handed over, with a hash of how far it was told.
-    handed: HashMap<Uuid, u64>,
+    handed: IdMap<u64>,
     /// The responses of this file that were handed over, with their tokens so far.
-    told: HashMap<Uuid, Tokens>,
+    told: IdMap<Tokens>,
     /// The one message that further lines may add to.
     draft: Option<Draft>,
     draft_bytes_max: usize,
@@ -45,9 +45,9 @@ pub(super) struct Messages {
 impl Default for Messages {
     fn default() -> Messages {
         Messages {
-            talks: HashSet::new(),
-            handed: HashMap::new(),
-            told: HashMap::new(),
+            talks: IdSet::default(),
+            handed: IdMap::default(),
+            told: IdMap::default(),
             draft: None,
             draft_bytes_max: DRAFT_BYTES_MAX,
             names: HashSet::new(),

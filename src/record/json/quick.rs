@@ -143,8 +143,8 @@ impl Writer<'_> {
         }
         self.at += 1;
         let string = self.text.get(start..self.at)?;
-        let control = string.iter().fold(false, |any, byte| any | (*byte < b' '));
-        (!control).then(|| self.canonical.extend_from_slice(string))?;
+        let least = string.iter().copied().fold(u8::MAX, u8::min);
+        (least >= b' ').then(|| self.canonical.extend_from_slice(string))?;
         Some(start + 1..self.at - 1)
     }
 
