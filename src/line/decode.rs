@@ -26,7 +26,7 @@ pub(crate) struct Decoded {
 
 impl Decoded {
     pub(crate) fn envelope(&self, seq: u64) -> Envelope<'_> {
-        Envelope::of(&self.record, self.op, seq)
+        Envelope::of(&self.record, seq)
     }
 }
 

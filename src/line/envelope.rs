@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use super::cursor::Cursor;
+use super::encode::op_of;
 use super::{Op, member};
 use crate::record::{Conversation, ConversationMessage, Kind, Record};
 
@@ -172,12 +173,12 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
 
 impl<'a> Envelope<'a> {
     /// The envelope that `record` would have as line `seq`: what [`parse`] reads of it once written.
-    pub(crate) fn of(record: &'a Record, op: Op, seq: u64) -> Envelope<'a> {
+    pub(crate) fn of(record: &'a Record, seq: u64) -> Envelope<'a> {
         let at = record.at();
         let mut envelope = Envelope {
             seq,
             at,
-            op,
+            op: op_of(record),
             key: [Value::EMPTY; 2],
             lookups: [const { None }; LOOKUPS_MAX],
             number: at,

@@ -108,6 +108,8 @@ impl Tokens<'_> {
     }
 
     /// A member's name and its colon.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
     fn name(&mut self) -> Option<()> {
         if self.next()? != b'"' {
             return None;
@@ -122,6 +124,8 @@ impl Tokens<'_> {
     }
 
     /// The rest of a string.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Where the scan is stays in a register then.
     fn string(&mut self) -> Option<()> {
         loop {
             self.at += plain_len(self.json.get(self.at..)?);
@@ -138,7 +142,7 @@ impl Tokens<'_> {
     }
 
     /// The rest of an escape of four digits, and of the one that makes a pair with it.
-    #[inline(never)]
+    #[cold]
     fn utf16_escape(&mut self) -> Option<()> {
         match self.utf16_unit()? {
             0xD800..=0xDBFF => {
@@ -160,6 +164,8 @@ impl Tokens<'_> {
         Some(unit)
     }
 
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
     /// The rest of a number, if it is far from where an `f64` ends.
     fn number(&mut self, first: u8) -> Option<()> {
         const INTEGER_DIGITS_MAX: usize = 60;
