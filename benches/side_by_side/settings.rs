@@ -16,7 +16,7 @@ pub struct Settings {
     /// `DECKLOG_BENCH_READS`: random reads in a round. Default: 20,000.
     pub reads: usize,
     /// `DECKLOG_BENCH_SYNCED`: records that each of the 16 threads waits for the disk for in a
-    /// round. Default: 50.
+    /// round. Default: 30.
     pub synced: usize,
     /// `DECKLOG_BENCH_CAPTURED`: messages captured in a round, 50,000 a second. Default: 20,000.
     pub captured: usize,
@@ -38,7 +38,7 @@ impl Settings {
             open_lines: setting("OPEN_LINES", 200_000),
             growth,
             reads: setting("READS", 20_000),
-            synced: setting("SYNCED", 50),
+            synced: setting("SYNCED", 30),
             captured: setting("CAPTURED", 20_000),
             import_mb: setting("IMPORT_MB", 48),
         }

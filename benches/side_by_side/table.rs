@@ -100,7 +100,7 @@ fn figure(value: f64) -> String {
 /// and one round more than these warms up.
 pub fn medians<const N: usize>(
     rounds: usize,
-    sides: [&mut dyn FnMut(usize) -> f64; N],
+    sides: &mut [&mut dyn FnMut(usize) -> f64; N],
 ) -> [f64; N] {
     let mut figures: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
     for round in 0..=rounds {

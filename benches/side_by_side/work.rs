@@ -89,7 +89,7 @@ pub fn picks(count: usize, end: usize) -> Vec<usize> {
     (0..count).map(|_| random.below(end)).collect()
 }
 
-/// SplitMix64.
+/// `SplitMix64`.
 struct Random(u64);
 
 impl Random {

@@ -21,8 +21,8 @@ struct Key {
 impl Table {
     /// Takes lines in, in order, and tells `sink` whether each is the first of its key. The table
     /// is empty before.
-    pub(super) fn build(&mut self, runs: &[Vec<Entry>], mut sink: impl FnMut(&Entry, bool)) {
-        let (keys, mut firsts) = first_lines(runs);
+    pub(super) fn build(&mut self, runs: Vec<Vec<Entry>>, mut sink: impl FnMut(&Entry, bool)) {
+        let (keys, mut firsts) = first_lines(&runs);
         let len = keys.iter().map(Vec::len).sum();
         self.rows.reserve(len);
         for (line, entry) in runs.iter().flatten().enumerate() {
@@ -36,11 +36,12 @@ impl Table {
             let keys = keys.iter().flatten();
             Slots::from_sorted(len, keys.map(|(tag, line)| (*tag, firsts[*line as usize])))
         };
-        self.list_all(by_key);
+        self.list_all(by_key, runs);
     }
 
-    /// Fills all that the rows are found by.
-    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send) {
+    /// Fills all that the rows are found by. What was read for it goes meanwhile, which takes its
+    /// time as well.
+    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
         let rows = &self.rows;
         let shape = rows.shape;
         let number = |id| rows.number(shape.order, id);
@@ -77,8 +78,11 @@ impl Table {
         } else {
             &standing
         };
-        let mut tasks: Vec<Box<dyn FnOnce() + Send>> =
-            vec![Box::new(fill_lists), Box::new(fill_keys)];
+        let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
+            Box::new(fill_lists),
+            Box::new(fill_keys),
+            Box::new(|| drop(read)),
+        ];
         for (groups, field) in self.by_lookup.iter_mut().zip(shape.posted) {
             tasks.push(Box::new(move || fill(groups, *field, members, rows)));
         }

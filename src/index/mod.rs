@@ -88,16 +88,16 @@ impl Index {
 
     /// Builds the index of a whole store at once, from the lines of each kind in the order of
     /// their sequence numbers, in one run or more.
-    pub(crate) fn build(lines: &[Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
+    pub(crate) fn build(lines: [Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
         let mut index = Index::new();
-        let build = |table: &mut Table, runs| {
+        let build = |table: &mut Table, runs: Vec<Vec<Entry>>| {
             let mut totals = Totals::default();
             table.build(runs, |line, is_new| totals.add(line, is_new));
             totals
         };
+        let len: usize = lines.iter().flatten().map(Vec::len).sum();
         let kinds = index.tables.iter_mut().zip(lines);
         let kinds = kinds.filter(|(_, runs)| !runs.is_empty());
-        let len: usize = lines.iter().flatten().map(Vec::len).sum();
         let totals = do_all(len, kinds.map(|(table, runs)| move || build(table, runs)));
         for totals in totals {
             index.totals.absorb(totals);

@@ -194,7 +194,7 @@ proptest! {
         let (first, rest) = entries.split_at(built.min(entries.len()));
         let mut lines = Kind::ALL.map(|_| Vec::new());
         lines[kind as usize] = first.chunks(700).map(<[Entry]>::to_vec).collect();
-        let mut at_once = Index::build(&lines);
+        let mut at_once = Index::build(lines);
         check(at_once.table(kind), kind, bounds)?;
         for entry in rest {
             at_once.apply(kind, entry);

@@ -10,6 +10,7 @@ use crate::record::{
 };
 
 /// The record of a canonical line; whether its checksum holds is not asked.
+#[inline] // Records are long to move.
 pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     let (covered, _) = split_crc(line).ok_or(Unsure)?;
     let mut line = Cursor::new(covered);
@@ -51,10 +52,10 @@ fn validity(line: &mut Cursor<'_>, op: Op) -> Read<Validity> {
 
 fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
     Ok(ConversationTurn {
-        id: line.need(member!("id"), Cursor::uuid)?,
-        parent_id: line.may(member!("parent_id"), Cursor::uuid)?,
-        message_id: line.need(member!("message_id"), Cursor::uuid)?,
-        thread_id: line.may(member!("thread_id"), Cursor::uuid)?,
+        id: line.need_uuid(member!("id"))?,
+        parent_id: line.may_uuid(member!("parent_id"))?,
+        message_id: line.need_uuid(member!("message_id"))?,
+        thread_id: line.may_uuid(member!("thread_id"))?,
         kind: line.need(member!("kind"), Cursor::word)?,
         created_at: line.need(member!("created_at"), |line| validity(line, op))?,
         content: line.need(member!("content"), Cursor::text)?,
@@ -63,9 +64,9 @@ fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
 
 fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
     Ok(ToolCallReq {
-        request_id: line.need(member!("request_id"), Cursor::uuid)?,
+        request_id: line.need_uuid(member!("request_id"))?,
         call_id: line.need(member!("call_id"), Cursor::text)?,
-        parent_id: line.need(member!("parent_id"), Cursor::uuid)?,
+        parent_id: line.need_uuid(member!("parent_id"))?,
         vendor: line.need(member!("vendor"), Cursor::text)?,
         tool_name: line.need(member!("tool_name"), Cursor::text)?,
         started_at: line.need(member!("started_at"), |line| validity(line, op))?,
@@ -75,10 +76,10 @@ fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
 }
 
 fn outcome(line: &mut Cursor<'_>, status: ToolStatus) -> Read<Record> {
-    let request_id = line.need(member!("request_id"), Cursor::uuid)?;
+    let request_id = line.need_uuid(member!("request_id"))?;
     let call_id = line.need(member!("call_id"), Cursor::text)?;
     // For those who grep: it is the request's.
-    line.may(member!("parent_id"), Cursor::uuid)?;
+    line.may_uuid(member!("parent_id"))?;
     Ok(Record::CallDone(ToolCallDone {
         request_id,
         call_id,
@@ -113,8 +114,8 @@ fn entry(line: &mut Cursor<'_>) -> Read<HistoryEntry> {
 
 fn message(line: &mut Cursor<'_>) -> Read<ConversationMessage> {
     Ok(ConversationMessage {
-        id: line.need(member!("id"), Cursor::uuid)?,
-        conversation_id: line.need(member!("conversation_id"), Cursor::uuid)?,
+        id: line.need_uuid(member!("id"))?,
+        conversation_id: line.need_uuid(member!("conversation_id"))?,
         sequence: line.may(member!("sequence"), Cursor::integer)?,
         timestamp: line.need(member!("timestamp"), Cursor::word::<Timestamp>)?,
         role: line.need(member!("role"), Cursor::word)?,
@@ -143,7 +144,7 @@ fn message(line: &mut Cursor<'_>) -> Read<ConversationMessage> {
 
 fn conversation(line: &mut Cursor<'_>) -> Read<Conversation> {
     Ok(Conversation {
-        id: line.need(member!("id"), Cursor::uuid)?,
+        id: line.need_uuid(member!("id"))?,
         workspace: line.may(member!("workspace"), Cursor::text)?,
         project: line.may(member!("project"), Cursor::text)?,
         client: line.need(member!("client"), Cursor::word)?,
@@ -168,7 +169,7 @@ fn step_status(op: Op) -> Option<ProposalStatus> {
 
 fn proposal(line: &mut Cursor<'_>, op: Op) -> Read<CodeEditProposal> {
     Ok(CodeEditProposal {
-        request_id: line.need(member!("request_id"), Cursor::uuid)?,
+        request_id: line.need_uuid(member!("request_id"))?,
         created_at: line.need(member!("created_at"), |line| validity(line, op))?,
         confidence: line.may(member!("confidence"), Cursor::fraction)?,
         diffs_json: line.need(member!("diffs_json"), Cursor::payload)?,
@@ -181,7 +182,7 @@ fn proposal(line: &mut Cursor<'_>, op: Op) -> Read<CodeEditProposal> {
 
 fn proposal_step(line: &mut Cursor<'_>, status: ProposalStatus, at: i64) -> Read<ProposalStep> {
     let mut step = ProposalStep {
-        request_id: line.need(member!("request_id"), Cursor::uuid)?,
+        request_id: line.need_uuid(member!("request_id"))?,
         status,
         at,
         decided_at: line.may(member!("decided_at"), Cursor::integer)?,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
-use crate::record::{Kind, container, plain_len, unquoted};
+use crate::record::{Kind, ascii_name, container, is_plain_id, plain_len, unquoted};
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
 #[derive(Debug)]
@@ -106,13 +106,17 @@ impl<'a> Cursor<'a> {
             let len = start.len() - self.rest.len();
             return Ok(Value::Text(start.get(..len).ok_or(Unsure)?));
         }
-        // Most are UUIDs.
+        // Most are UUIDs and names.
         if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
             && let [b'"', id @ .., b'"'] = quoted
-            && is_plain_ascii(id)
+            && is_plain_id(id)
         {
             self.rest = after;
             return Ok(Value::Text(id));
+        }
+        if let Some(name) = self.rest.get(1..).and_then(ascii_name) {
+            self.rest = self.rest.get(name.len() + 2..).ok_or(Unsure)?;
+            return Ok(Value::Text(name));
         }
         Ok(match self.string().ok_or(Unsure)? {
             Cow::Borrowed(text) => Value::Text(text.as_bytes()),
@@ -159,13 +163,27 @@ impl<'a> Cursor<'a> {
         Some((name, value))
     }
 
-    pub(super) fn uuid(&mut self) -> Read<Uuid> {
+    // Inline, as what is returned through memory in two halves is slow to read as one.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn need_uuid(&mut self, member: &'static str) -> Read<Uuid> {
+        self.expect(member)?;
         let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(Unsure)?;
         let [b'"', id @ .., b'"'] = quoted else {
             return Err(Unsure);
         };
         self.rest = after;
-        Uuid::try_parse_ascii(id).map_err(|_| Unsure)
+        uuid(id).ok_or(Unsure)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn may_uuid(&mut self, member: &'static str) -> Read<Option<Uuid>> {
+        if self.rest.starts_with(member.as_bytes()) {
+            self.need_uuid(member).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     pub(super) fn text(&mut self) -> Read<String> {
@@ -241,6 +259,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn digits(&mut self) -> Read<u64> {
+        const DIGITS_THAT_FIT: usize = 19;
         let start = self.rest;
         let (mut value, mut len) = match eight_digits(start) {
             Some(value) => (value, 8),
@@ -248,22 +267,18 @@ impl<'a> Cursor<'a> {
         };
         while let Some(digit @ b'0'..=b'9') = start.get(len) {
             let digit = u64::from(digit - b'0');
-            value = value
-                .checked_mul(10)
-                .and_then(|value| value.checked_add(digit))
-                .ok_or(Unsure)?;
+            value = if len < DIGITS_THAT_FIT {
+                value * 10 + digit
+            } else {
+                let tens = value.checked_mul(10).ok_or(Unsure)?;
+                tens.checked_add(digit).ok_or(Unsure)?
+            };
             len += 1;
         }
         let is_shortest = len == 1 || (len > 1 && start.first() != Some(&b'0'));
         self.rest = start.get(len..).ok_or(Unsure)?;
         if is_shortest { Ok(value) } else { Err(Unsure) }
     }
-}
-
-/// Without an early end, so that it compiles to vector instructions.
-fn is_plain_ascii<const N: usize>(text: &[u8; N]) -> bool {
-    let is_plain = |b: &u8| (b' '..0x80).contains(b) && !matches!(b, b'"' | b'\\');
-    text.iter().fold(true, |all, b| all & is_plain(b))
 }
 
 /// The number that eight digits stand for, by adding up pairs, then pairs of pairs.
@@ -279,4 +294,91 @@ fn eight_digits(bytes: &[u8]) -> Option<u64> {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let quads = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     Some((quads * 10_000 + (quads >> 32)) & 0xFFFF_FFFF)
+}
+
+/// A UUID in lower case with hyphens.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+fn uuid(text: &[u8; 36]) -> Option<Uuid> {
+    let four = |at: usize| {
+        let digits = text.get(at..).and_then(<[u8]>::first_chunk);
+        digits.map_or(0, |digits| u64::from(u32::from_le_bytes(*digits)))
+    };
+    let eight = |one, two| eight_hex_digits(four(one) | four(two) << 32);
+    if [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
+        return None;
+    }
+    let first = eight(0, 4)? | eight(9, 14)? << 32;
+    let last = eight(19, 24)? | eight(28, 32)? << 32;
+    let bytes = u128::from(first) | u128::from(last) << 64;
+    Some(Uuid::from_bytes(bytes.to_le_bytes()))
+}
+
+/// The four bytes that eight lower-case hex digits stand for, the first being the lowest.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+fn eight_hex_digits(digits: u64) -> Option<u64> {
+    const EACH: u64 = u64::MAX / 0xFF;
+    let letters = digits >> 6 & EACH;
+    // At most 15 + 9, so nothing is carried from one to the next.
+    let nibbles = (digits & (EACH * 0x0F)) + letters * 9;
+    let past_nine = (nibbles + EACH * 6) >> 4 & EACH;
+    let spelled = nibbles + EACH * u64::from(b'0') + past_nine * u64::from(b'a' - b'9' - 1);
+    if spelled != digits || nibbles & (EACH * 0xF0) != 0 {
+        return None;
+    }
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
+    let quads = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF;
+    Some((quads | quads >> 16) & 0xFFFF_FFFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn ids_are_read_as_they_are_written(id in any::<u128>(), at in 0..36usize, byte in any::<u8>()) {
+            let id = Uuid::from_u128(id);
+            let mut text: [u8; 36] = id.to_string().as_bytes().try_into().unwrap();
+            prop_assert_eq!(uuid(&text), Some(id));
+            text[at] = byte;
+            if let Some(read) = uuid(&text) {
+                let again = read.to_string();
+                prop_assert_eq!(again.as_bytes(), text);
+            }
+        }
+
+        #[test]
+        fn numbers_are_read_as_they_are_written(number in any::<i64>(), bits in 0..64u32, after in "[^0-9]{0,9}", zeros in 0..3usize) {
+            let number = number >> bits;
+            let text = format!("{number}{after}");
+            let mut line = Cursor::new(text.as_bytes());
+            prop_assert_eq!(line.integer().ok(), Some(number));
+            prop_assert_eq!(line.rest, after.as_bytes());
+            let longer = format!("{}{}", "0".repeat(zeros), number.unsigned_abs());
+            let read = Cursor::new(longer.as_bytes()).digits();
+            prop_assert_eq!(read.ok(), (zeros == 0).then_some(number.unsigned_abs()));
+        }
+    }
+
+    #[test]
+    fn numbers_past_the_end_are_none() {
+        for text in [
+            "",
+            "-",
+            "-0",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "18446744073709551616",
+        ] {
+            assert!(Cursor::new(text.as_bytes()).integer().is_err(), "{text}");
+        }
+        let most = u64::MAX.to_string();
+        assert_eq!(Cursor::new(most.as_bytes()).digits().ok(), Some(u64::MAX));
+    }
 }

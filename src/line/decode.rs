@@ -40,7 +40,10 @@ pub(crate) struct Reason {
 
 /// Reads the record that a line of `kind` holds.
 pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
-    canonical::decode(kind, line).or_else(|_| decode_any(kind, line))
+    match canonical::decode(kind, line) {
+        Ok(decoded) => Ok(decoded),
+        Err(_) => decode_any(kind, line),
+    }
 }
 
 /// As [`decode`], by parsing all of it.

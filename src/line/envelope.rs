@@ -97,16 +97,8 @@ pub(crate) struct Measures<'a> {
 pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let mut line = Cursor::new(line);
     let (seq, at, op) = line.head(kind).ok()?;
-    let mut envelope = Envelope {
-        seq,
-        at,
-        op,
-        key: [Value::EMPTY; 2],
-        lookups: [const { None }; LOOKUPS_MAX],
-        number: at,
-        measured: Measured::None,
-    };
-    let Envelope { key, lookups, .. } = &mut envelope;
+    let mut key = [Value::EMPTY; 2];
+    let mut lookups = [const { None }; LOOKUPS_MAX];
     match kind {
         Kind::ToolCalls => {
             key[0] = line.need(member!("request_id"), Cursor::value).ok()?;
@@ -156,16 +148,26 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
             lookup(2, member!("hash"));
         }
     }
-    envelope.number = match kind {
-        Kind::Messages => envelope.lookups[1].as_ref()?.integer()?,
-        Kind::Events | Kind::Inbox | Kind::History => envelope.key[0].integer()?,
+    let number = match kind {
+        Kind::Messages => lookups[1].as_ref()?.integer()?,
+        Kind::Events | Kind::Inbox | Kind::History => key[0].integer()?,
         Kind::ThoughtRecords => seq.try_into().ok()?,
         _ => at,
     };
-    if kind == Kind::Messages {
-        envelope.measured = Measured::Line(line);
-    }
-    Some(envelope)
+    let measured = if kind == Kind::Messages {
+        Measured::Line(line)
+    } else {
+        Measured::None
+    };
+    Some(Envelope {
+        seq,
+        at,
+        op,
+        key,
+        lookups,
+        number,
+        measured,
+    })
 }
 
 impl<'a> Envelope<'a> {

@@ -70,7 +70,10 @@ impl ToolCallReq {
         let given = &self.args_sha256;
         let hex = given.strip_prefix("sha256:").unwrap_or(given);
         check_sha256("args_sha256", hex)?;
-        self.args_sha256 = hex.to_ascii_lowercase();
+        if hex.len() < given.len() {
+            self.args_sha256 = hex.to_owned();
+        }
+        self.args_sha256.make_ascii_lowercase();
         Ok(())
     }
 }

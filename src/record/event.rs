@@ -102,18 +102,44 @@ impl Event {
     pub(super) fn check(&self) -> Result<()> {
         check_id(self.id)?;
         check_name("event_type", &self.event_type, false)?;
-        let is_word = |word: &str| {
-            !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-        };
-        if !self.event_type.contains('.') || !self.event_type.split('.').all(is_word) {
+        if !is_dotted(&self.event_type) {
             return Err(Error::invalid(format!(
                 "event_type {:?} is no dotted name: write it like worker.spawned, of letters, digits, - and _",
                 self.event_type
             )));
         }
         Ok(())
+    }
+}
+
+/// Words of letters, digits, `-` and `_`, at least two, with dots between them.
+fn is_dotted(name: &str) -> bool {
+    let (mut has_dot, mut before) = (false, b'.');
+    for byte in name.bytes() {
+        match byte {
+            b'.' if before == b'.' => return false,
+            b'.' => has_dot = true,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => {}
+            _ => return false,
+        }
+        before = byte;
+    }
+    has_dot && before != b'.'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dotted_name_has_words_between_its_dots() {
+        for name in ["a.b", "worker.spawned", "A-1.b_2.c", "-.-"] {
+            assert!(is_dotted(name), "{name}");
+        }
+        for name in [
+            "", ".", "a", "a.", ".a", "a..b", "a.b.", "a b.c", "\u{e9}.a", "a.b\n",
+        ] {
+            assert!(!is_dotted(name), "{name}");
+        }
     }
 }

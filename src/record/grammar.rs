@@ -127,26 +127,28 @@ impl Tokens<'_> {
             self.at += plain_len(self.json.get(self.at..)?);
             match self.next()? {
                 b'"' => return Some(()),
-                b'\\' => self.escape()?,
+                b'\\' => match self.next()? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                    b'u' => self.utf16_escape()?,
+                    _ => return None,
+                },
                 _ => return None,
             }
         }
     }
 
-    fn escape(&mut self) -> Option<()> {
-        match self.next()? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
-            b'u' => match self.utf16_unit()? {
-                0xD800..=0xDBFF => {
-                    let is_pair = self.next()? == b'\\'
-                        && self.next()? == b'u'
-                        && matches!(self.utf16_unit()?, 0xDC00..=0xDFFF);
-                    is_pair.then_some(())
-                }
-                0xDC00..=0xDFFF => None,
-                _ => Some(()),
-            },
-            _ => None,
+    /// The rest of an escape of four digits, and of the one that makes a pair with it.
+    #[inline(never)]
+    fn utf16_escape(&mut self) -> Option<()> {
+        match self.utf16_unit()? {
+            0xD800..=0xDBFF => {
+                let is_pair = self.next()? == b'\\'
+                    && self.next()? == b'u'
+                    && matches!(self.utf16_unit()?, 0xDC00..=0xDFFF);
+                is_pair.then_some(())
+            }
+            0xDC00..=0xDFFF => None,
+            _ => Some(()),
         }
     }
 

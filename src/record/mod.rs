@@ -30,7 +30,7 @@ pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Sou
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
-pub(crate) use strings::{plain_len, push_quoted, unquoted};
+pub(crate) use strings::{ascii_name, is_plain_id, plain_len, push_quoted, unquoted};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity};
 pub use timestamp::Timestamp;
@@ -319,7 +319,9 @@ fn check_id(id: i64) -> Result<()> {
 }
 
 fn check_sha256(field: &str, hex: &str) -> Result<()> {
-    if hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+    // Without an early end, so that it compiles to vector instructions.
+    let is_hex = |all: bool, b: u8| all & b.is_ascii_hexdigit();
+    if hex.len() == 64 && hex.bytes().fold(true, is_hex) {
         return Ok(());
     }
     let shown: String = hex.chars().take(80).collect();

@@ -1,4 +1,4 @@
-//! JSON strings as serde_json writes them: found, read and written many bytes at a time.
+//! JSON strings as `serde_json` writes them: found, read and written many bytes at a time.
 
 const WORD: usize = 8;
 const BLOCK: usize = 64;
@@ -114,7 +114,8 @@ fn escape(rest: &[u8]) -> Option<(u8, usize)> {
 
 /// How many bytes from the start stand in a JSON string as they are: all before the first quote,
 /// backslash or control character.
-#[inline]
+#[inline(always)]
+#[allow(clippy::inline_always)] // It is in the innermost loop of all who use it.
 pub(crate) fn plain_len(bytes: &[u8]) -> usize {
     // Most strings are names, or runs between escapes.
     const SHORT: usize = 6 * WORD;
@@ -129,6 +130,31 @@ pub(crate) fn plain_len(bytes: &[u8]) -> usize {
         at += WORD;
     }
     at + plain_len_of_long(bytes.get(at..).unwrap_or_default())
+}
+
+/// The string that `bytes` are the rest of, without its closing quote, if it is of ASCII without
+/// escapes. Others may be, too.
+pub(crate) fn ascii_name(bytes: &[u8]) -> Option<&[u8]> {
+    let mut at = 0;
+    while let Some(word) = chunk::<WORD>(bytes, at) {
+        let stops = ascii_stops(u64::from_le_bytes(*word));
+        if stops != 0 {
+            let end = at + stops.trailing_zeros() as usize / 8;
+            return bytes.get(..end).filter(|_| bytes.get(end) == Some(&b'"'));
+        }
+        at += WORD;
+    }
+    None
+}
+
+/// Whether all bytes are of ASCII and stand in a JSON string as they are.
+pub(crate) fn is_plain_id(id: &[u8; 36]) -> bool {
+    let stops = |at: usize| {
+        let word = chunk::<WORD>(id, at).map_or(0, |word| u64::from_le_bytes(*word));
+        ascii_stops(word)
+    };
+    // The last one overlaps.
+    stops(0) | stops(8) | stops(16) | stops(24) | stops(28) == 0
 }
 
 #[inline(never)]
@@ -188,6 +214,11 @@ fn specials(word: u64) -> u64 {
     let is_quote = zeros(word ^ (EACH * u64::from(b'"')));
     let is_backslash = zeros(word ^ (EACH * u64::from(b'\\')));
     (is_control | is_quote | is_backslash) & HIGH
+}
+
+/// As [`specials`], and those that are not of ASCII.
+fn ascii_stops(word: u64) -> u64 {
+    specials(word) | (word & HIGH)
 }
 
 #[cfg(test)]

@@ -92,21 +92,21 @@ impl Window {
         if let Some(range) = self.find(offset) {
             return Ok(range);
         }
-        // Longer than that, or the last one.
-        let mut len = FIRST_READ_BYTES.max(wanted);
+        // It ends past what was read, or with the file.
+        let mut asked = wanted;
         if from < offset {
-            self.read(offset, len)?;
+            asked = FIRST_READ_BYTES;
+            self.read(offset, asked)?;
         }
         loop {
-            let rest = &self.room[..self.filled];
             if let Some(range) = self.find(offset) {
                 return Ok(range);
             }
-            if rest.len() < len || rest.len() >= line_bytes_max {
-                return Ok(0..rest.len().min(line_bytes_max));
+            if self.filled < asked || asked >= line_bytes_max {
+                return Ok(0..self.filled.min(line_bytes_max));
             }
-            len = (len * 4).min(line_bytes_max);
-            self.read_on(len)?;
+            asked = (asked * 4).max(FIRST_READ_BYTES).min(line_bytes_max);
+            self.read_on(asked)?;
         }
     }
 
@@ -123,7 +123,7 @@ impl Window {
         if self.room.len() < wanted {
             self.room.resize(wanted.max(READ_BYTES_MAX), 0);
         }
-        let missing = &mut self.room[self.filled..wanted];
+        let missing = &mut self.room[self.filled..wanted.max(self.filled)];
         self.filled += read_full(&**file, missing, self.start + self.filled as u64)?;
         Ok(())
     }
@@ -142,54 +142,90 @@ mod tests {
     use super::*;
     use crate::storage::{Access, Memory, Storage};
 
-    /// Lines of many lengths, read in many orders, are what stands in the file.
-    #[test]
-    fn any_line_in_any_order() {
-        let memory = Memory::new();
-        memory.create_dir("").unwrap();
-        let mut random = 7u64;
-        let mut next = |end: u64| {
-            random = random
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self
+                .0
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            (random >> 33) % end
-        };
-        let (mut bytes, mut lines) = (Vec::new(), Vec::new());
-        for number in 0..400u64 {
-            let len = match number % 50 {
-                0 => 0,
-                1 => 200_000,
-                2 => READ_BYTES_MAX as u64,
-                _ => next(3_000),
-            };
-            lines.push((bytes.len() as u64, len as usize));
-            bytes.extend((0..len).map(|_| b'a' + next(26) as u8));
+            (self.0 >> 33) % end
+        }
+    }
+
+    fn file(lines: &[usize]) -> (Vec<u64>, Vec<u8>, Arc<dyn StorageFile>) {
+        let (mut starts, mut bytes) = (Vec::new(), Vec::new());
+        for len in lines {
+            starts.push(bytes.len() as u64);
+            bytes.extend((0..*len).map(|at| b'a' + (at % 26) as u8 ^ *len as u8 & 7));
             bytes.push(b'\n');
         }
         // The last one has no LF.
         bytes.pop();
+        let memory = Memory::new();
+        memory.create_dir("").unwrap();
         memory.put_bytes("a", bytes.clone());
-        let file = memory.open("a", Access::Read).unwrap();
-        let mut window = Window::default();
-        let open = || Ok::<_, ()>(Arc::clone(&file));
-        let mut place = 0;
-        for round in 0..5_000u64 {
-            place = match round / 400 % 4 {
-                0 => (place + 1) % lines.len(),
-                1 => place.checked_sub(1).unwrap_or(lines.len() - 1),
-                2 => next(lines.len() as u64) as usize,
-                _ => (place + next(5) as usize + lines.len() - 2) % lines.len(),
-            };
-            if next(100) == 0 {
-                window = Window::default();
+        (starts, bytes, memory.open("a", Access::Read).unwrap())
+    }
+
+    /// Lines of many lengths, read in many orders, are what stands in the file.
+    #[test]
+    fn any_line_in_any_order() {
+        let mut random = Random(7);
+        for longest in [3, 200, 3_000, 40_000] {
+            let lines: Vec<usize> = (0..300)
+                .map(|number| match number % 100 {
+                    0 => 0,
+                    1 => 200_000,
+                    2 => READ_BYTES_MAX,
+                    _ => random.below(longest) as usize,
+                })
+                .collect();
+            let (starts, bytes, file) = file(&lines);
+            let mut window = Window::default();
+            let mut place = 0;
+            for round in 0..4_000u64 {
+                place = match round / 400 % 4 {
+                    0 => (place + 1) % lines.len(),
+                    1 => place.checked_sub(1).unwrap_or(lines.len() - 1),
+                    2 => random.below(lines.len() as u64) as usize,
+                    _ => (place + random.below(5) as usize + lines.len() - 2) % lines.len(),
+                };
+                if random.below(50) == 0 {
+                    window = Window::default();
+                }
+                window
+                    .turn_to(1, 1, || Ok::<_, ()>(Arc::clone(&file)))
+                    .unwrap();
+                let start = starts[place] as usize;
+                let read = window.line(starts[place], 1 << 20).unwrap();
+                assert_eq!(read, &bytes[start..start + lines[place]], "line {place}");
             }
-            window.turn_to(1, 1, open).unwrap();
-            let (offset, len) = lines[place];
-            let start = offset as usize;
-            let read = window.line(offset, 1 << 20).unwrap();
-            assert_eq!(read, &bytes[start..start + len], "line {place}");
+            assert_eq!(window.line(starts[1], 1_000).unwrap().len(), 1_000);
+            assert_eq!(window.line(1 << 40, 1_000).unwrap(), b"");
         }
-        assert_eq!(window.line(lines[1].0, 1_000).unwrap().len(), 1_000);
-        assert_eq!(window.line(1 << 40, 1_000).unwrap(), b"");
+    }
+
+    /// Bug: a read that began where a line did, and ended within it, was taken for the file's end.
+    #[test]
+    fn a_read_that_ends_within_the_line_it_began_with_goes_on() {
+        let lines = [100; 30];
+        let (starts, bytes, file) = file(&lines);
+        for first in 0..lines.len() {
+            for cut in 0..101 {
+                let mut window = Window::default();
+                window
+                    .turn_to(1, 1, || Ok::<_, ()>(Arc::clone(&file)))
+                    .unwrap();
+                // As a read backwards leaves it.
+                window.read(starts[first] + cut, 500).unwrap();
+                for place in (0..=first).rev() {
+                    let start = starts[place] as usize;
+                    let read = window.line(starts[place], 1 << 20).unwrap();
+                    assert_eq!(read, &bytes[start..start + 100]);
+                }
+            }
+        }
     }
 }

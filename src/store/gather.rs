@@ -31,8 +31,49 @@ pub(super) struct Gathered {
     pub segment: u32,
     pub scanned: Scanned,
     /// The lines that count, in the order in which they stand.
-    pub runs: Vec<Vec<Entry>>,
+    pub runs: Vec<Run>,
     pub reports: Vec<Report>,
+}
+
+/// Lines of one kind.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub lines: Vec<Entry>,
+    /// None was rewritten, and they are in order: the first and the last one tell the rest.
+    is_plain: bool,
+}
+
+impl Run {
+    pub(super) fn new(lines: Vec<Entry>) -> Run {
+        let is_plain =
+            !lines.iter().any(|line| line.is_altered) && lines.is_sorted_by_key(Entry::order);
+        Run { lines, is_plain }
+    }
+
+    pub(super) fn has_altered(&self) -> bool {
+        !self.is_plain && self.lines.iter().any(|line| line.is_altered)
+    }
+
+    pub(super) fn is_sorted(&self) -> bool {
+        self.is_plain || self.lines.is_sorted_by_key(Entry::order)
+    }
+
+    /// The greatest sequence number; 0 if there are no lines.
+    pub(super) fn seq_max(&self) -> u64 {
+        if self.is_plain {
+            return self.lines.last().map_or(0, |last| last.seq);
+        }
+        self.lines.iter().map(|line| line.seq).max().unwrap_or(0)
+    }
+
+    /// The greatest sequence number that is proven; 0 if none is.
+    pub(super) fn seq_max_good(&self) -> u64 {
+        if self.is_plain {
+            return self.seq_max();
+        }
+        let good = self.lines.iter().filter(|line| !line.is_altered);
+        good.map(|line| line.seq).max().unwrap_or(0)
+    }
 }
 
 /// Reads all jobs; the results are in the jobs' order.
@@ -89,7 +130,7 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
     for (part, read) in results {
         if let (Some(all), Some(read)) = (gathered.get_mut(part.place), read) {
             all.scanned = read.scanned;
-            all.runs.push(read.lines);
+            all.runs.push(read.run);
             all.reports.extend(read.reports);
         }
     }
@@ -177,7 +218,7 @@ impl Iterator for Parts<'_> {
 
 /// The lines that start in one part.
 struct Read {
-    lines: Vec<Entry>,
+    run: Run,
     reports: Vec<Report>,
     scanned: Scanned,
 }
@@ -223,7 +264,7 @@ impl Part {
         let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
             scanned: scanned.map_err(io)?,
-            lines,
+            run: Run::new(lines),
             reports,
         }))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::belief::believe;
-use super::gather::{Gathered, Job, gather};
+use super::gather::{Gathered, Job, Run, gather};
 use super::head::{Head, Header, Reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Entry, Hasher, Index};
@@ -307,7 +307,9 @@ impl State {
         }
         for read in gathered {
             let segment = &mut self.segments[read.segment as usize];
-            let later = read.runs.iter().flatten().filter(|line| line.seq > bound);
+            let later = read.runs.iter().filter(|run| run.seq_max() > bound);
+            let later = later.flat_map(|run| &run.lines);
+            let later = later.filter(|line| line.seq > bound);
             let Some(first) = later.map(|line| line.loc.offset).min() else {
                 continue;
             };
@@ -316,7 +318,7 @@ impl State {
             read.scanned.end = segment.end;
             read.scanned.tail = None;
             for run in &mut read.runs {
-                run.retain(|line| line.loc.offset < first);
+                run.lines.retain(|line| line.loc.offset < first);
             }
             read.reports
                 .retain(|report| report.offset < u64::from(first));
@@ -326,9 +328,9 @@ impl State {
     /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
     /// before lines that are in it already.
     fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
-        let lines = gathered.iter().flat_map(|read| &read.runs).flatten();
-        let good = lines.filter(|line| !line.is_altered).map(|line| line.seq);
-        let max_good = good.max().unwrap_or(0).max(self.max_seq);
+        let runs = gathered.iter().flat_map(|read| &read.runs);
+        let max_good = runs.map(Run::seq_max_good).max();
+        let max_good = max_good.unwrap_or(0).max(self.max_seq);
         let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
         let ceiling = max_good.saturating_add(bad + self.damage_count);
         let mut lines = Kind::ALL.map(|_| Vec::new());
@@ -339,7 +341,7 @@ impl State {
             segment.tail = read.scanned.tail;
             let name = segment.name;
             number(name.kind, &mut read.runs, segment.last_seq, ceiling);
-            let last = read.runs.iter().flatten().map(|line| line.seq).max();
+            let last = read.runs.iter().map(Run::seq_max).max();
             segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
             lines[name.kind as usize].append(&mut read.runs);
             reports.extend(
@@ -357,7 +359,7 @@ impl State {
         let lasts = lines.iter().filter_map(|runs| runs.last()?.last());
         let last = lasts.map(|last| last.seq).max();
         if self.max_seq == 0 {
-            self.index = Index::build(&lines);
+            self.index = Index::build(lines);
         } else {
             for (kind, runs) in Kind::ALL.into_iter().zip(&lines) {
                 for line in runs.iter().flatten() {
@@ -399,28 +401,33 @@ impl State {
 }
 
 /// Gives a segment's rewritten lines the numbers that can be believed.
-fn number(kind: Kind, runs: &mut [Vec<Entry>], before: u64, ceiling: u64) {
-    if !runs.iter().flatten().any(|line| line.is_altered) {
+fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
+    if !runs.iter().any(Run::has_altered) {
         return;
     }
-    let claims = runs.iter().flatten();
+    let claims = runs.iter().flat_map(|run| &run.lines);
     let mut seqs: Vec<(u64, bool)> = claims.map(|line| (line.seq, line.is_altered)).collect();
     believe(&mut seqs, before, ceiling);
-    for (line, (seq, _)) in runs.iter_mut().flatten().zip(seqs) {
+    let lines = runs.iter_mut().flat_map(|run| &mut run.lines);
+    for (line, (seq, _)) in lines.zip(seqs) {
         line.set_seq(kind, seq);
     }
 }
 
 /// The lines of one kind in order, those of all runs after one another.
-fn in_order(mut runs: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
-    runs.retain(|run| !run.is_empty());
-    runs.sort_by_key(|run| run.first().map(Entry::order));
-    if runs.iter().flatten().is_sorted_by_key(Entry::order) {
-        return runs;
+fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
+    runs.retain(|run| !run.lines.is_empty());
+    runs.sort_by_key(|run| run.lines.first().map(Entry::order));
+    let edges =
+        |run: &Run| [run.lines.first(), run.lines.last()].map(|edge| edge.map(Entry::order));
+    let is_sorted = runs.iter().all(Run::is_sorted) && runs.iter().flat_map(edges).is_sorted();
+    let mut runs: Vec<_> = runs.into_iter().map(|run| run.lines).collect();
+    if !is_sorted {
+        let mut lines: Vec<Entry> = runs.into_iter().flatten().collect();
+        lines.sort_by_key(Entry::order);
+        runs = vec![lines];
     }
-    let mut lines: Vec<Entry> = runs.into_iter().flatten().collect();
-    lines.sort_by_key(Entry::order);
-    vec![lines]
+    runs
 }
 
 /// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.

@@ -20,7 +20,7 @@ impl Lines {
     pub fn of(store: &Path) -> Lines {
         let read = |path: PathBuf| std::fs::read(path).expect("a segment");
         let bytes: Vec<u8> = segments(store).into_iter().flat_map(read).collect();
-        let ends = memchr_lf(&bytes);
+        let ends = ends_of_lines(&bytes);
         let bounds = std::iter::once(0).chain(ends).collect();
         Lines { bytes, bounds }
     }
@@ -47,7 +47,7 @@ impl Lines {
     }
 }
 
-fn memchr_lf(bytes: &[u8]) -> impl Iterator<Item = usize> {
+fn ends_of_lines(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let lines = bytes.split_inclusive(|b| *b == b'\n');
     lines.scan(0, |end, line| {
         *end += line.len();

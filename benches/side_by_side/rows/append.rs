@@ -17,14 +17,13 @@ pub const SINGLE: Group = (&[ONE], single);
 pub const BATCHES: Group = (&[BATCH], batches);
 
 fn single(settings: &Settings, table: &mut Table) {
-    let dir = directory();
-    let path = |name: &str, round: usize| dir.path().join(format!("{name}-{round}"));
     let lines = lines(settings.calls, table);
     let calls: Vec<_> = (0..settings.calls).map(call).collect();
     let count = lines.count() as f64;
 
-    let mut ours = |round| {
-        let store = Store::open(path("store", round)).expect("a store");
+    let mut ours = |_| {
+        let dir = directory();
+        let store = Store::open(dir.path()).expect("a store");
         let records = records(0..settings.calls);
         let taken = seconds(|| {
             for record in records {
@@ -33,9 +32,10 @@ fn single(settings: &Settings, table: &mut Table) {
         });
         count / taken
     };
-    let mut bare = |round| count / write_each(&lines, &path("file", round));
-    let mut sqlite = |round| {
-        let db = sqlite::calls(&path("db", round), sqlite::Synchronous::Normal);
+    let mut bare = |_| count / write_each(&lines, &directory().path().join("file"));
+    let mut sqlite = |_| {
+        let dir = directory();
+        let db = sqlite::calls(&dir.path().join("db"), sqlite::Synchronous::Normal);
         let taken = seconds(|| {
             for (request, outcome) in &calls {
                 sqlite::insert(&db, request);
@@ -44,7 +44,7 @@ fn single(settings: &Settings, table: &mut Table) {
         });
         count / taken
     };
-    let [ours, bare, sqlite] = medians(settings.rounds, [&mut ours, &mut bare, &mut sqlite]);
+    let [ours, bare, sqlite] = medians(settings.rounds, &mut [&mut ours, &mut bare, &mut sqlite]);
     let mut row = |peer_name, peer, target| {
         table.row(&Row {
             name: ONE,
@@ -60,15 +60,14 @@ fn single(settings: &Settings, table: &mut Table) {
 }
 
 fn batches(settings: &Settings, table: &mut Table) {
-    let dir = directory();
-    let path = |name: &str, round: usize| dir.path().join(format!("{name}-{round}"));
     let lines = lines(settings.calls, table);
     let calls: Vec<_> = (0..settings.calls).map(call).collect();
     let kept = records(0..settings.calls);
     let count = lines.count() as f64;
 
-    let mut ours = |round| {
-        let store = Store::open(path("store", round)).expect("a store");
+    let mut ours = |_| {
+        let dir = directory();
+        let store = Store::open(dir.path()).expect("a store");
         let in_batches = |mut all: Vec<Record>| {
             let mut batches = Vec::new();
             while !all.is_empty() {
@@ -86,9 +85,10 @@ fn batches(settings: &Settings, table: &mut Table) {
         });
         count / taken
     };
-    let mut buffered = |round| count / write_buffered(&lines, &path("file", round));
-    let mut sqlite = |round| {
-        let db = sqlite::calls(&path("db", round), sqlite::Synchronous::Normal);
+    let mut buffered = |_| count / write_buffered(&lines, &directory().path().join("file"));
+    let mut sqlite = |_| {
+        let dir = directory();
+        let db = sqlite::calls(&dir.path().join("db"), sqlite::Synchronous::Normal);
         let taken = seconds(|| {
             for batch in calls.chunks(A_BATCH / 2) {
                 sqlite::transaction(&db, || {
@@ -101,10 +101,11 @@ fn batches(settings: &Settings, table: &mut Table) {
         });
         count / taken
     };
-    let mut redb = |round| count / redb::batches(&kept, &lines, A_BATCH, &path("redb", round));
+    let mut redb =
+        |_| count / redb::batches(&kept, &lines, A_BATCH, &directory().path().join("db"));
     let [ours, buffered, sqlite, redb] = medians(
         settings.rounds,
-        [&mut ours, &mut buffered, &mut sqlite, &mut redb],
+        &mut [&mut ours, &mut buffered, &mut sqlite, &mut redb],
     );
     let mut row = |peer_name, peer, target| {
         table.row(&Row {

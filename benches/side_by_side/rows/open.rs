@@ -23,8 +23,10 @@ pub fn measure(large: &Large, settings: &Settings, table: &mut Table) {
         gigabytes / seconds(open)
     };
     let mut scanned = |_| gigabytes / scan(&large.store());
-    let [without, with, scanned] =
-        medians(settings.rounds, [&mut without, &mut with, &mut scanned]);
+    let [without, with, scanned] = medians(
+        settings.rounds,
+        &mut [&mut without, &mut with, &mut scanned],
+    );
     let mut row = |name, ours, peer_name, peer, target| {
         table.row(&Row {
             name,

@@ -23,7 +23,7 @@ pub const GROUP: Group = (&[NAME], measure);
 fn measure(settings: &Settings, table: &mut Table) {
     let dir = directory();
     let path = |name: &str, round: usize| dir.path().join(format!("{name}-{round}"));
-    let calls = settings.calls.div_ceil(PROCESSES);
+    let calls = settings.calls.div_ceil(2 * PROCESSES);
 
     let open = |path: &Path| drop(Store::open(path).expect("a store"));
     let create = |path: &Path| drop(peer::calls(path, peer::Synchronous::Normal));
@@ -42,7 +42,7 @@ fn measure(settings: &Settings, table: &mut Table) {
         create(&path);
         rate(SQLITE, &path, PROCESSES, calls)
     };
-    let [four, alone, sqlite] = medians(settings.rounds, [&mut four, &mut alone, &mut sqlite]);
+    let [four, alone, sqlite] = medians(settings.rounds, &mut [&mut four, &mut alone, &mut sqlite]);
     let mut row = |peer_name, peer, target| {
         table.row(&Row {
             name: NAME,

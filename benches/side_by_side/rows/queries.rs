@@ -82,7 +82,7 @@ fn compare<T: Copy>(
     };
     let [ours, sqlite] = medians(
         settings.rounds,
-        [&mut |_| rate(ours), &mut |_| rate(sqlite)],
+        &mut [&mut |_| rate(ours), &mut |_| rate(sqlite)],
     );
     table.row(&Row {
         name,
@@ -107,13 +107,15 @@ fn fill(store: &Store, db: &Connection, count: usize) {
         let events: Vec<_> = some.clone().map(event).collect();
         let entries: Vec<_> = some.map(|i| entry(i, count / IN_A_CHAT)).collect();
         transaction(db, || {
-            turns.iter().for_each(|turn| peer::insert_turn(db, turn));
-            events
-                .iter()
-                .for_each(|event| peer::insert_event(db, event));
-            entries
-                .iter()
-                .for_each(|entry| peer::insert_entry(db, entry));
+            for turn in &turns {
+                peer::insert_turn(db, turn);
+            }
+            for event in &events {
+                peer::insert_event(db, event);
+            }
+            for entry in &entries {
+                peer::insert_entry(db, entry);
+            }
         });
         record_all(store, turns.into_iter().map(Record::from).collect());
         record_all(store, events.into_iter().map(Record::from).collect());

@@ -86,7 +86,7 @@ fn get(store: &Store, db: &Connection, large: &Large, settings: &Settings, table
         });
         count / taken
     };
-    let [ours, sqlite] = medians(settings.rounds, [&mut ours, &mut theirs]);
+    let [ours, sqlite] = medians(settings.rounds, &mut [&mut ours, &mut theirs]);
     table.row(&Row {
         name: GET,
         ours,
@@ -125,7 +125,7 @@ fn list(
         });
         count / taken
     };
-    let [ours, sqlite] = medians(settings.rounds, [&mut ours, &mut theirs]);
+    let [ours, sqlite] = medians(settings.rounds, &mut [&mut ours, &mut theirs]);
     table.row(&Row {
         name,
         ours,
