@@ -49,9 +49,10 @@ pub(super) struct Sent {
 
 /// Records on their way to the log.
 ///
-/// A batch goes kind by kind, because a log writes once for every run of records of one kind. What
-/// may not be reordered is of one kind: a call and its outcome, the messages of a conversation.
-/// Only a conversation comes before its messages.
+/// A full batch goes kind by kind, because a log writes once for every run of records of one kind.
+/// What may not be reordered is of one kind: a call and its outcome, the messages of a
+/// conversation. Only a conversation comes before its messages. The last batch of a path stays in
+/// order, so that the end of the log reads as the session did.
 pub(super) struct Batch<'a> {
     log: &'a dyn Log,
     /// By [`rank`], each record with its place in the batch.
@@ -100,21 +101,24 @@ impl<'a> Batch<'a> {
         None
     }
 
-    /// Hands everything to the log and says what became of it, without what changed nothing.
+    /// Hands everything to the log, `by_kind` or in order, and says what became of it, without what changed nothing.
     ///
     /// # Errors
     /// What is no judgement on a record but ends the import.
-    pub(super) fn send(&mut self) -> Result<Sent> {
+    pub(super) fn send(&mut self, by_kind: bool) -> Result<Sent> {
         let mut sent = Sent::default();
         if self.records == 0 {
             return Ok(sent);
         }
-        let count = self.records as usize;
-        let (mut places, mut records) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for (order, place, record) in self.waiting.iter_mut().flat_map(|kind| kind.drain(..)) {
-            places.push((order, place));
-            records.push(record);
+        let waiting = self.waiting.iter_mut().flat_map(|kind| kind.drain(..));
+        let mut waiting: Vec<_> = waiting.collect();
+        if !by_kind {
+            waiting.sort_unstable_by_key(|(order, ..)| *order);
         }
+        let (places, records): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .map(|(order, place, record)| ((order, place), record))
+            .unzip();
         self.records = 0;
         self.bytes = 0;
         let mut refused = Vec::new();

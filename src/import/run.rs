@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
 
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
         if let Some(record) = self.batch.push(place, record) {
-            self.send()?;
+            self.send_batch(true)?;
             // An empty batch takes any record.
             self.batch.push(place, record);
         }
@@ -224,7 +224,11 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self) -> Result<()> {
-        let sent = self.batch.send()?;
+        self.send_batch(false)
+    }
+
+    fn send_batch(&mut self, by_kind: bool) -> Result<()> {
+        let sent = self.batch.send(by_kind)?;
         for place in sent.added {
             self.report(place).added += 1;
         }
