@@ -12,6 +12,28 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Most lines are found in fewer bytes than this.
 const FIRST_LINE_BYTES: u64 = 8 << 10;
 
+/// What stands at one place of a segment, before anyone looked into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stretch<'a> {
+    /// A line that ends with LF; `bytes` is without it.
+    Line { offset: u64, bytes: &'a [u8] },
+    /// A line past the limit, which was not read.
+    TooLong { offset: u64, len: u64 },
+}
+
+impl<'a> Stretch<'a> {
+    pub(crate) fn classified(self, kind: Kind) -> Found<'a> {
+        match self {
+            Stretch::Line { offset, bytes } => Found::Line {
+                offset,
+                bytes,
+                line: classify(kind, bytes),
+            },
+            Stretch::TooLong { offset, len } => Found::TooLong { offset, len },
+        }
+    }
+}
+
 /// What stands at one place of a segment.
 // There is one at a time, and boxing would cost an allocation a line.
 #[allow(clippy::large_enum_variant)]
@@ -257,25 +279,19 @@ pub(crate) fn scan(
 ) -> io::Result<Scanned> {
     let stop = u64::MAX;
     let span = Span { from, stop, until };
-    scan_span(
-        file,
-        kind,
-        span,
-        line_bytes_max,
-        &mut Buffer::default(),
-        sink,
-    )
+    let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
+    let buffer = &mut Buffer::default();
+    scan_span(file, span, line_bytes_max, buffer, &mut classified)
 }
 
 /// Reads the lines of a span, the first of which starts where it does, and calls `sink` for
 /// every one.
 pub(crate) fn scan_span(
     file: &dyn StorageFile,
-    kind: Kind,
     span: Span,
     line_bytes_max: usize,
     buffer: &mut Buffer,
-    sink: &mut dyn FnMut(Found<'_>),
+    sink: &mut dyn FnMut(Stretch<'_>),
 ) -> io::Result<Scanned> {
     // What was read, from a line's start at `offset` on, holds no LF that was not looked at; of
     // a line that is too long, `skipping` bytes were read and are gone.
@@ -293,14 +309,10 @@ pub(crate) fn scan_span(
             let lf = searched + found;
             let len = skipping + (lf - start) as u64;
             if skipping > 0 || lf - start >= line_bytes_max {
-                sink(Found::TooLong { offset, len });
+                sink(Stretch::TooLong { offset, len });
             } else {
                 let bytes = &bytes[start..lf];
-                sink(Found::Line {
-                    offset,
-                    bytes,
-                    line: classify(kind, bytes),
-                });
+                sink(Stretch::Line { offset, bytes });
             }
             offset += len + 1;
             skipping = 0;
@@ -428,15 +440,13 @@ mod tests {
                     if stop == 0 {
                         continue;
                     }
-                    let mut sink = |line: Found<'_>| {
+                    let mut sink = |line: Stretch<'_>| {
                         found.push(match line {
-                            Found::Line { offset, bytes, .. } => (offset, bytes.len() as u64, true),
-                            Found::TooLong { offset, len } => (offset, len, false),
+                            Stretch::Line { offset, bytes } => (offset, bytes.len() as u64, true),
+                            Stretch::TooLong { offset, len } => (offset, len, false),
                         });
                     };
-                    let kind = Kind::ToolCalls;
-                    let max = line_bytes_max;
-                    let part = scan_span(&*file, kind, span, max, &mut buffer, &mut sink);
+                    let part = scan_span(&*file, span, line_bytes_max, &mut buffer, &mut sink);
                     scanned = Some(part.unwrap());
                 }
                 assert_eq!((found, scanned.unwrap()), whole, "{cut} {line_bytes_max}");
