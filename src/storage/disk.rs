@@ -181,9 +181,7 @@ impl StorageFile for DiskFile {
 mod sys {
     use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
     use std::io;
-    use std::os::unix::fs::{
-        DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt,
-    };
+    use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::Path;
 
     use super::FileTimes;

@@ -16,7 +16,8 @@ const DIR: &str = "cache";
 const PATH: &str = "cache/index";
 /// The bytes that the file begins with: its layout and the version that wrote it. The index of
 /// another version may keep other things.
-const MAGIC: &[u8] = concat!("decklog index 1, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+const MAGIC: &[u8] =
+    concat!("decklog index 1, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// A file whose times are younger than this when they are noted may be changed once more and keep
 /// them: clocks of file systems are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;
@@ -45,7 +46,10 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
     let Some((covered, max_seq, index)) = read(storage, store_id) else {
         return false;
     };
-    if !covered.iter().all(|segment| is_as_covered(storage, segment)) {
+    if !covered
+        .iter()
+        .all(|segment| is_as_covered(storage, segment))
+    {
         return false;
     }
     for segment in &covered {
@@ -133,7 +137,9 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
     out.extend_from_slice(&(state.segments.len() as u64).to_le_bytes());
     for segment in &state.segments {
         let SegmentName { day, kind, .. } = segment.name;
-        let may_grow = state.active(day, kind).map(|place| &state.segments[place as usize]);
+        let may_grow = state
+            .active(day, kind)
+            .map(|place| &state.segments[place as usize]);
         let may_grow = may_grow.is_some_and(|active| active.name == segment.name);
         cover(storage, segment, may_grow, now_ns)?.put(&mut out);
     }
@@ -144,12 +150,7 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
 }
 
 /// `None` if the segment is not what the state knows.
-fn cover(
-    storage: &dyn Storage,
-    segment: &Segment,
-    may_grow: bool,
-    now_ns: i64,
-) -> Option<Covered> {
+fn cover(storage: &dyn Storage, segment: &Segment, may_grow: bool, now_ns: i64) -> Option<Covered> {
     let path = segment.name.path();
     let times = storage.times(&path).ok()?;
     let stat = storage.stat(&path).ok()?;
@@ -157,7 +158,11 @@ fn cover(
         return None;
     }
     let is_settled = |times: &FileTimes| {
-        times.modified_ns.max(times.changed_ns).saturating_add(SETTLED_NS) < now_ns
+        times
+            .modified_ns
+            .max(times.changed_ns)
+            .saturating_add(SETTLED_NS)
+            < now_ns
     };
     let untouched = times.filter(|times| stat.len == segment.expected_len() && is_settled(times));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
@@ -183,7 +188,8 @@ fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
     let mut room = vec![0; HASHED_AT_ONCE];
     let mut offset = 0;
     while offset < len {
-        let wanted = usize::try_from(len - offset).map_or(HASHED_AT_ONCE, |left| left.min(HASHED_AT_ONCE));
+        let wanted =
+            usize::try_from(len - offset).map_or(HASHED_AT_ONCE, |left| left.min(HASHED_AT_ONCE));
         let read = read_full(file, &mut room[..wanted], offset).ok()?;
         if read < wanted {
             return None;

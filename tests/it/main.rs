@@ -28,5 +28,6 @@ mod proposals;
 mod races;
 mod recovery;
 mod rules;
+mod sidecar;
 mod support;
 mod thoughts;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use decklog::storage::{Access, Entry, FileStat, Memory, Storage, StorageFile};
+use decklog::storage::{Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
 use decklog::{
     ConversationTurn, Durability, Options, Record, Store, ToolCallDone, ToolCallReq, ToolStatus,
     TurnKind, Validity, args_sha256,
@@ -119,7 +119,9 @@ pub fn failed(req: &ToolCallReq) -> ToolCallDone {
 /// Options under which no thread of the store's own touches the files while it is open, so that
 /// the order of operations is always the same.
 pub fn still() -> Options {
-    Store::options().flush_interval(Duration::from_secs(3600))
+    Store::options()
+        .flush_interval(Duration::from_secs(3600))
+        .sidecar_bytes_min(u64::MAX)
 }
 
 pub fn in_memory(memory: &Memory, durability: Durability) -> Store {
@@ -127,6 +129,8 @@ pub fn in_memory(memory: &Memory, durability: Durability) -> Store {
     still()
         .durability(durability)
         .storage(storage)
+        // Whatever a test finds, it finds also where it was not read anew.
+        .sidecar_bytes_min(0)
         .open("memory")
         .unwrap()
 }
@@ -242,6 +246,10 @@ impl Storage for Spy {
     fn stat(&self, path: &str) -> io::Result<FileStat> {
         self.pass("stat", path, 0, || self.inner.stat(path))
     }
+    fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
+        self.inner.times(path)
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
         self.pass("create_dir", dir, 0, || self.inner.create_dir(dir))
     }

@@ -1,0 +1,278 @@
+//! The index's sidecar spares the next open the reading of what it covers, and is never believed
+//! where it is wrong or where the segments are no longer what they were.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use decklog::storage::{Disk, Memory, Storage};
+use decklog::{
+    CallQuery, CallStatus, Durability, Event, EventQuery, HistoryEntry, Options, Record, Role,
+    Store, TurnQuery,
+};
+
+use super::support::*;
+
+const SIDECAR: &str = "cache/index";
+const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
+const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
+
+fn on(storage: impl Storage + 'static) -> Options {
+    still().sidecar_bytes_min(0).storage(Arc::new(storage))
+}
+
+/// Records of many kinds over three days.
+fn fill(store: &Store, from: i64, count: i64) {
+    for id in from..from + count {
+        let at = DAY_1 + (id % 3) * DAY_MS + id;
+        let key = id.cast_unsigned().into();
+        let req = request(key, "call", at);
+        let mut event = Event::new(None, "a.b");
+        event.created_at = at;
+        let mut entry = HistoryEntry::new(id % 4, Role::User, format!("said {id}"));
+        entry.created_at = at;
+        let mut records: Vec<Record> = vec![
+            turn(key, &format!("turn {id}"), at).into(),
+            req.clone().into(),
+            event.into(),
+            entry.into(),
+        ];
+        match id % 3 {
+            0 => records.push(done(&req).into()),
+            1 => records.push(failed(&req).into()),
+            _ => {}
+        }
+        for answer in store.record_batch(records).unwrap() {
+            answer.unwrap();
+        }
+    }
+}
+
+/// What the store answers, through the index and by reading every line.
+fn answers(store: &Store) -> String {
+    let turns = TurnQuery {
+        limit: 1_000,
+        ..TurnQuery::default()
+    };
+    let failed = CallQuery {
+        status: Some(CallStatus::Failed),
+        limit: 1_000,
+        ..CallQuery::default()
+    };
+    let events = EventQuery {
+        limit: 1_000,
+        ..EventQuery::default()
+    };
+    let chats: Vec<_> = (0..4)
+        .map(|chat| store.history(chat, 1_000).unwrap())
+        .collect();
+    let lines: Vec<(u64, String)> = store
+        .last_lines(usize::MAX)
+        .unwrap()
+        .into_iter()
+        .map(|line| (line.seq, line.text))
+        .collect();
+    format!(
+        "{:?}\n{:?}\n{:?}\n{chats:?}\n{lines:?}\n{:?}",
+        store.turns(&turns).unwrap(),
+        store.tool_calls(&failed).unwrap(),
+        store.events(&events).unwrap(),
+        store.damage().unwrap(),
+    )
+}
+
+/// What a handle answers that reads everything.
+fn read_anew(memory: &Memory) -> String {
+    let sidecar = memory.bytes(SIDECAR).unwrap();
+    memory.remove_file(SIDECAR).unwrap();
+    let storage = Arc::new(memory.clone());
+    let reader = Store::options()
+        .read_only(true)
+        .storage(storage)
+        .open("")
+        .unwrap();
+    let found = answers(&reader);
+    memory.put_bytes(SIDECAR, sidecar);
+    found
+}
+
+/// A store with a sidecar, closed.
+fn sample() -> Memory {
+    let memory = Memory::new();
+    let store = on(memory.clone()).open("").unwrap();
+    fill(&store, 1, 40);
+    drop(store);
+    assert!(memory.bytes(SIDECAR).is_some());
+    memory
+}
+
+#[test]
+fn what_was_not_touched_is_not_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = on(Disk::new(&path)).open("").unwrap();
+    fill(&store, 1, 40);
+    let expected = answers(&store);
+    drop(store);
+    // Times that are so fresh are no proof.
+    std::thread::sleep(Duration::from_millis(2_100));
+    fs::remove_file(path.join(SIDECAR)).unwrap();
+    drop(on(Disk::new(&path)).open("").unwrap());
+    assert!(path.join(SIDECAR).exists());
+
+    let reads_of_segments = |spy: &Spy| {
+        let events = spy.events();
+        let reads = events.iter().filter(|event| event.operation == "read_at");
+        reads.filter(|event| event.path.ends_with(".jsonl")).count()
+    };
+    let spy = Spy::new(Disk::new(&path));
+    let store = on(spy.clone()).open("").unwrap();
+    assert_eq!(reads_of_segments(&spy), 0);
+    assert_eq!(answers(&store), expected);
+    // It goes on from there, and so does who opens it later.
+    fill(&store, 41, 20);
+    let expected = answers(&store);
+    drop(store);
+    let store = on(Disk::new(&path)).open("").unwrap();
+    assert_eq!(answers(&store), expected);
+    drop(store);
+
+    // A byte changed in place, and the time of the change put back.
+    let segment = path.join(TURNS);
+    let time = fs::metadata(&segment).unwrap().modified().unwrap();
+    let bytes = fs::read(&segment).unwrap();
+    let text = String::from_utf8(bytes)
+        .unwrap()
+        .replacen("turn 3", "turn X", 1);
+    overwrite(&segment, text.as_bytes());
+    File::options()
+        .append(true)
+        .open(&segment)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
+    let store = on(Disk::new(&path)).open("").unwrap();
+    assert_eq!(store.damage().unwrap().len(), 1);
+    assert!(answers(&store).contains("turn X"));
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) {
+    use std::io::Write;
+    let mut file = File::options().write(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_sidecar_that_is_wrong_is_not_believed() {
+    let memory = sample();
+    let expected = read_anew(&memory);
+    assert_eq!(answers(&on(memory.clone()).open("").unwrap()), expected);
+    let good = memory.bytes(SIDECAR).unwrap();
+    let other = {
+        let memory = Memory::new();
+        let store = on(memory.clone()).open("").unwrap();
+        fill(&store, 1, 41);
+        drop(store);
+        memory.bytes(SIDECAR).unwrap()
+    };
+    let mut wrong = vec![Vec::new(), vec![0; 100], other, [&good[..], b"x"].concat()];
+    let step = count("DECKLOG_FLIP_STEP", 97) as usize;
+    for at in (0..good.len()).step_by(step) {
+        let mut flipped = good.clone();
+        flipped[at] ^= 1 << (at % 8);
+        wrong.push(flipped);
+        wrong.push(good[..at].to_vec());
+    }
+    for bytes in wrong {
+        memory.put_bytes(SIDECAR, bytes);
+        let storage = Arc::new(memory.clone());
+        let reader = Store::options()
+            .read_only(true)
+            .storage(storage)
+            .open("")
+            .unwrap();
+        assert_eq!(answers(&reader), expected);
+    }
+}
+
+/// Whatever was done to the segments since, the store answers as one that reads everything.
+#[test]
+fn a_sidecar_of_other_segments_is_not_believed() {
+    type Change = fn(&Memory);
+    let changes: [Change; 9] = [
+        |_| {},
+        // Appended to, without a new sidecar.
+        |memory| {
+            let store = still().storage(Arc::new(memory.clone())).open("").unwrap();
+            fill(&store, 41, 7);
+        },
+        // Rewritten in place, as long as before.
+        |memory| {
+            let bytes = memory.bytes(TURNS).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            memory.put_bytes(TURNS, text.replacen("turn 3", "turn X", 1).into_bytes());
+        },
+        // Rewritten in place, and appended to.
+        |memory| {
+            let bytes = memory.bytes(TURNS).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            memory.put_bytes(TURNS, text.replacen("turn 3", "turn 33", 1).into_bytes());
+            let store = still().storage(Arc::new(memory.clone())).open("").unwrap();
+            fill(&store, 41, 7);
+        },
+        // Cut short.
+        |memory| {
+            let bytes = memory.bytes(CALLS).unwrap();
+            memory.put_bytes(CALLS, bytes[..bytes.len() - 30].to_vec());
+        },
+        |memory| memory.remove_file(CALLS).unwrap(),
+        // Another file of the same bytes.
+        |memory| {
+            let bytes = memory.bytes(CALLS).unwrap();
+            memory.remove_file(CALLS).unwrap();
+            memory.put_bytes(CALLS, bytes);
+        },
+        // A segment whose lines belong before the known ones.
+        |memory| {
+            let bytes = memory.bytes(CALLS).unwrap();
+            let first = bytes.split_inclusive(|byte| *byte == b'\n').next().unwrap();
+            memory.put_bytes("2025-12-27/tool_calls.0000002.jsonl", first.to_vec());
+            memory.put_bytes("2025-12-27/tool_calls.0002.jsonl", first.to_vec());
+        },
+        // A torn last line.
+        |memory| {
+            let mut bytes = memory.bytes(TURNS).unwrap();
+            bytes.extend_from_slice(b"{\"seq\":9");
+            memory.put_bytes(TURNS, bytes);
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let memory = sample();
+        change(&memory);
+        let expected = read_anew(&memory);
+        for round in 0..3 {
+            let store = on(memory.clone()).open("").unwrap();
+            assert_eq!(answers(&store), expected, "change {number}, round {round}");
+        }
+        // And writes as such a one.
+        let store = in_memory(&memory, Durability::Process);
+        fill(&store, 100, 3);
+        drop(store);
+        let store = on(memory.clone()).open("").unwrap();
+        assert_eq!(answers(&store), read_anew(&memory), "change {number}");
+    }
+}
+
+#[test]
+fn who_may_not_write_or_gains_nothing_writes_none() {
+    let memory = sample();
+    memory.remove_file(SIDECAR).unwrap();
+    let open = |options: Options| options.storage(Arc::new(memory.clone())).open("").unwrap();
+    drop(open(Store::options().read_only(true).sidecar_bytes_min(0)));
+    // A few kilobytes are read as quickly.
+    drop(open(Store::options()));
+    assert!(memory.bytes(SIDECAR).is_none());
+    drop(open(Store::options().sidecar_bytes_min(1_000)));
+    assert!(memory.bytes(SIDECAR).is_some());
+}
