@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::bytes::{In, Out};
 use super::entry::Loc;
-use super::groups::LaidGroups;
+use super::groups::{Groups, LaidGroups};
 use super::list::LaidList;
 use super::rows::{LaidRows, RowId, Rows};
 use super::shape::Shape;
@@ -157,31 +157,31 @@ impl<'a> Laid<'a> {
         let ids = len as u32;
         let shape = Shape::of(self.kind);
         let (mut rows, mut found_by, mut by_key) = (None, None, None);
-        let (mut all, mut by_state, mut by_lookup) = (None, None, None);
-        let read_lists = || {
-            all = self.all.load(ids);
-            let states = self.by_state.iter();
-            let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
-            by_state = states.collect::<Option<Vec<_>>>();
-            let groups = self.by_lookup.iter();
-            let groups = groups.map(|groups| groups.load(shape.lookup_order, ids));
-            by_lookup = groups.collect::<Option<Vec<_>>>();
-        };
-        let tasks: [Box<dyn FnOnce() + Send>; 3] = [
+        let (mut all, mut by_state) = (None, None);
+        let mut by_lookup: Vec<Option<Groups>> = self.by_lookup.iter().map(|_| None).collect();
+        let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
             Box::new(|| rows = self.rows.load_rows(self.segments)),
+            Box::new(|| found_by = Some(self.rows.load_found_by())),
+            Box::new(|| by_key = self.by_key.load(|row| row < ids)),
             Box::new(|| {
-                found_by = Some(self.rows.load_found_by());
-                by_key = self.by_key.load(|row| row < ids);
+                all = self.all.load(ids);
+                let states = self.by_state.iter();
+                let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
+                by_state = states.collect::<Option<Vec<_>>>();
             }),
-            Box::new(read_lists),
         ];
+        for (groups, laid) in by_lookup.iter_mut().zip(&self.by_lookup) {
+            tasks.push(Box::new(move || {
+                *groups = laid.load(shape.lookup_order, ids)
+            }));
+        }
         do_all(len, tasks);
         Some(Table {
             rows: Rows::of(shape, rows?, found_by?),
             number_max: self.number_max,
             by_key: by_key?,
             all: all?,
-            by_lookup: by_lookup?,
+            by_lookup: by_lookup.into_iter().collect::<Option<_>>()?,
             by_state: by_state?,
             history: self.history,
         })
