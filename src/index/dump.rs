@@ -40,7 +40,6 @@ pub(super) const OPS: [Op; 18] = [
 ];
 
 impl Index {
-    #[allow(dead_code)] // The store does not keep its index yet.
     /// Writes all that [`load`](Index::load) needs.
     pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
         let mut out = Out::new(sink);
@@ -56,7 +55,6 @@ impl Index {
     /// The index that was dumped as these bytes, of a store that has this many segments; `None`
     /// if they are not such bytes. Others than those that were dumped may make an index that
     /// gives wrong answers, but none that fails.
-    #[allow(dead_code)] // As above.
     pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
         let mut from = In::new(bytes, segments);
         let mut tables = Vec::with_capacity(Kind::ALL.len());
