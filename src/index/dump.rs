@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::bytes::{In, Out};
 use super::entry::Loc;
 use super::groups::{Groups, LaidGroups};
-use super::list::LaidList;
+use super::list::{LaidList, List};
 use super::rows::{LaidRows, RowId, Rows};
 use super::shape::Shape;
 use super::slots::LaidSlots;
@@ -105,6 +105,21 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Whether each row in a list has a line to read.
+    fn lists_only_records(&self) -> bool {
+        let has_line = |id: RowId| self.row(id).is_some_and(|row| row.asserted.is_some());
+        // As a rule all rows have.
+        if self.rows.ids().all(has_line) {
+            return true;
+        }
+        let lists = self.by_state.iter().map(|(_, list)| list);
+        let mut listed = lists.chain([&self.all]).flat_map(List::iter);
+        let mut members = self.by_lookup.iter().flat_map(Groups::members);
+        listed.all(has_line) && members.all(has_line)
+    }
+}
+
 /// Where the parts of a table are, so that they can be read at once.
 struct Laid<'a> {
     kind: Kind,
@@ -132,7 +147,7 @@ impl<'a> Laid<'a> {
             let state = *OPS.get(usize::from(from.u8()?))?;
             by_state.push((state, LaidList::read(from)?));
         }
-        let count = from.count(4)?;
+        let count = from.count(12)?;
         let mut history = HashMap::with_capacity(count);
         for _ in 0..count {
             let row = from.u32().filter(|row| (*row as usize) < rows.len())?;
@@ -171,12 +186,11 @@ impl<'a> Laid<'a> {
             }),
         ];
         for (groups, laid) in by_lookup.iter_mut().zip(&self.by_lookup) {
-            tasks.push(Box::new(move || {
-                *groups = laid.load(shape.lookup_order, ids)
-            }));
+            let order = shape.lookup_order;
+            tasks.push(Box::new(move || *groups = laid.load(order, ids)));
         }
         do_all(len, tasks);
-        Some(Table {
+        let table = Table {
             rows: Rows::of(shape, rows?, found_by?),
             number_max: self.number_max,
             by_key: by_key?,
@@ -184,6 +198,7 @@ impl<'a> Laid<'a> {
             by_lookup: by_lookup.into_iter().collect::<Option<_>>()?,
             by_state: by_state?,
             history: self.history,
-        })
+        };
+        table.lists_only_records().then_some(table)
     }
 }

@@ -238,7 +238,7 @@ fn use_it(index: &mut Index, kind: Kind, entries: &[Entry]) {
             .rev()
             .chain(table.walk(select, to, from))
         {
-            assert!(table.row(id).is_some());
+            assert!(table.row(id).unwrap().asserted.is_some());
         }
     }
     for entry in entries {
