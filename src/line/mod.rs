@@ -25,7 +25,7 @@ mod writer;
 pub(crate) use classify::{Line, classify, good, piece_at};
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use encode::{encode, restamp, text_len};
-pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value, parse as parse_envelope};
+pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
 
 /// The longest line, in bytes with its LF, unless set.

@@ -74,7 +74,7 @@ impl Storage for Disk {
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
-        sys::stat_path(&self.path(path))
+        sys::stat_path(&self.root, path)
     }
 
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
@@ -229,8 +229,10 @@ mod sys {
     // date, which costs more than the rest of a small write.
     #[cfg(target_os = "linux")]
     mod stat {
+        use std::ffi::{CStr, OsStr};
         use std::fs::File;
         use std::io;
+        use std::os::unix::ffi::OsStrExt;
         use std::path::Path;
 
         use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
@@ -242,8 +244,24 @@ mod sys {
             .union(StatxFlags::NLINK)
             .union(StatxFlags::BTIME);
 
-        pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-            Ok(found(&statx(CWD, path, AtFlags::empty(), WANTED)?))
+        // Every append asks, so the path is put together where it needs no allocation.
+        pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+            const SHORT: usize = 256;
+            let root = root.as_os_str().as_bytes();
+            let mut joined = [0; SHORT];
+            let len = root.len() + 1 + path.len();
+            let stat = if len < SHORT && !path.is_empty() {
+                joined[..root.len()].copy_from_slice(root);
+                joined[root.len()] = b'/';
+                joined[root.len() + 1..len].copy_from_slice(path.as_bytes());
+                let path = CStr::from_bytes_with_nul(&joined[..=len]);
+                let path = path.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+                statx(CWD, path, AtFlags::empty(), WANTED)?
+            } else {
+                let path = Path::new(OsStr::from_bytes(root)).join(path);
+                statx(CWD, path, AtFlags::empty(), WANTED)?
+            };
+            Ok(found(&stat))
         }
 
         pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
@@ -278,8 +296,8 @@ mod sys {
 
         use super::super::FileStat;
 
-        pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-            Ok(found(&fs::metadata(path)?))
+        pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+            Ok(found(&fs::metadata(root.join(path))?))
         }
 
         pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
@@ -342,8 +360,8 @@ mod sys {
         file.seek_write(bytes, offset)
     }
 
-    pub(super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-        Ok(found(&fs::metadata(path)?))
+    pub(super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+        Ok(found(&fs::metadata(root.join(path))?))
     }
 
     pub(super) fn stat_file(file: &File) -> io::Result<FileStat> {
