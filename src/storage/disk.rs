@@ -7,6 +7,11 @@ use std::sync::Arc;
 
 use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Words};
 
+/// More is appended piece by piece: what was just gathered is still in the processor's cache, and
+/// Linux takes memory for the page cache in runs as long as the write, which long ones are slow
+/// to be found.
+const APPEND_BYTES_MAX: usize = 64 << 10;
+
 /// A directory on disk.
 #[derive(Debug)]
 pub struct Disk {
@@ -141,7 +146,8 @@ impl StorageFile for DiskFile {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        io::Write::write(&mut &self.file, bytes)
+        let taken = bytes.len().min(APPEND_BYTES_MAX);
+        io::Write::write(&mut &self.file, &bytes[..taken])
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
