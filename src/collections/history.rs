@@ -1,6 +1,6 @@
 //! The history of chats: appended, and read from its end.
 
-use super::{Ack, collision, next_id, unchanged};
+use super::{Ack, collision, next_id, read_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Select};
 use crate::record::{HistoryEntry, Kind, Record};
@@ -33,7 +33,7 @@ impl Store {
                 if last.len() == limit {
                     break;
                 }
-                let entry = entry_in(view.read(KIND, row.asserted)?.record)?;
+                let entry: HistoryEntry = read_as(view, row.asserted)?;
                 last.extend(Some(entry).filter(|entry| entry.chat_id == chat_id));
             }
             last.reverse();

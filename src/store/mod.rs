@@ -40,7 +40,9 @@ pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
-use crate::line::{Decoded, LINE_BYTES_MAX, Line, classify, decode, piece_at};
+use crate::line::{
+    Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, piece_at,
+};
 use crate::record::Kind;
 use crate::segment::{Damage, Window};
 use crate::storage::{Storage, full_path};
@@ -357,18 +359,30 @@ impl Inner {
     }
 
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
-        decode(kind, line).or_else(|reason| {
-            // A whole line with other bytes glued to it.
-            let piece = piece_at(line).and_then(|len| line.get(..len));
-            piece
-                .and_then(|piece| decode(kind, piece).ok())
-                .ok_or_else(|| {
-                    let name = state.segments[loc.segment as usize].name;
-                    let message = format!("the line does not read as a record: {}", reason.text);
-                    Error::new(ErrorKind::Damaged, message)
-                        .with_path(&full_path(&*self.storage, &name.path()))
-                        .with_offset(u64::from(loc.offset))
-                })
+        let decoded = decode(kind, line);
+        decoded.or_else(|reason| {
+            self.decode_piece(state, loc, line, reason, |line| decode(kind, line))
+        })
+    }
+
+    /// Decodes a whole line with other bytes glued to it, for the reason that all of it does not
+    /// read as a record.
+    #[cold]
+    fn decode_piece<T>(
+        &self,
+        state: &State,
+        loc: Loc,
+        line: &[u8],
+        reason: Reason,
+        decode: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Result<T> {
+        let piece = piece_at(line).and_then(|len| line.get(..len));
+        piece.and_then(|piece| decode(piece).ok()).ok_or_else(|| {
+            let name = state.segments[loc.segment as usize].name;
+            let message = format!("the line does not read as a record: {}", reason.text);
+            Error::new(ErrorKind::Damaged, message)
+                .with_path(&full_path(&*self.storage, &name.path()))
+                .with_offset(u64::from(loc.offset))
         })
     }
 }
@@ -393,6 +407,11 @@ pub(crate) trait Reads {
     fn hasher(&self) -> Hasher;
     /// The record at a place.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded>;
+
+    /// The record at a place; `None` if it is of another type.
+    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+        self.read(T::KIND, loc).map(|decoded| T::of(decoded.record))
+    }
 
     fn table(&self, kind: Kind) -> &Table {
         self.index().table(kind)
@@ -424,6 +443,18 @@ impl Reads for View<'_> {
 
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
         self.inner.read(&self.state, &self.window, kind, loc)
+    }
+
+    #[inline]
+    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+        let mut window = self.window.borrow_mut();
+        let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        match decode_as(line) {
+            Ok(record) => Ok(record),
+            Err(reason) => self
+                .inner
+                .decode_piece(&self.state, loc, line, reason, decode_as),
+        }
     }
 }
 
