@@ -234,6 +234,7 @@ pub(super) fn get(
     let Some(row) = view.table(KIND).find(key) else {
         return Ok(None);
     };
+    view.expect(KIND, std::iter::once(row));
     let call = read(view, row, as_of)?;
     Ok(call.filter(|(req, _)| check_key(req, request_id, call_id).is_ok()))
 }
@@ -264,7 +265,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let call = read(view, row, as_of)?.filter(|call| query.matches(call));
         Ok(call.map(|call| (call.0.started_at.at, call)))
     })

@@ -132,7 +132,7 @@ impl Store {
                 after: query.after,
                 as_of: None,
             };
-            page(table, walk, |row| {
+            page(view, KIND, walk, |row| {
                 if !is_in_time(row) {
                     return Ok(None);
                 }

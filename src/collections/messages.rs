@@ -88,7 +88,7 @@ pub(super) fn list(
         after: query.after,
         as_of: None,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let message = read(view, row)?;
         let message = message.filter(|found| found.conversation_id == conversation_id);
         Ok(message.map(|message| (message.timestamp.at(), message)))

@@ -243,7 +243,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let proposal = read(view, row, as_of)?;
         let wanted = |proposal: &CodeEditProposal| {
             query.status.is_none_or(|status| proposal.status == status)

@@ -150,7 +150,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let turn = read(view, row, as_of)?.filter(|turn| query.matches(turn));
         Ok(turn.map(|turn| (turn.created_at.at, turn)))
     })

@@ -39,7 +39,7 @@ use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
+use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, piece_at,
 };
@@ -207,6 +207,18 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
+        if let Some(commits) = self.news.commits() {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            if !state.is_stale && commits == state.commits {
+                return Ok(self.view(state));
+            }
+        }
+        self.catch_up()
+    }
+
+    /// As [`fresh`](Self::fresh), where something may be new.
+    #[cold]
+    fn catch_up(&self) -> Result<View<'_>> {
         let storage = &*self.storage;
         let head = self.news.head(storage)?;
         let io = |e| Error::io("read HEAD", &full_path(storage, "HEAD"), e);
@@ -459,6 +471,32 @@ impl Reads for View<'_> {
 }
 
 impl View<'_> {
+    /// Says that the lines of these rows will be read one after another: as many as stand together
+    /// are read from the file at once. Returns how many rows that are.
+    pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) -> usize {
+        let table = self.table(kind);
+        let mut extents = rows.map_while(|row| table.extent(row));
+        let Some(mut all) = extents.next() else {
+            return 0;
+        };
+        let mut count = 1;
+        for extent in extents {
+            match together(all, extent) {
+                Some(both) => all = both,
+                None => break,
+            }
+            count += 1;
+        }
+        let Extent {
+            segment,
+            start,
+            end,
+        } = all;
+        let mut window = self.window.borrow_mut();
+        window.expect(segment, u64::from(start), u64::from(end));
+        count
+    }
+
     /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
         let mut window = self.window.borrow_mut();
@@ -493,4 +531,14 @@ impl View<'_> {
             });
         self.state.damage.iter().cloned().chain(torn)
     }
+}
+
+/// Both of two extents, if they are next to each other and not too long to be read at once.
+fn together(one: Extent, other: Extent) -> Option<Extent> {
+    const BETWEEN_MAX: u32 = 1 << 10;
+    let (start, end) = (one.start.min(other.start), one.end.max(other.end));
+    let apart = (end - start).saturating_sub(one.end - one.start + (other.end - other.start));
+    let is_near = one.segment == other.segment && apart <= BETWEEN_MAX;
+    let is_short = u64::from(end - start) <= Window::READ_BYTES_MAX as u64;
+    (is_near && is_short).then_some(Extent { start, end, ..one })
 }
