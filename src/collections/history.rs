@@ -39,12 +39,8 @@ impl Store {
                     break;
                 }
                 last.reserve(some.len());
-                let mut expected = 0;
-                for (place, row) in some.iter().enumerate() {
-                    if place == expected {
-                        expected += view.expect(KIND, some[place..].iter().copied()).max(1);
-                    }
-                    let entry = match table.row(*row) {
+                for row in view.reading(KIND, &some, |row| row) {
+                    let entry = match table.row(row) {
                         Some(row) => read_as::<HistoryEntry>(view, row.asserted)?,
                         None => continue,
                     };

@@ -135,12 +135,7 @@ fn page_now<T>(
         }
         page.items
             .reserve(some.len().min(walk.limit - page.items.len()));
-        let mut expected = 0;
-        for (place, position) in some.iter().enumerate() {
-            if place == expected {
-                let ahead = some[place..].iter().map(|position| position.row);
-                expected += view.expect(kind, ahead).max(1);
-            }
+        for position in view.reading(kind, &some, |position| position.row) {
             let Some((_, item)) = read(position.row)? else {
                 continue;
             };
@@ -148,7 +143,7 @@ fn page_now<T>(
                 page.next = last.and_then(|last| cursor_at(table, last));
                 return Ok(page);
             }
-            last = Some(*position);
+            last = Some(position);
             page.items.push(item);
         }
     }

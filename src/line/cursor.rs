@@ -72,6 +72,25 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// As [`head`](Self::head), for who needs but the last of the three.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn op(&mut self, kind: Kind) -> Read<Op> {
+        // Any number of so many digits is one.
+        const DIGITS_MAX: usize = 18;
+        for member in [LINE_START, ",\"at\":"] {
+            self.expect(member)?;
+            let len = digits_len(self.rest);
+            let is_shortest = len > 0 && self.rest.first() != Some(&b'0');
+            if !is_shortest || len > DIGITS_MAX {
+                return Err(Unsure);
+            }
+            self.rest = self.rest.get(len..).ok_or(Unsure)?;
+        }
+        self.expect(",\"op\":\"")?;
+        kind.op_of_bytes(self.plain()?).ok_or(Unsure)
+    }
+
     /// The value of the member that must follow.
     #[inline(always)]
     #[allow(clippy::inline_always)]
@@ -325,14 +344,35 @@ const TENS: [u64; 9] = [
     100_000_000,
 ];
 
+/// How many digits are in front, as far as they stand in whole words.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+fn digits_len(bytes: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(word) = bytes.get(len..).and_then(<[u8]>::first_chunk) {
+        let count = past_digits(u64::from_le_bytes(*word)).trailing_zeros() as usize / 8;
+        len += count;
+        if count < 8 {
+            break;
+        }
+    }
+    len
+}
+
+/// Has a bit in the high half of the first byte that is no digit. Those of later bytes may be set
+/// wrongly.
+fn past_digits(word: u64) -> u64 {
+    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6.
+    let digits = word ^ ZEROS;
+    (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0
+}
+
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
 /// The number that the digits at the start of eight bytes stand for, and how many they are.
 fn leading_digits(word: u64) -> (u64, usize) {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let count = past_digits(word).trailing_zeros() / 8;
     let digits = word ^ ZEROS;
-    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6. What
-    // is carried goes to later bytes only.
-    let past_nine = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0;
-    let count = past_nine.trailing_zeros() / 8;
     // Zeros in front of the digits. Without any digit nothing is left.
     let digits = digits.checked_shl(64 - 8 * count).unwrap_or(0);
     // Adds up pairs, then pairs of pairs.

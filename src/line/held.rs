@@ -39,7 +39,7 @@ fn by_parsing<T: Held>(line: &[u8]) -> Result<Option<T>, Reason> {
 pub(super) fn canonical_as<T: Held>(line: &[u8]) -> Read<T> {
     let (covered, _) = split_crc(line).ok_or(Unsure)?;
     let mut line = Cursor::of_texts(covered)?;
-    let (_, _, op) = line.head(T::KIND)?;
+    let op = line.op(T::KIND)?;
     let held = T::read(&mut line, op)?;
     line.end()?;
     Ok(held)

@@ -471,8 +471,25 @@ impl Reads for View<'_> {
 }
 
 impl View<'_> {
-    /// Says that the lines of these rows will be read one after another: as many as stand together
-    /// are read from the file at once. Returns how many rows that are.
+    /// These, of which `row` tells the rows, for who reads the lines of each before it takes the
+    /// next: lines that stand together are read from the file at once.
+    pub(crate) fn reading<T: Copy>(
+        &self,
+        kind: Kind,
+        these: &[T],
+        row: impl Fn(T) -> RowId,
+    ) -> impl Iterator<Item = T> {
+        let mut expected = 0;
+        these.iter().enumerate().map(move |(place, this)| {
+            if place == expected {
+                let ahead = these[place..].iter().map(|this| row(*this));
+                expected += self.expect(kind, ahead).max(1);
+            }
+            *this
+        })
+    }
+
+    /// Has the lines of these rows read at once, as many as stand together; says how many.
     pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) -> usize {
         let table = self.table(kind);
         let mut extents = rows.map_while(|row| table.extent(row));
