@@ -7,7 +7,7 @@
 use uuid::Uuid;
 
 use super::page::Page;
-use super::{CallQuery, ProposalQuery, TurnQuery, calls, proposals, standing, turns};
+use super::{CallQuery, ProposalQuery, TurnQuery, calls, proposals, turns};
 use crate::error::Result;
 use crate::index::RowId;
 use crate::line::{Decoded, Op};
@@ -84,16 +84,13 @@ impl AsOf<'_> {
     }
 }
 
-/// The assertion of a row that stands or, if there is a time, that stood then.
+/// The assertion of a row that stood at a time.
 pub(super) fn assertion(
     view: &View<'_>,
     kind: Kind,
     id: RowId,
-    as_of: Option<i64>,
+    at: i64,
 ) -> Result<Option<Decoded>> {
-    let Some(at) = as_of else {
-        return standing(view, kind, id);
-    };
     let table = view.table(kind);
     let only = table.row(id).map(|row| row.asserted);
     let only = only.filter(|asserted| asserted.is_some());

@@ -5,7 +5,7 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, outcome, put_version, unchanged};
+use super::{Ack, collision, outcome, put_version, read_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op, Value};
@@ -234,6 +234,7 @@ pub(super) fn get(
     let Some(row) = view.table(KIND).find(key) else {
         return Ok(None);
     };
+    view.expect(KIND, std::iter::once(row));
     let call = read(view, row, as_of)?;
     Ok(call.filter(|(req, _)| check_key(req, request_id, call_id).is_ok()))
 }
@@ -247,7 +248,7 @@ pub(super) fn list(
     // The index knows where calls stand now, not where they stood.
     let status = query.status.filter(|_| as_of.is_none());
     let select = match (query.parent_id, status, &query.tool_name, &query.vendor) {
-        (Some(id), ..) => Select::Lookup(0, hash(&id.to_string())),
+        (Some(id), ..) => Select::Lookup(0, hash(lower(id, &mut [0; Hyphenated::LENGTH]))),
         (_, Some(CallStatus::Requested), ..) => Select::State(Op::Requested),
         (_, Some(CallStatus::Failed), ..) => Select::State(Op::Failed),
         (_, _, Some(name), _) => Select::Lookup(2, hash(name)),
@@ -264,7 +265,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let call = read(view, row, as_of)?.filter(|call| query.matches(call));
         Ok(call.map(|call| (call.0.started_at.at, call)))
     })
@@ -272,12 +273,29 @@ pub(super) fn list(
 
 /// The call of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
-    let Some(request) = assertion(view, KIND, id, as_of)? else {
+    let Some(at) = as_of else {
+        return read_now(view, id);
+    };
+    let Some(request) = assertion(view, KIND, id, at)? else {
         return Ok(None);
     };
     let req = request_at(request)?;
     let done = outcome(view, KIND, id)?.map(done_at).transpose()?;
     let done = done.map(|(_, done)| done);
-    let done = done.filter(|done| as_of.is_none_or(|at| done.ended_at.at <= at));
+    Ok(Some((req, done.filter(|done| done.ended_at.at <= at))))
+}
+
+#[inline]
+fn read_now(view: &View<'_>, id: RowId) -> Result<Option<ToolCall>> {
+    let row = view.table(KIND).row(id).filter(|row| row.stands());
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let req = read_as(view, row.asserted)?;
+    let done = if row.done.is_some() {
+        Some(read_as(view, row.done)?)
+    } else {
+        None
+    };
     Ok(Some((req, done)))
 }

@@ -152,7 +152,7 @@ impl Store {
             let mut total = 0;
             let mut part = Vec::new();
             let wanted = query.offset..query.offset.saturating_add(query.limit);
-            page(view.table(KIND), walk, |row| {
+            page(view, KIND, walk, |row| {
                 // Without a need to look, a conversation elsewhere in the list only counts.
                 if query.is_by_time_alone() && !wanted.contains(&total) {
                     total += 1;

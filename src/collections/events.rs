@@ -1,7 +1,7 @@
 //! Events: appended, each under its parent.
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, next_id, standing, unchanged};
+use super::{Ack, collision, lifecycle, next_id, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind, Record, event_type, same_json};
@@ -132,11 +132,11 @@ impl Store {
                 after: query.after,
                 as_of: None,
             };
-            page(table, walk, |row| {
+            page(view, KIND, walk, |row| {
                 if !is_in_time(row) {
                     return Ok(None);
                 }
-                let event = read(view, row)?.filter(|event| query.matches(event));
+                let event = standing_as::<Event>(view, row)?.filter(|event| query.matches(event));
                 Ok(event.map(|event| (event.created_at, event)))
             })
         })
@@ -212,7 +212,7 @@ pub(super) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
         return Ok(None);
     };
-    Ok(read(from, row)?.filter(|event| event.id == id))
+    Ok(standing_as::<Event>(from, row)?.filter(|event| event.id == id))
 }
 
 /// The events right under one, by id.
@@ -223,16 +223,8 @@ pub(super) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
         .walk(select, Position::FIRST, Position::END);
     let mut found = Vec::new();
     for row in rows {
-        let event = read(from, row)?;
+        let event = standing_as::<Event>(from, row)?;
         found.extend(event.filter(|event| event.parent_id == Some(id)));
     }
     Ok(found)
-}
-
-fn read(from: &impl Reads, id: RowId) -> Result<Option<Event>> {
-    match standing(from, KIND, id)?.map(|line| line.record) {
-        None => Ok(None),
-        Some(Record::Event(event)) => Ok(Some(event)),
-        Some(_) => Err(collision()),
-    }
 }

@@ -1,8 +1,9 @@
 //! The history of chats: appended, and read from its end.
 
-use super::{Ack, collision, next_id, unchanged};
+use super::page::ROWS_AT_A_TIME;
+use super::{Ack, collision, next_id, read_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, Select};
+use crate::index::{Position, RowId, Select};
 use crate::record::{HistoryEntry, Kind, Record};
 use crate::store::{Reads, Store, Txn};
 
@@ -25,16 +26,26 @@ impl Store {
     /// ```
     pub fn history(&self, chat_id: i64, limit: usize) -> Result<Vec<HistoryEntry>> {
         self.inner().ask(|view| {
-            let select = Select::Lookup(0, view.hasher().lookup(&chat_id.to_string()));
+            let select =
+                Select::Lookup(0, view.hasher().lookup(itoa::Buffer::new().format(chat_id)));
             let table = view.table(KIND);
-            let rows = table.walk(select, Position::FIRST, Position::END).rev();
-            let mut last = Vec::new();
-            for row in rows.filter_map(|row| table.row(row)) {
-                if last.len() == limit {
+            let mut rows = table.walk(select, Position::FIRST, Position::END).rev();
+            let mut last: Vec<HistoryEntry> = Vec::new();
+            // Mostly all rows are of this chat.
+            while last.len() < limit {
+                let missing = (limit - last.len()).min(ROWS_AT_A_TIME);
+                let some: Vec<RowId> = rows.by_ref().take(missing).collect();
+                if some.is_empty() {
                     break;
                 }
-                let entry = entry_in(view.read(KIND, row.asserted)?.record)?;
-                last.extend(Some(entry).filter(|entry| entry.chat_id == chat_id));
+                last.reserve(some.len());
+                for row in view.reading(KIND, &some, |row| row) {
+                    let entry = match table.row(row) {
+                        Some(row) => read_as::<HistoryEntry>(view, row.asserted)?,
+                        None => continue,
+                    };
+                    last.extend(Some(entry).filter(|entry| entry.chat_id == chat_id));
+                }
             }
             last.reverse();
             Ok(last)

@@ -132,7 +132,7 @@ impl Inbox<'_> {
                 after: query.after,
                 as_of: None,
             };
-            page(table, walk, |row| {
+            page(view, KIND, walk, |row| {
                 let Some(row) = table.row(row) else {
                     return Ok(None);
                 };

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, standing, unchanged};
+use super::{Ack, collision, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
@@ -88,7 +88,7 @@ pub(super) fn list(
         after: query.after,
         as_of: None,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let message = read(view, row)?;
         let message = message.filter(|found| found.conversation_id == conversation_id);
         Ok(message.map(|message| (message.timestamp.at(), message)))
@@ -188,9 +188,6 @@ fn same(known: &ConversationMessage, message: &ConversationMessage) -> bool {
 }
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<ConversationMessage>> {
-    match standing(from, KIND, id)?.map(|line| line.record) {
-        None => Ok(None),
-        Some(Record::Message(message)) => Ok(Some(*message)),
-        Some(_) => Err(collision()),
-    }
+    let message: Option<Box<ConversationMessage>> = standing_as(from, id)?;
+    Ok(message.map(|message| *message))
 }

@@ -33,7 +33,7 @@ use std::borrow::Borrow;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
-use crate::line::Decoded;
+use crate::line::{Decoded, Held};
 use crate::record::{Kind, Record};
 use crate::store::{Reads, Store, Txn};
 
@@ -281,6 +281,18 @@ fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
 fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
     let row = from.table(kind).row(id).filter(|row| row.stands());
     row.map(|row| from.read(kind, row.asserted)).transpose()
+}
+
+/// As [`standing`], of a type that is known.
+fn standing_as<T: Held>(from: &impl Reads, id: RowId) -> Result<Option<T>> {
+    let row = from.table(T::KIND).row(id).filter(|row| row.stands());
+    row.map(|row| read_as(from, row.asserted)).transpose()
+}
+
+/// The record at a place, which must be of this type.
+#[inline]
+fn read_as<T: Held>(from: &impl Reads, loc: Loc) -> Result<T> {
+    from.read_as(loc)?.ok_or_else(collision)
 }
 
 /// The outcome of a row, or its latest step.

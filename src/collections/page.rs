@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 use crate::index::{Position, RowId, Select, Table};
+use crate::record::Kind;
+use crate::store::{Reads, View};
 
 /// The order of a list, by the records' own time or by the ids that the log gave; records of one
 /// moment are in the order in which they came.
@@ -66,6 +68,9 @@ impl FromStr for Cursor {
     }
 }
 
+/// So many rows are taken from the index before their lines are read.
+pub(super) const ROWS_AT_A_TIME: usize = 128;
+
 /// What a list is asked for, whatever it lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
@@ -86,40 +91,80 @@ type Seen<T> = Result<Option<(i64, T)>>;
 
 /// Makes a page: `read` gets rows that may belong on it and says whether they do.
 pub(super) fn page<T>(
-    table: &Table,
+    view: &View<'_>,
+    kind: Kind,
+    walk: Walk,
+    read: impl FnMut(RowId) -> Seen<T>,
+) -> Result<Page<T>> {
+    if walk.limit == 0 {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    }
+    if walk.as_of.is_some() {
+        page_as_of(view.table(kind), walk, read)
+    } else {
+        page_now(view, kind, walk, read)
+    }
+}
+
+/// A page of what stands: some rows are taken from the index at a time, so that lines that stand
+/// together are read together.
+fn page_now<T>(
+    view: &View<'_>,
+    kind: Kind,
     walk: Walk,
     mut read: impl FnMut(RowId) -> Seen<T>,
 ) -> Result<Page<T>> {
+    let table = view.table(kind);
+    let is_after = is_after(table, walk);
+    let mut rows = ordered(table, walk).filter(|position| is_after(*position));
+    let at_a_time = walk.limit.saturating_add(1).min(ROWS_AT_A_TIME);
+    let mut some: Vec<Position> = Vec::new();
     let mut page = Page {
         items: Vec::new(),
         next: None,
     };
-    if walk.limit == 0 {
-        return Ok(page);
-    }
-    // Rows with a past are looked at one by one where the past is asked for: the index knows
-    // only where they stand now. There are few.
-    let mut revived = Vec::new();
-    if walk.as_of.is_some() {
-        for row in table.rows_with_history() {
-            if let Some((at, item)) = read(row)?
-                && (walk.since..walk.until).contains(&at)
-            {
-                revived.push((Position { at, row }, item));
+    let mut last = None;
+    loop {
+        some.clear();
+        some.extend(rows.by_ref().take(at_a_time));
+        if some.is_empty() {
+            return Ok(page);
+        }
+        page.items
+            .reserve(some.len().min(walk.limit - page.items.len()));
+        for position in view.reading(kind, &some, |position| position.row) {
+            let Some((_, item)) = read(position.row)? else {
+                continue;
+            };
+            if page.items.len() == walk.limit {
+                page.next = last.and_then(|last| cursor_at(table, last));
+                return Ok(page);
             }
-        }
-        revived.sort_unstable_by_key(|(position, _)| *position);
-        if walk.order == Order::NewestFirst {
-            // Stable, so that one moment's rows stay in order.
-            revived.sort_by_key(|(position, _)| Reverse(position.at));
+            last = Some(position);
+            page.items.push(item);
         }
     }
-    let mut revived = revived.into_iter().peekable();
-    let mut current = ordered(table, walk).peekable();
-    let comes_first = |a: Position, b: Position| match walk.order {
+}
+
+fn cursor_at(table: &Table, position: Position) -> Option<Cursor> {
+    table.row(position.row).map(|row| Cursor {
+        at: position.at,
+        seq: row.seq,
+    })
+}
+
+fn comes_first(order: Order, a: Position, b: Position) -> bool {
+    match order {
         Order::OldestFirst => a < b,
         Order::NewestFirst => (b.at, a.row) < (a.at, b.row),
-    };
+    }
+}
+
+/// Whether a place is after the walk's cursor.
+fn is_after(table: &Table, walk: Walk) -> impl Fn(Position) -> bool {
     let after = walk.after.map(|cursor| {
         // The cursor's row is the last one that is not after it.
         let next_row = table.row_from_seq(cursor.seq.saturating_add(1));
@@ -128,7 +173,37 @@ pub(super) fn page<T>(
             row: next_row,
         }
     });
-    let is_after = |position: Position| after.is_none_or(|after| !comes_first(position, after));
+    move |position| after.is_none_or(|after| !comes_first(walk.order, position, after))
+}
+
+fn page_as_of<T>(
+    table: &Table,
+    walk: Walk,
+    mut read: impl FnMut(RowId) -> Seen<T>,
+) -> Result<Page<T>> {
+    let mut page = Page {
+        items: Vec::new(),
+        next: None,
+    };
+    // Rows with a past are looked at one by one where the past is asked for: the index knows
+    // only where they stand now. There are few.
+    let mut revived = Vec::new();
+    for row in table.rows_with_history() {
+        if let Some((at, item)) = read(row)?
+            && (walk.since..walk.until).contains(&at)
+        {
+            revived.push((Position { at, row }, item));
+        }
+    }
+    revived.sort_unstable_by_key(|(position, _)| *position);
+    if walk.order == Order::NewestFirst {
+        // Stable, so that one moment's rows stay in order.
+        revived.sort_by_key(|(position, _)| Reverse(position.at));
+    }
+    let mut revived = revived.into_iter().peekable();
+    let mut current = ordered(table, walk).peekable();
+    let comes_first = |a, b| comes_first(walk.order, a, b);
+    let is_after = is_after(table, walk);
     let mut last = None;
     loop {
         let from_past = match (revived.peek(), current.peek()) {
@@ -144,7 +219,7 @@ pub(super) fn page<T>(
             let Some(position) = current.next() else {
                 return Ok(page);
             };
-            let has_past = walk.as_of.is_some() && table.history(position.row).is_some();
+            let has_past = table.history(position.row).is_some();
             let skip = has_past || !is_after(position);
             (
                 position,
@@ -162,10 +237,7 @@ pub(super) fn page<T>(
             page.next = last;
             return Ok(page);
         }
-        last = table.row(position.row).map(|row| Cursor {
-            at: position.at,
-            seq: row.seq,
-        });
+        last = cursor_at(table, position);
         page.items.push(item);
     }
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, outcome, put_version, unchanged};
+use super::{Ack, collision, lifecycle, outcome, put_version, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
@@ -243,7 +243,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let proposal = read(view, row, as_of)?;
         let wanted = |proposal: &CodeEditProposal| {
             query.status.is_none_or(|status| proposal.status == status)
@@ -256,7 +256,11 @@ pub(super) fn list(
 
 /// The proposal of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
-    let Some(asserted) = assertion(view, KIND, id, as_of)? else {
+    let asserted = match as_of {
+        None => standing(view, KIND, id)?,
+        Some(at) => assertion(view, KIND, id, at)?,
+    };
+    let Some(asserted) = asserted else {
         return Ok(None);
     };
     let mut proposal = proposal_at(asserted)?;

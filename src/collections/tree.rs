@@ -1,13 +1,20 @@
 //! Trees of events: what happened under an event, how it ended and how long it took.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod spans;
+
+use std::collections::HashSet;
 
 use serde::Serialize;
 
+use self::spans::close_spans;
 use super::events::{children, find};
+use super::standing_as;
 use crate::error::Result;
-use crate::record::Event;
-use crate::store::{Reads, Store};
+use crate::index::{Position, Select};
+use crate::record::{Event, Kind};
+use crate::store::{Reads, Store, View};
+
+const KIND: Kind = Kind::Events;
 
 /// How what began with an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,15 +90,17 @@ impl Store {
     /// ```
     pub fn event_tree(&self, id: i64) -> Result<Option<EventTree>> {
         self.inner().ask(|view| {
-            let Some(root) = find(view, id)? else {
+            let mut nodes = match gather(view, id)? {
+                Some(events) => drawn(events, id),
+                None => nodes_one_by_one(view, id)?,
+            };
+            let Some(root) = nodes.first_mut() else {
                 return Ok(None);
             };
-            let parent_is_gone = match root.parent_id {
+            root.parent_is_gone = match root.event.parent_id {
                 Some(parent) => find(view, parent)?.is_none(),
                 None => false,
             };
-            let mut nodes = nodes(view, root)?;
-            nodes[0].parent_is_gone = parent_is_gone;
             close_spans(&mut nodes);
             close_root(view, &mut nodes[0])?;
             Ok(Some(EventTree { nodes }))
@@ -99,11 +108,78 @@ impl Store {
     }
 }
 
+/// The events from a root on, and maybe others, read in the order in which they were logged.
+/// `None` where the index alone cannot tell them: two ids that have the same hash, an event
+/// before the one it is under, or lines that are not what the index says.
+fn gather(view: &View<'_>, root: i64) -> Result<Option<Vec<Event>>> {
+    let table = view.table(KIND);
+    let mut text = itoa::Buffer::new();
+    let Some((root, _)) = view.find(KIND, [text.format(root), ""]) else {
+        return Ok(Some(Vec::new()));
+    };
+    let id_of = |row| table.place(Select::All, row).map(|position| position.at);
+    let mut rows = vec![root];
+    let mut next = 0;
+    while let Some(row) = rows.get(next).copied() {
+        next += 1;
+        let Some(id) = id_of(row) else {
+            return Ok(None);
+        };
+        let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
+        let known = rows.len();
+        rows.extend(table.walk(select, Position::FIRST, Position::END));
+        if rows[known..].iter().any(|child| *child <= row) || rows.len() > table.len() {
+            return Ok(None);
+        }
+    }
+    rows.sort_unstable();
+    if rows.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Ok(None);
+    }
+    let mut events = Vec::with_capacity(rows.len());
+    for row in view.reading(KIND, &rows, |row| row) {
+        let Some(event) = standing_as::<Event>(view, row)? else {
+            continue;
+        };
+        if id_of(row) != Some(event.id) {
+            return Ok(None);
+        }
+        events.push(event);
+    }
+    Ok(Some(events))
+}
+
 /// The events from a root on, as a tree is drawn. Trees may be of any depth.
-fn nodes(from: &impl Reads, root: Event) -> Result<Vec<EventNode>> {
+fn drawn(events: Vec<Event>, root: i64) -> Vec<EventNode> {
+    let places = events.iter().enumerate();
+    let under = places.filter_map(|(place, event)| Some((event.parent_id?, event.id, place)));
+    let mut under: Vec<(i64, i64, usize)> = under.collect();
+    // Mostly they are already.
+    under.sort_unstable();
+    let root = events.iter().position(|event| event.id == root);
+    let mut waiting = Vec::from_iter(root.map(|place| (0, place)));
+    let mut nodes = Vec::with_capacity(events.len());
+    let mut events: Vec<_> = events.into_iter().map(Some).collect();
+    while let Some((depth, place)) = waiting.pop() {
+        let Some(event) = events[place].take() else {
+            continue;
+        };
+        let first = under.partition_point(|(parent, ..)| *parent < event.id);
+        let below = under[first..].iter();
+        let below = below.take_while(|(parent, ..)| *parent == event.id);
+        let known = waiting.len();
+        waiting.extend(below.map(|(.., place)| (depth + 1, *place)));
+        waiting[known..].reverse();
+        nodes.push(node(depth, event));
+    }
+    nodes
+}
+
+/// As [`drawn`], of what [`gather`] does not tell.
+fn nodes_one_by_one(from: &impl Reads, root: i64) -> Result<Vec<EventNode>> {
     let mut nodes: Vec<EventNode> = Vec::new();
-    let mut seen = HashSet::from([root.id]);
-    let mut waiting = vec![(0, root)];
+    let mut seen = HashSet::from([root]);
+    let mut waiting = Vec::from_iter(find(from, root)?.map(|root| (0, root)));
     while let Some((depth, event)) = waiting.pop() {
         let below = children(from, event.id)?;
         // Only a forged log has an event above itself.
@@ -114,90 +190,6 @@ fn nodes(from: &impl Reads, root: Event) -> Result<Vec<EventNode>> {
         nodes.push(node(depth, event));
     }
     Ok(nodes)
-}
-
-/// What is open under one event, of one sort: places in the list of nodes, the first begun first.
-#[derive(Default)]
-struct Begun {
-    all: VecDeque<usize>,
-    /// Those whose payload names a call, by its name.
-    calls: HashMap<String, VecDeque<usize>>,
-    /// Those whose payload names none.
-    others: VecDeque<usize>,
-}
-
-impl Begun {
-    /// The one that an end belongs to: that of its call or, if neither names another call, the
-    /// first.
-    fn find(&mut self, call_id: Option<&String>, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut first = |places: &mut VecDeque<usize>| {
-            // What has ended meanwhile never opens again.
-            while places.front().is_some_and(|place| !is_open(*place)) {
-                places.pop_front();
-            }
-            places.front().copied()
-        };
-        match call_id {
-            Some(call_id) => self
-                .calls
-                .get_mut(call_id)
-                .and_then(&mut first)
-                .or_else(|| first(&mut self.others)),
-            None => first(&mut self.all),
-        }
-    }
-}
-
-/// Pairs what began with what ended.
-fn close_spans(nodes: &mut [EventNode]) {
-    // What is open, by what it is and the event that its end would be beside.
-    let mut beside: HashMap<(String, Option<i64>), Begun> = HashMap::new();
-    // What began, by its id and what it is.
-    let mut above: HashMap<(i64, String), usize> = HashMap::new();
-    for place in 0..nodes.len() {
-        let event = &nodes[place].event;
-        let Some((what, word)) = event.event_type.rsplit_once('.') else {
-            continue;
-        };
-        let what = what.to_owned();
-        let (id, parent) = (event.id, event.parent_id);
-        let call_id = call_id(event);
-        match word {
-            "started" => {
-                nodes[place].status = Some(SpanStatus::Running);
-                above.insert((id, what.clone()), place);
-                let begun = beside.entry((what, parent)).or_default();
-                begun.all.push_back(place);
-                let own = match call_id {
-                    Some(call_id) => begun.calls.entry(call_id).or_default(),
-                    None => &mut begun.others,
-                };
-                own.push_back(place);
-            }
-            "completed" | "failed" => {
-                let is_open = |place: usize| nodes[place].status == Some(SpanStatus::Running);
-                let over = parent.and_then(|parent| above.get(&(parent, what.clone())));
-                let found = match over.copied().filter(|place| is_open(*place)) {
-                    Some(place) => Some(place),
-                    None => beside
-                        .get_mut(&(what, parent))
-                        .and_then(|begun| begun.find(call_id.as_ref(), is_open)),
-                };
-                if let Some(begun) = found {
-                    let is_failed = word == "failed";
-                    let ended_at = event.created_at;
-                    let node = &mut nodes[begun];
-                    node.status = Some(if is_failed {
-                        SpanStatus::Failed
-                    } else {
-                        SpanStatus::Completed
-                    });
-                    node.duration_ms = Some(ended_at.saturating_sub(node.event.created_at));
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// How a root ended by what stands beside it, which is not in its tree.
@@ -242,14 +234,4 @@ fn node(depth: usize, event: Event) -> EventNode {
         duration_ms: None,
         parent_is_gone: false,
     }
-}
-
-/// The call that an event's payload names.
-fn call_id(event: &Event) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Payload {
-        call_id: Option<serde_json::Value>,
-    }
-    let payload: Payload = serde_json::from_str(event.payload.as_deref()?).ok()?;
-    payload.call_id.map(|id| id.to_string())
 }

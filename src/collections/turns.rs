@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, put_version};
+use super::{Ack, collision, put_version, standing_as};
 use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
@@ -150,7 +150,7 @@ pub(super) fn list(
         after: query.after,
         as_of,
     };
-    page(view.table(KIND), walk, |row| {
+    page(view, KIND, walk, |row| {
         let turn = read(view, row, as_of)?.filter(|turn| query.matches(turn));
         Ok(turn.map(|turn| (turn.created_at.at, turn)))
     })
@@ -158,6 +158,8 @@ pub(super) fn list(
 
 /// The turn of a row as it stands, or stood at a time.
 fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
-    let decoded = assertion(view, KIND, id, as_of)?;
-    decoded.map(turn_at).transpose()
+    match as_of {
+        None => standing_as(view, id),
+        Some(at) => assertion(view, KIND, id, at)?.map(turn_at).transpose(),
+    }
 }

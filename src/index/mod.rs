@@ -16,7 +16,7 @@ mod walk;
 
 pub(crate) use entry::{Entry, Hasher, Loc};
 pub(crate) use rows::{Position, Row, RowId};
-pub(crate) use table::{Select, Table};
+pub(crate) use table::{Extent, Select, Table};
 pub(crate) use talks::Talks;
 pub(crate) use walk::Walk;
 

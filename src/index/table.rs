@@ -23,6 +23,19 @@ pub(crate) enum Select {
     State(Op),
 }
 
+/// Some bytes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub segment: u32,
+    pub start: u32,
+    pub end: u32,
+}
+
+/// Lines further apart than this are not near each other.
+const NEAR_BYTES: u32 = 16 << 10;
+/// A line whose end is not known is taken to be so long.
+const LINE_BYTES: u32 = 1 << 10;
+
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) rows: Rows,
@@ -67,6 +80,28 @@ impl Table {
     pub(crate) fn find(&self, key: KeyHash) -> Option<RowId> {
         let is_it = |id| self.rows.get(RowId(id)).is_some_and(|row| row.key() == key);
         self.by_key.find(tag_of(key.hash), is_it).map(RowId)
+    }
+
+    /// Where the lines of a row that stand near each other stand, and about where they end: mostly
+    /// where the next row begins.
+    #[inline]
+    pub(crate) fn extent(&self, id: RowId) -> Option<Extent> {
+        let row = self.rows.get(id).filter(|row| row.asserted.is_some())?;
+        let Loc { segment, offset } = row.asserted;
+        let has_done =
+            row.done.segment == segment && row.done.offset.abs_diff(offset) <= NEAR_BYTES;
+        let done = if has_done { row.done.offset } else { offset };
+        let (start, last) = (offset.min(done), offset.max(done));
+        let next = self.rows.get(RowId(id.0 + 1)).map(|row| row.asserted);
+        let next = next.filter(|next| {
+            next.segment == segment && (1..=NEAR_BYTES).contains(&next.offset.saturating_sub(last))
+        });
+        let end = next.map_or(last.saturating_add(LINE_BYTES), |next| next.offset);
+        Some(Extent {
+            segment,
+            start,
+            end,
+        })
     }
 
     /// The row whose first line has this sequence number, or the first one after it.

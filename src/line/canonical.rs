@@ -13,13 +13,13 @@ use crate::record::{
 #[inline] // Records are long to move.
 pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     let (covered, _) = split_crc(line).ok_or(Unsure)?;
-    let mut line = Cursor::new(covered);
+    let mut line = Cursor::of_texts(covered)?;
     let (seq, at, op) = line.head(kind)?;
     let line = &mut line;
     let record = match (kind, op) {
         (Kind::ConversationTurns, _) => Record::Turn(turn(line, op)?),
-        (Kind::ToolCalls, Op::Completed) => outcome(line, ToolStatus::Completed)?,
-        (Kind::ToolCalls, Op::Failed) => outcome(line, ToolStatus::Failed)?,
+        (Kind::ToolCalls, Op::Completed) => Record::CallDone(outcome(line, ToolStatus::Completed)?),
+        (Kind::ToolCalls, Op::Failed) => Record::CallDone(outcome(line, ToolStatus::Failed)?),
         (Kind::ToolCalls, _) => Record::CallRequested(request(line, op)?),
         (Kind::Events, _) => Record::Event(event(line)?),
         (Kind::History, _) => Record::History(entry(line)?),
@@ -50,7 +50,8 @@ fn validity(line: &mut Cursor<'_>, op: Op) -> Read<Validity> {
     })
 }
 
-fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
+#[inline]
+pub(super) fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
     Ok(ConversationTurn {
         id: line.need_uuid(member!("id"))?,
         parent_id: line.may_uuid(member!("parent_id"))?,
@@ -62,7 +63,8 @@ fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
     })
 }
 
-fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
+#[inline]
+pub(super) fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
     Ok(ToolCallReq {
         request_id: line.need_uuid(member!("request_id"))?,
         call_id: line.need(member!("call_id"), Cursor::text)?,
@@ -75,12 +77,13 @@ fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
     })
 }
 
-fn outcome(line: &mut Cursor<'_>, status: ToolStatus) -> Read<Record> {
+#[inline]
+pub(super) fn outcome(line: &mut Cursor<'_>, status: ToolStatus) -> Read<ToolCallDone> {
     let request_id = line.need_uuid(member!("request_id"))?;
     let call_id = line.need(member!("call_id"), Cursor::text)?;
     // For those who grep: it is the request's.
     line.may_uuid(member!("parent_id"))?;
-    Ok(Record::CallDone(ToolCallDone {
+    Ok(ToolCallDone {
         request_id,
         call_id,
         ended_at: line.need(member!("ended_at"), |line| line.integer().map(Validity::at))?,
@@ -89,10 +92,11 @@ fn outcome(line: &mut Cursor<'_>, status: ToolStatus) -> Read<Record> {
         error_msg: line.may(member!("error_msg"), Cursor::text)?,
         outcome_json: line.may(member!("outcome_json"), Cursor::payload)?,
         status,
-    }))
+    })
 }
 
-fn event(line: &mut Cursor<'_>) -> Read<Event> {
+#[inline]
+pub(super) fn event(line: &mut Cursor<'_>) -> Read<Event> {
     Ok(Event {
         id: line.need(member!("id"), Cursor::integer)?,
         parent_id: line.may(member!("parent_id"), Cursor::integer)?,
@@ -102,7 +106,8 @@ fn event(line: &mut Cursor<'_>) -> Read<Event> {
     })
 }
 
-fn entry(line: &mut Cursor<'_>) -> Read<HistoryEntry> {
+#[inline]
+pub(super) fn entry(line: &mut Cursor<'_>) -> Read<HistoryEntry> {
     Ok(HistoryEntry {
         id: line.need(member!("id"), Cursor::integer)?,
         chat_id: line.need(member!("chat_id"), Cursor::integer)?,
@@ -112,7 +117,8 @@ fn entry(line: &mut Cursor<'_>) -> Read<HistoryEntry> {
     })
 }
 
-fn message(line: &mut Cursor<'_>) -> Read<ConversationMessage> {
+#[inline]
+pub(super) fn message(line: &mut Cursor<'_>) -> Read<ConversationMessage> {
     Ok(ConversationMessage {
         id: line.need_uuid(member!("id"))?,
         conversation_id: line.need_uuid(member!("conversation_id"))?,

@@ -6,23 +6,40 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
-use crate::record::{Kind, ascii_name, container, is_plain_id, plain_len, unquoted};
+use crate::record::{Kind, ascii_name, container, escaped, is_plain_id, plain_len};
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
 #[derive(Debug)]
-pub(super) struct Unsure;
+pub(crate) struct Unsure;
 
-pub(super) type Read<T> = Result<T, Unsure>;
+pub(crate) type Read<T> = Result<T, Unsure>;
 
 /// What is left of a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
+    /// All of the line, if it was checked to be UTF-8, to take texts from; else empty.
+    checked: &'a str,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(rest: &'a [u8]) -> Cursor<'a> {
-        Cursor { rest }
+        Cursor { rest, checked: "" }
+    }
+
+    /// For a line whose texts are to be read: checking it once is less than to check each of them.
+    pub(super) fn of_texts(line: &'a [u8]) -> Read<Cursor<'a>> {
+        let checked = std::str::from_utf8(line).map_err(|_| Unsure)?;
+        Ok(Cursor {
+            rest: line,
+            checked,
+        })
+    }
+
+    /// The first bytes of `rest`, which is the end of a line that was checked.
+    fn text_of(&self, rest: &[u8], len: usize) -> Read<&'a str> {
+        let start = self.checked.len().checked_sub(rest.len()).ok_or(Unsure)?;
+        self.checked.get(start..start + len).ok_or(Unsure)
     }
 
     /// Goes past `text` if it stands here.
@@ -53,6 +70,25 @@ impl<'a> Cursor<'a> {
         } else {
             Ok((seq, at, op))
         }
+    }
+
+    /// As [`head`](Self::head), for who needs but the last of the three.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn op(&mut self, kind: Kind) -> Read<Op> {
+        // Any number of so many digits is one.
+        const DIGITS_MAX: usize = 18;
+        for member in [LINE_START, ",\"at\":"] {
+            self.expect(member)?;
+            let len = digits_len(self.rest);
+            let is_shortest = len > 0 && self.rest.first() != Some(&b'0');
+            if !is_shortest || len > DIGITS_MAX {
+                return Err(Unsure);
+            }
+            self.rest = self.rest.get(len..).ok_or(Unsure)?;
+        }
+        self.expect(",\"op\":\"")?;
+        kind.op_of_bytes(self.plain()?).ok_or(Unsure)
     }
 
     /// The value of the member that must follow.
@@ -186,9 +222,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
     pub(super) fn text(&mut self) -> Read<String> {
         let inner = self.rest.strip_prefix(b"\"").ok_or(Unsure)?;
-        let (text, len) = unquoted(inner).ok_or(Unsure)?;
+        let plain = plain_len(inner);
+        if inner.get(plain) == Some(&b'"') {
+            self.rest = inner.get(plain + 1..).ok_or(Unsure)?;
+            return self.text_of(inner, plain).map(str::to_owned);
+        }
+        let (text, len) = escaped(inner, plain).ok_or(Unsure)?;
         self.rest = inner.get(len..).ok_or(Unsure)?;
         Ok(text)
     }
@@ -196,8 +239,9 @@ impl<'a> Cursor<'a> {
     /// A text of a type that has few.
     pub(super) fn word<T: FromStr>(&mut self) -> Read<T> {
         self.expect("\"")?;
-        let word = std::str::from_utf8(self.plain()?).map_err(|_| Unsure)?;
-        word.parse().map_err(|_| Unsure)
+        let start = self.rest;
+        let len = self.plain()?.len();
+        self.text_of(start, len)?.parse().map_err(|_| Unsure)
     }
 
     pub(super) fn texts(&mut self) -> Read<Vec<String>> {
@@ -220,12 +264,10 @@ impl<'a> Cursor<'a> {
         if self.rest.first() == Some(&b'"') {
             return self.text();
         }
-        let found = container(self.rest).ok_or(Unsure)?;
-        let (json, after) = self.rest.split_at_checked(found.len).ok_or(Unsure)?;
-        self.rest = after;
-        std::str::from_utf8(json)
-            .map(str::to_owned)
-            .map_err(|_| Unsure)
+        let start = self.rest;
+        let found = container(start).ok_or(Unsure)?;
+        self.rest = start.get(found.len..).ok_or(Unsure)?;
+        self.text_of(start, found.len).map(str::to_owned)
     }
 
     pub(super) fn flag(&mut self) -> Read<bool> {
@@ -261,39 +303,85 @@ impl<'a> Cursor<'a> {
     pub(super) fn digits(&mut self) -> Read<u64> {
         const DIGITS_THAT_FIT: usize = 19;
         let start = self.rest;
-        let (mut value, mut len) = match eight_digits(start) {
-            Some(value) => (value, 8),
-            None => (0, 0),
-        };
+        let (mut value, mut len) = (0, 0);
+        // The last digits of a line are few.
+        while let Some(word) = start.get(len..).and_then(<[u8]>::first_chunk) {
+            let (part, count) = leading_digits(u64::from_le_bytes(*word));
+            if len + count > DIGITS_THAT_FIT {
+                break;
+            }
+            value = value * TENS[count] + part;
+            len += count;
+            if count < 8 {
+                return self.past_digits(value, len);
+            }
+        }
         while let Some(digit @ b'0'..=b'9') = start.get(len) {
-            let digit = u64::from(digit - b'0');
-            value = if len < DIGITS_THAT_FIT {
-                value * 10 + digit
-            } else {
-                let tens = value.checked_mul(10).ok_or(Unsure)?;
-                tens.checked_add(digit).ok_or(Unsure)?
-            };
+            let tens = u64::checked_mul(value, 10).ok_or(Unsure)?;
+            value = tens.checked_add(u64::from(digit - b'0')).ok_or(Unsure)?;
             len += 1;
         }
-        let is_shortest = len == 1 || (len > 1 && start.first() != Some(&b'0'));
-        self.rest = start.get(len..).ok_or(Unsure)?;
+        self.past_digits(value, len)
+    }
+
+    /// The value of so many digits, if there are no more than it takes.
+    fn past_digits(&mut self, value: u64, len: usize) -> Read<u64> {
+        let is_shortest = len == 1 || (len > 1 && self.rest.first() != Some(&b'0'));
+        self.rest = self.rest.get(len..).ok_or(Unsure)?;
         if is_shortest { Ok(value) } else { Err(Unsure) }
     }
 }
 
-/// The number that eight digits stand for, by adding up pairs, then pairs of pairs.
-fn eight_digits(bytes: &[u8]) -> Option<u64> {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let word = u64::from_le_bytes(*bytes.first_chunk()?);
-    let digits = word ^ ZEROS;
-    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6.
-    let past_nine = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0;
-    if past_nine != 0 {
-        return None;
+const TENS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// How many digits are in front, as far as they stand in whole words.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+fn digits_len(bytes: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(word) = bytes.get(len..).and_then(<[u8]>::first_chunk) {
+        let count = past_digits(u64::from_le_bytes(*word)).trailing_zeros() as usize / 8;
+        len += count;
+        if count < 8 {
+            break;
+        }
     }
+    len
+}
+
+/// Has a bit in the high half of the first byte that is no digit. Those of later bytes may be set
+/// wrongly.
+fn past_digits(word: u64) -> u64 {
+    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6.
+    let digits = word ^ ZEROS;
+    (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0
+}
+
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The number that the digits at the start of eight bytes stand for, and how many they are.
+fn leading_digits(word: u64) -> (u64, usize) {
+    let count = past_digits(word).trailing_zeros() / 8;
+    let digits = word ^ ZEROS;
+    // Zeros in front of the digits. Without any digit nothing is left.
+    let digits = digits.checked_shl(64 - 8 * count).unwrap_or(0);
+    // Adds up pairs, then pairs of pairs.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let quads = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
-    Some((quads * 10_000 + (quads >> 32)) & 0xFFFF_FFFF)
+    (
+        (quads * 10_000 + (quads >> 32)) & 0xFFFF_FFFF,
+        count as usize,
+    )
 }
 
 /// A UUID in lower case with hyphens.
@@ -317,7 +405,7 @@ fn uuid(text: &[u8; 36]) -> Option<Uuid> {
 /// The four bytes that eight lower-case hex digits stand for, the first being the lowest.
 #[inline(always)]
 #[allow(clippy::inline_always)]
-fn eight_hex_digits(digits: u64) -> Option<u64> {
+pub(super) fn eight_hex_digits(digits: u64) -> Option<u64> {
     const EACH: u64 = u64::MAX / 0xFF;
     let letters = digits >> 6 & EACH;
     // At most 15 + 9, so nothing is carried from one to the next.

@@ -17,16 +17,20 @@ mod decode;
 mod encode;
 mod envelope;
 mod fields;
+mod held;
 mod input;
 #[cfg(test)]
 mod property;
 mod writer;
 
 pub(crate) use classify::{Line, classify, good, piece_at};
-pub(crate) use decode::{Decoded, decode};
+pub(crate) use decode::{Decoded, Reason, decode};
 pub(crate) use encode::{encode, restamp, text_len};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
+pub(crate) use held::{Held, decode_as};
+
+use cursor::eight_hex_digits;
 
 /// The longest line, in bytes with its LF, unless set.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
@@ -54,15 +58,7 @@ fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
 
 /// Eight lower-case hex digits: any other spelling is not ours.
 fn parse_crc(hex: &[u8]) -> Option<u32> {
-    if hex.len() != 8 {
-        return None;
-    }
-    hex.iter().try_fold(0u32, |crc, byte| {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return None,
-        };
-        Some(crc << 4 | u32::from(digit))
-    })
+    let digits = u64::from_le_bytes(*<&[u8; 8]>::try_from(hex).ok()?);
+    // As many letters as digits: whoever branches on each guesses wrong at every other.
+    eight_hex_digits(digits).map(|crc| (crc as u32).swap_bytes())
 }

@@ -30,7 +30,7 @@ pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Sou
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
-pub(crate) use strings::{ascii_name, is_plain_id, plain_len, push_quoted, unquoted};
+pub(crate) use strings::{ascii_name, escaped, is_plain_id, plain_len, push_quoted};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity};
 pub use timestamp::Timestamp;

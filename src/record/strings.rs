@@ -40,13 +40,8 @@ fn hex_digit(value: u8) -> u8 {
 
 /// What stands between the quotes of the JSON string that `bytes` are the rest of, and how many
 /// of them its closing quote ends; `None` if it has an escape that [`push_quoted`] does not
-/// write, or is no string.
-pub(crate) fn unquoted(bytes: &[u8]) -> Option<(String, usize)> {
-    let plain = plain_len(bytes);
-    if bytes.get(plain)? == &b'"' {
-        let text = std::str::from_utf8(bytes.get(..plain)?).ok()?;
-        return Some((text.to_owned(), plain + 1));
-    }
+/// write, or is no string. Up to `plain` it is known to have none.
+pub(crate) fn escaped(bytes: &[u8], plain: usize) -> Option<(String, usize)> {
     let end = plain + closing_quote(bytes.get(plain..)?)?;
     Some((unescaped(bytes.get(..end)?)?, end + 1))
 }
@@ -226,6 +221,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn unquoted(bytes: &[u8]) -> Option<(String, usize)> {
+        escaped(bytes, plain_len(bytes))
+    }
 
     /// Texts with specials near each other, near both ends and far apart.
     fn texts() -> impl Strategy<Value = String> {

@@ -9,8 +9,6 @@ use crate::storage::{StorageFile, read_full};
 
 /// A call and its outcome mostly fit into one read.
 const FIRST_READ_BYTES: usize = 2 << 10;
-/// Reads that go on where the last one was grow up to this.
-const READ_BYTES_MAX: usize = 64 << 10;
 /// A line that starts less than this before the last read is read together with what is between.
 const NEAR_BYTES: u64 = 16 << 10;
 
@@ -29,9 +27,14 @@ pub(crate) struct Window {
     /// How much of `room` was read.
     filled: usize,
     room: Vec<u8>,
+    /// Which bytes of which segment are to be read at once.
+    expected: Option<(u32, u64, u64)>,
 }
 
 impl Window {
+    /// Reads that go on where the last one was grow up to this.
+    pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
+
     /// Sets the window on a segment, which `open` opens if it was on another.
     pub(crate) fn turn_to<E>(
         &mut self,
@@ -48,6 +51,11 @@ impl Window {
             }
         }
         Ok(())
+    }
+
+    /// Says which bytes of a segment will be asked for next.
+    pub(crate) fn expect(&mut self, segment: u32, start: u64, end: u64) {
+        self.expected = Some((segment, start, end));
     }
 
     /// The bytes from `offset` up to the next LF or the end of the file, but no more than
@@ -74,20 +82,26 @@ impl Window {
         line_bytes_max: usize,
     ) -> io::Result<std::ops::Range<usize>> {
         let end = self.start + self.filled as u64;
-        let twice = (self.filled * 2).clamp(FIRST_READ_BYTES, READ_BYTES_MAX);
-        let (from, wanted) =
-            if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
-                // Backwards: up to where the last read began.
-                let from = self
-                    .start
-                    .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
-                let from = from.min(offset);
-                (from, (self.start - from) as usize)
-            } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
-                (offset, twice)
-            } else {
-                (offset, FIRST_READ_BYTES)
-            };
+        let segment = self.of.as_ref().map(|(segment, ..)| *segment);
+        let expected = self
+            .expected
+            .filter(|(of, start, end)| Some(*of) == segment && (*start..*end).contains(&offset));
+        let twice = (self.filled * 2).clamp(FIRST_READ_BYTES, Window::READ_BYTES_MAX);
+        let (from, wanted) = if let Some((_, start, end)) = expected {
+            self.expected = None;
+            (start, ((end - start) as usize).min(Window::READ_BYTES_MAX))
+        } else if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
+            // Backwards: up to where the last read began.
+            let from = self
+                .start
+                .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
+            let from = from.min(offset);
+            (from, (self.start - from) as usize)
+        } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
+            (offset, twice)
+        } else {
+            (offset, FIRST_READ_BYTES)
+        };
         self.read(from, wanted)?;
         if let Some(range) = self.find(offset) {
             return Ok(range);
@@ -121,7 +135,7 @@ impl Window {
             return Ok(());
         };
         if self.room.len() < wanted {
-            self.room.resize(wanted.max(READ_BYTES_MAX), 0);
+            self.room.resize(wanted.max(Window::READ_BYTES_MAX), 0);
         }
         let missing = &mut self.room[self.filled..wanted.max(self.filled)];
         self.filled += read_full(&**file, missing, self.start + self.filled as u64)?;
@@ -131,7 +145,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        if (1..=READ_BYTES_MAX).contains(&self.room.len()) {
+        if (1..=Window::READ_BYTES_MAX).contains(&self.room.len()) {
             ROOM.set(std::mem::take(&mut self.room));
         }
     }
@@ -178,7 +192,7 @@ mod tests {
                 .map(|number| match number % 100 {
                     0 => 0,
                     1 => 200_000,
-                    2 => READ_BYTES_MAX,
+                    2 => Window::READ_BYTES_MAX,
                     _ => random.below(longest) as usize,
                 })
                 .collect();

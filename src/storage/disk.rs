@@ -223,6 +223,13 @@ mod sys {
         })
     }
 
+    // Without the C library, to which every read is a point at which the thread may be cancelled.
+    #[cfg(target_os = "linux")]
+    pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(file, buf, offset)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
     pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buf, offset)
     }

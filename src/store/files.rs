@@ -1,6 +1,5 @@
 //! Open segments for reading: a bounded number of them.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -9,10 +8,18 @@ use crate::storage::{Access, Storage, StorageFile, full_path};
 
 const OPEN_MAX: usize = 128;
 
-/// Handles by the segment's place, with their identity: a file that was replaced has another one.
-#[derive(Debug, Default)]
-pub(super) struct Files {
-    open: Mutex<HashMap<u32, (u64, Arc<dyn StorageFile>)>>,
+/// A segment's place, its identity and its handle: a file that was replaced has another identity.
+type Open = (u32, u64, Arc<dyn StorageFile>);
+
+/// Handles, each at one place only, which follows from its segment's: readers of different
+/// segments mostly do not wait for each other.
+#[derive(Debug)]
+pub(super) struct Files([Mutex<Option<Open>>; OPEN_MAX]);
+
+impl Default for Files {
+    fn default() -> Files {
+        Files(std::array::from_fn(|_| Mutex::default()))
+    }
 }
 
 impl Files {
@@ -23,8 +30,12 @@ impl Files {
         name: SegmentName,
         identity: u64,
     ) -> Result<Arc<dyn StorageFile>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, file)) = open.get(&segment).filter(|(known, _)| *known == identity) {
+        let mut open = self.0[segment as usize % OPEN_MAX]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, known, file)) = &*open
+            && (*of, *known) == (segment, identity)
+        {
             return Ok(Arc::clone(file));
         }
         let path = name.path();
@@ -39,12 +50,7 @@ impl Files {
             let err = Error::new(ErrorKind::Damaged, message);
             return Err(err.with_path(&full_path(storage, &path)));
         }
-        if open.len() >= OPEN_MAX {
-            // Any one will do: who reads at random keeps none, who reads a few keeps them.
-            let evicted = open.keys().next().copied();
-            evicted.map(|key| open.remove(&key));
-        }
-        open.insert(segment, (identity, Arc::clone(&file)));
+        *open = Some((segment, identity, Arc::clone(&file)));
         Ok(file)
     }
 }

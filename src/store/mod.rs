@@ -39,8 +39,10 @@ use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Hasher, Index, Loc, Row, RowId, Table};
-use crate::line::{Decoded, LINE_BYTES_MAX, Line, classify, decode, piece_at};
+use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
+use crate::line::{
+    Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, piece_at,
+};
 use crate::record::Kind;
 use crate::segment::{Damage, Window};
 use crate::storage::{Storage, full_path};
@@ -205,6 +207,18 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
+        if let Some(commits) = self.news.commits() {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            if !state.is_stale && commits == state.commits {
+                return Ok(self.view(state));
+            }
+        }
+        self.catch_up()
+    }
+
+    /// As [`fresh`](Self::fresh), where something may be new.
+    #[cold]
+    fn catch_up(&self) -> Result<View<'_>> {
         let storage = &*self.storage;
         let head = self.news.head(storage)?;
         let io = |e| Error::io("read HEAD", &full_path(storage, "HEAD"), e);
@@ -357,18 +371,30 @@ impl Inner {
     }
 
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
-        decode(kind, line).or_else(|reason| {
-            // A whole line with other bytes glued to it.
-            let piece = piece_at(line).and_then(|len| line.get(..len));
-            piece
-                .and_then(|piece| decode(kind, piece).ok())
-                .ok_or_else(|| {
-                    let name = state.segments[loc.segment as usize].name;
-                    let message = format!("the line does not read as a record: {}", reason.text);
-                    Error::new(ErrorKind::Damaged, message)
-                        .with_path(&full_path(&*self.storage, &name.path()))
-                        .with_offset(u64::from(loc.offset))
-                })
+        let decoded = decode(kind, line);
+        decoded.or_else(|reason| {
+            self.decode_piece(state, loc, line, reason, |line| decode(kind, line))
+        })
+    }
+
+    /// Decodes a whole line with other bytes glued to it, for the reason that all of it does not
+    /// read as a record.
+    #[cold]
+    fn decode_piece<T>(
+        &self,
+        state: &State,
+        loc: Loc,
+        line: &[u8],
+        reason: Reason,
+        decode: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Result<T> {
+        let piece = piece_at(line).and_then(|len| line.get(..len));
+        piece.and_then(|piece| decode(piece).ok()).ok_or_else(|| {
+            let name = state.segments[loc.segment as usize].name;
+            let message = format!("the line does not read as a record: {}", reason.text);
+            Error::new(ErrorKind::Damaged, message)
+                .with_path(&full_path(&*self.storage, &name.path()))
+                .with_offset(u64::from(loc.offset))
         })
     }
 }
@@ -393,6 +419,11 @@ pub(crate) trait Reads {
     fn hasher(&self) -> Hasher;
     /// The record at a place.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded>;
+
+    /// The record at a place; `None` if it is of another type.
+    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+        self.read(T::KIND, loc).map(|decoded| T::of(decoded.record))
+    }
 
     fn table(&self, kind: Kind) -> &Table {
         self.index().table(kind)
@@ -425,9 +456,64 @@ impl Reads for View<'_> {
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
         self.inner.read(&self.state, &self.window, kind, loc)
     }
+
+    #[inline]
+    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+        let mut window = self.window.borrow_mut();
+        let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        match decode_as(line) {
+            Ok(record) => Ok(record),
+            Err(reason) => self
+                .inner
+                .decode_piece(&self.state, loc, line, reason, decode_as),
+        }
+    }
 }
 
 impl View<'_> {
+    /// These, of which `row` tells the rows, for who reads the lines of each before it takes the
+    /// next: lines that stand together are read from the file at once.
+    pub(crate) fn reading<T: Copy>(
+        &self,
+        kind: Kind,
+        these: &[T],
+        row: impl Fn(T) -> RowId,
+    ) -> impl Iterator<Item = T> {
+        let mut expected = 0;
+        these.iter().enumerate().map(move |(place, this)| {
+            if place == expected {
+                let ahead = these[place..].iter().map(|this| row(*this));
+                expected += self.expect(kind, ahead).max(1);
+            }
+            *this
+        })
+    }
+
+    /// Has the lines of these rows read at once, as many as stand together; says how many.
+    pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) -> usize {
+        let table = self.table(kind);
+        let mut extents = rows.map_while(|row| table.extent(row));
+        let Some(mut all) = extents.next() else {
+            return 0;
+        };
+        let mut count = 1;
+        for extent in extents {
+            match together(all, extent) {
+                Some(both) => all = both,
+                None => break,
+            }
+            count += 1;
+        }
+        let Extent {
+            segment,
+            start,
+            end,
+        } = all;
+        let mut window = self.window.borrow_mut();
+        window.expect(segment, u64::from(start), u64::from(end));
+        count
+    }
+
     /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
         let mut window = self.window.borrow_mut();
@@ -462,4 +548,14 @@ impl View<'_> {
             });
         self.state.damage.iter().cloned().chain(torn)
     }
+}
+
+/// Both of two extents, if they are next to each other and not too long to be read at once.
+fn together(one: Extent, other: Extent) -> Option<Extent> {
+    const BETWEEN_MAX: u32 = 1 << 10;
+    let (start, end) = (one.start.min(other.start), one.end.max(other.end));
+    let apart = (end - start).saturating_sub(one.end - one.start + (other.end - other.start));
+    let is_near = one.segment == other.segment && apart <= BETWEEN_MAX;
+    let is_short = u64::from(end - start) <= Window::READ_BYTES_MAX as u64;
+    (is_near && is_short).then_some(Extent { start, end, ..one })
 }

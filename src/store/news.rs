@@ -16,6 +16,14 @@ const SEEN_AGAIN: Duration = Duration::from_micros(100);
 pub(super) struct News(Mutex<Option<(Arc<Head>, Instant)>>);
 
 impl News {
+    /// The number of the last commit, if the file was seen a moment ago, as it mostly was.
+    pub(super) fn commits(&self) -> Option<u64> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (head, seen) = known.as_ref()?;
+        let is_seen = head.is_shared() && seen.elapsed() < SEEN_AGAIN;
+        is_seen.then(|| head.commits().ok().flatten()).flatten()
+    }
+
     /// The file; `None` if there is none. Not to be called while the state is locked.
     pub(super) fn head(&self, storage: &dyn Storage) -> Result<Option<Arc<Head>>> {
         let io = |e| Error::io("open HEAD", &full_path(storage, "HEAD"), e);
