@@ -257,10 +257,16 @@ impl Head {
         words[LAST_SEQ_AT] = SEQ_UNKNOWN;
         self.store(0, &words)?;
         self.store(MAGIC_AT, &[MAGIC])?;
+        self.share();
+        Ok(())
+    }
+
+    /// Shares the file as memory, if it was too short for that when it was opened: someone else
+    /// was about to make it.
+    pub(super) fn share(&mut self) {
         if self.shared.is_none() {
             self.shared = self.named.file.words(WORDS);
         }
-        Ok(())
     }
 
     /// Lets whoever has the lock know that someone waits for it.

@@ -20,7 +20,9 @@ mod verify;
 use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -319,8 +321,10 @@ impl Inner {
             let writer = Arc::clone(&self.writer);
             let give_back = move || match writer.try_lock() {
                 Ok(mut writer) => writer.give_back_unused(),
+                // A thread that panicked left nothing that the next one does not see to.
+                Err(TryLockError::Poisoned(writer)) => writer.into_inner().give_back_unused(),
                 // It is being used.
-                Err(_) => false,
+                Err(TryLockError::WouldBlock) => false,
             };
             let thread = self.sync.start_background(self.flush_interval, give_back)?;
             let _ = self.background.set(thread);
@@ -401,6 +405,10 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // What is still to be done here takes long, and others need not wait for it.
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.let_go();
+        drop(writer);
         self.sync.close();
         if let Some(thread) = self.background.take() {
             // It ends by itself; a panic in it would have been a fault of its own.

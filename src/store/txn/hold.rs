@@ -1,6 +1,7 @@
 //! The hold of the write lock. It is kept from one transaction to the next while they follow on
 //! each other at once and no one else waits: taking it costs more than a small write.
 
+use std::cell::RefCell;
 use std::sync::{MutexGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -65,19 +66,25 @@ impl Writer {
         let storage = &*inner.storage;
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
-        let mut head = match self.head.take() {
+        let head = match self.head.take() {
             Some(head) => head,
             None => Head::open_for_writing(storage).map_err(head_io)?,
         };
         if self.times.is_in_line {
             step_back(&head);
         }
+        let head = RefCell::new(head);
         let waiting = || {
+            let mut head = head.borrow_mut();
+            head.share();
             head.ask();
+            drop(head);
             // What is caught up on now need not be under the lock. A failure will be met there.
             drop(inner.fresh());
         };
         self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
+        let mut head = head.into_inner();
+        head.share();
 
         let mut is_new = false;
         if !head.is_current(storage).map_err(head_io)? {
@@ -155,7 +162,7 @@ impl Writer {
     }
 
     /// Gives the lock back after all was published.
-    pub(super) fn let_go(&mut self) {
+    pub(in super::super) fn let_go(&mut self) {
         if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
             head.give_away();
         }
