@@ -91,7 +91,12 @@ impl Writer {
             head = Head::open_for_writing(storage).map_err(head_io)?;
             is_new = true;
         }
-        let found = head.header().map_err(head_io)?;
+        let mut found = head.header().map_err(head_io)?;
+        if head.is_shared() && found.is_some_and(|header| header.holder != 0) {
+            // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that.
+            std::thread::sleep(KEPT_UNSEEN + AT_ONCE * 5);
+            found = head.header().map_err(head_io)?;
+        }
         if found.is_none() {
             head.clear().map_err(head_io)?;
         }
