@@ -117,9 +117,8 @@ impl Store {
     /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
     /// once the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
-        let mut acks = self.record_batch([record.into()])?;
-        let lost = || Error::new(ErrorKind::Damaged, "no answer for the record");
-        acks.pop().ok_or_else(lost)?
+        let record = record.into().checked()?;
+        self.inner().transact(|txn| put(txn, &record))
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the

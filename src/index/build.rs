@@ -100,31 +100,29 @@ fn fill(groups: &mut Groups, field: usize, members: &[RowId], rows: &Rows) {
     groups.shrink();
 }
 
-/// Of every line, the first one that has its key; and the tags of all keys, in order, each with
-/// its first line.
+/// The tags of all keys, in order, each with the first line of its key; and of every line, the
+/// first one that has its key.
 fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
     let len: usize = runs.iter().map(Vec::len).sum();
-    let parts = if len < PARALLEL_MIN {
-        1
-    } else {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = if len < PARALLEL_MIN { 1 } else { threads };
+    let mut next = 0;
+    let by_part = runs.chunks(runs.len().div_ceil(parts).max(1)).map(|runs| {
+        let first = next;
+        next += runs.iter().map(Vec::len).sum::<usize>() as u32;
+        move || keys_by_part(runs, first, parts)
+    });
+    let by_part = do_all(len, by_part);
     let firsts: Vec<AtomicU32> = (0..len as u32).map(AtomicU32::new).collect();
-    let tasks = (0..parts).map(|part| {
-        let firsts = &firsts;
+    let tags = (0..parts).map(|part| {
+        let (by_part, firsts) = (&by_part, &firsts);
         move || {
-            let part_of = |hash: u64| ((u128::from(hash) * parts as u128) >> 64) as usize;
-            let mut keys = Vec::with_capacity(len / parts + len / 16);
-            for (entry, line) in runs.iter().flatten().zip(0u32..) {
-                let KeyHash { hash, check } = entry.key;
-                if part_of(hash) == part {
-                    keys.push(Key { hash, check, line });
-                }
-            }
+            let pieces = by_part.iter().filter_map(|keys| keys.get(part));
+            let mut keys: Vec<Key> = pieces.flatten().copied().collect();
             keys.sort_unstable();
-            let same = |a: &Key, b: &Key| (a.hash, a.check) == (b.hash, b.check);
+            let is_same = |a: &Key, b: &Key| (a.hash, a.check) == (b.hash, b.check);
             let mut tags = Vec::with_capacity(keys.len());
-            for lines in keys.chunk_by(same) {
+            for lines in keys.chunk_by(is_same) {
                 let Some((first, later)) = lines.split_first() else {
                     continue;
                 };
@@ -136,7 +134,21 @@ fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
             tags
         }
     });
-    let keys = do_all(len, tasks);
+    let tags = do_all(len, tags);
     let firsts = firsts.into_iter().map(AtomicU32::into_inner).collect();
-    (keys, firsts)
+    (tags, firsts)
+}
+
+/// The keys of lines, the first of which has this place, by the part of all hashes that theirs
+/// are in.
+fn keys_by_part(runs: &[Vec<Entry>], first: u32, parts: usize) -> Vec<Vec<Key>> {
+    let len: usize = runs.iter().map(Vec::len).sum();
+    let room = len / parts + len / 32;
+    let mut keys: Vec<_> = (0..parts).map(|_| Vec::with_capacity(room)).collect();
+    for (entry, line) in runs.iter().flatten().zip(first..) {
+        let KeyHash { hash, check } = entry.key;
+        let part = (u128::from(hash) * parts as u128) >> 64;
+        keys[part as usize].push(Key { hash, check, line });
+    }
+    keys
 }

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use super::bytes::{In, Out};
 use super::entry::Loc;
-use super::groups::LaidGroups;
-use super::list::LaidList;
+use super::groups::{Groups, LaidGroups};
+use super::list::{LaidList, List};
 use super::rows::{LaidRows, RowId, Rows};
 use super::shape::Shape;
 use super::slots::LaidSlots;
@@ -40,7 +40,6 @@ pub(super) const OPS: [Op; 18] = [
 ];
 
 impl Index {
-    #[allow(dead_code)] // The store does not keep its index yet.
     /// Writes all that [`load`](Index::load) needs.
     pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
         let mut out = Out::new(sink);
@@ -56,7 +55,6 @@ impl Index {
     /// The index that was dumped as these bytes, of a store that has this many segments; `None`
     /// if they are not such bytes. Others than those that were dumped may make an index that
     /// gives wrong answers, but none that fails.
-    #[allow(dead_code)] // As above.
     pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
         let mut from = In::new(bytes, segments);
         let mut tables = Vec::with_capacity(Kind::ALL.len());
@@ -107,6 +105,21 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Whether each row in a list has a line to read.
+    fn lists_only_records(&self) -> bool {
+        let has_line = |id: RowId| self.row(id).is_some_and(|row| row.asserted.is_some());
+        // As a rule all rows have.
+        if self.rows.ids().all(has_line) {
+            return true;
+        }
+        let lists = self.by_state.iter().map(|(_, list)| list);
+        let mut listed = lists.chain([&self.all]).flat_map(List::iter);
+        let mut members = self.by_lookup.iter().flat_map(Groups::members);
+        listed.all(has_line) && members.all(has_line)
+    }
+}
+
 /// Where the parts of a table are, so that they can be read at once.
 struct Laid<'a> {
     kind: Kind,
@@ -134,7 +147,7 @@ impl<'a> Laid<'a> {
             let state = *OPS.get(usize::from(from.u8()?))?;
             by_state.push((state, LaidList::read(from)?));
         }
-        let count = from.count(4)?;
+        let count = from.count(12)?;
         let mut history = HashMap::with_capacity(count);
         for _ in 0..count {
             let row = from.u32().filter(|row| (*row as usize) < rows.len())?;
@@ -159,33 +172,33 @@ impl<'a> Laid<'a> {
         let ids = len as u32;
         let shape = Shape::of(self.kind);
         let (mut rows, mut found_by, mut by_key) = (None, None, None);
-        let (mut all, mut by_state, mut by_lookup) = (None, None, None);
-        let read_lists = || {
-            all = self.all.load(ids);
-            let states = self.by_state.iter();
-            let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
-            by_state = states.collect::<Option<Vec<_>>>();
-            let groups = self.by_lookup.iter();
-            let groups = groups.map(|groups| groups.load(shape.lookup_order, ids));
-            by_lookup = groups.collect::<Option<Vec<_>>>();
-        };
-        let tasks: [Box<dyn FnOnce() + Send>; 3] = [
+        let (mut all, mut by_state) = (None, None);
+        let mut by_lookup: Vec<Option<Groups>> = self.by_lookup.iter().map(|_| None).collect();
+        let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
             Box::new(|| rows = self.rows.load_rows(self.segments)),
+            Box::new(|| found_by = Some(self.rows.load_found_by())),
+            Box::new(|| by_key = self.by_key.load(|row| row < ids)),
             Box::new(|| {
-                found_by = Some(self.rows.load_found_by());
-                by_key = self.by_key.load(|row| row < ids);
+                all = self.all.load(ids);
+                let states = self.by_state.iter();
+                let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
+                by_state = states.collect::<Option<Vec<_>>>();
             }),
-            Box::new(read_lists),
         ];
+        for (groups, laid) in by_lookup.iter_mut().zip(&self.by_lookup) {
+            let order = shape.lookup_order;
+            tasks.push(Box::new(move || *groups = laid.load(order, ids)));
+        }
         do_all(len, tasks);
-        Some(Table {
+        let table = Table {
             rows: Rows::of(shape, rows?, found_by?),
             number_max: self.number_max,
             by_key: by_key?,
             all: all?,
-            by_lookup: by_lookup?,
+            by_lookup: by_lookup.into_iter().collect::<Option<_>>()?,
             by_state: by_state?,
             history: self.history,
-        })
+        };
+        table.lists_only_records().then_some(table)
     }
 }

@@ -169,6 +169,17 @@ impl Groups {
         }
     }
 
+    /// All rows that are in a group.
+    pub(super) fn members(&self) -> impl Iterator<Item = RowId> {
+        let heads = self.heads.iter().map(|(_, head)| Head::of(head));
+        let chains = heads.filter_map(|head| match head {
+            Head::Chain(newest) => Some(newest),
+            Head::List(_) => None,
+        });
+        let chained = chains.flat_map(|newest| self.chain(newest));
+        chained.chain(self.lists.iter().flat_map(List::iter))
+    }
+
     /// Gives spare room back.
     pub(super) fn shrink(&mut self) {
         self.older.shrink_to_fit();

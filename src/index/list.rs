@@ -44,6 +44,10 @@ impl List {
         }
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = RowId> {
+        self.chunks.iter().flat_map(|chunk| &chunk.rows).copied()
+    }
+
     pub(super) fn insert(&mut self, position: Position, number: impl Fn(RowId) -> i64) {
         let stands_at = |row: RowId| Position {
             at: number(row),

@@ -120,7 +120,6 @@ impl Slots {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }
 
-    #[cfg(test)]
     /// Tags and values, in the order of the tags.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         self.used().map(|slot| (tag_of(slot), value_of(slot)))

@@ -20,12 +20,18 @@ pub(crate) enum Line<'a> {
     Damaged(Vec<(usize, usize)>),
 }
 
+/// The envelope of a good line, given without its LF.
+pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
+    let (covered, crc) = split_crc(line)?;
+    if crc32fast::hash(covered) != crc {
+        return None;
+    }
+    envelope::parse(kind, covered)
+}
+
 /// Classifies one line, given without its LF.
 pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
-    if let Some((covered, crc)) = split_crc(line)
-        && crc32fast::hash(covered) == crc
-        && let Some(envelope) = envelope::parse(kind, covered)
-    {
+    if let Some(envelope) = good(kind, line) {
         return Line::Good(envelope);
     }
     match decode_logged(kind, line) {

@@ -23,10 +23,10 @@ mod input;
 mod property;
 mod writer;
 
-pub(crate) use classify::{Line, classify, piece_at};
+pub(crate) use classify::{Line, classify, good, piece_at};
 pub(crate) use decode::{Decoded, Reason, decode};
 pub(crate) use encode::{encode, restamp, text_len};
-pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value, parse as parse_envelope};
+pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
 pub(crate) use held::{Held, decode_as};
 

@@ -12,6 +12,28 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Most lines are found in fewer bytes than this.
 const FIRST_LINE_BYTES: u64 = 8 << 10;
 
+/// What stands at one place of a segment, before anyone looked into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stretch<'a> {
+    /// A line that ends with LF; `bytes` is without it.
+    Line { offset: u64, bytes: &'a [u8] },
+    /// A line past the limit, which was not read.
+    TooLong { offset: u64, len: u64 },
+}
+
+impl<'a> Stretch<'a> {
+    pub(crate) fn classified(self, kind: Kind) -> Found<'a> {
+        match self {
+            Stretch::Line { offset, bytes } => Found::Line {
+                offset,
+                bytes,
+                line: classify(kind, bytes),
+            },
+            Stretch::TooLong { offset, len } => Found::TooLong { offset, len },
+        }
+    }
+}
+
 /// What stands at one place of a segment.
 // There is one at a time, and boxing would cost an allocation a line.
 #[allow(clippy::large_enum_variant)]
@@ -257,25 +279,19 @@ pub(crate) fn scan(
 ) -> io::Result<Scanned> {
     let stop = u64::MAX;
     let span = Span { from, stop, until };
-    scan_span(
-        file,
-        kind,
-        span,
-        line_bytes_max,
-        &mut Buffer::default(),
-        sink,
-    )
+    let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
+    let buffer = &mut Buffer::default();
+    scan_span(file, span, line_bytes_max, buffer, &mut classified)
 }
 
 /// Reads the lines of a span, the first of which starts where it does, and calls `sink` for
 /// every one.
 pub(crate) fn scan_span(
     file: &dyn StorageFile,
-    kind: Kind,
     span: Span,
     line_bytes_max: usize,
     buffer: &mut Buffer,
-    sink: &mut dyn FnMut(Found<'_>),
+    sink: &mut dyn FnMut(Stretch<'_>),
 ) -> io::Result<Scanned> {
     // What was read, from a line's start at `offset` on, holds no LF that was not looked at; of
     // a line that is too long, `skipping` bytes were read and are gone.
@@ -293,14 +309,10 @@ pub(crate) fn scan_span(
             let lf = searched + found;
             let len = skipping + (lf - start) as u64;
             if skipping > 0 || lf - start >= line_bytes_max {
-                sink(Found::TooLong { offset, len });
+                sink(Stretch::TooLong { offset, len });
             } else {
                 let bytes = &bytes[start..lf];
-                sink(Found::Line {
-                    offset,
-                    bytes,
-                    line: classify(kind, bytes),
-                });
+                sink(Stretch::Line { offset, bytes });
             }
             offset += len + 1;
             skipping = 0;
@@ -327,120 +339,4 @@ pub(crate) fn scan_span(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::{Access, Memory, Storage};
-
-    fn scan_bytes(bytes: Vec<u8>, line_bytes_max: usize) -> (Vec<(u64, u64, bool)>, Scanned) {
-        let memory = Memory::new();
-        memory.create_dir("").unwrap();
-        memory.put_bytes("a", bytes);
-        let file = memory.open("a", Access::Read).unwrap();
-        let mut found = Vec::new();
-        let scanned = scan(
-            &*file,
-            Kind::ToolCalls,
-            0,
-            u64::MAX,
-            line_bytes_max,
-            &mut |line| {
-                found.push(match line {
-                    Found::Line { offset, bytes, .. } => (offset, bytes.len() as u64, true),
-                    Found::TooLong { offset, len } => (offset, len, false),
-                });
-            },
-        );
-        (found, scanned.unwrap())
-    }
-
-    #[test]
-    fn every_byte_belongs_to_one_line_or_the_tail() {
-        let long = 3 * CHUNK_BYTES + 5;
-        let bytes = [
-            b"{}\n\n".to_vec(),
-            vec![b'x'; long],
-            b"\n{}\n".to_vec(),
-            vec![b'y'; CHUNK_BYTES - 1],
-            b"\ntail".to_vec(),
-        ]
-        .concat();
-        let end = bytes.len() as u64 - 4;
-        let (found, scanned) = scan_bytes(bytes.clone(), 2 * CHUNK_BYTES);
-        let long = long as u64;
-        let chunk = CHUNK_BYTES as u64;
-        assert_eq!(
-            found,
-            [
-                (0, 2, true),
-                (3, 0, true),
-                (4, long, false),
-                (5 + long, 2, true),
-                (8 + long, chunk - 1, true)
-            ]
-        );
-        assert_eq!(
-            scanned,
-            Scanned {
-                end,
-                tail: Some(Tail {
-                    len: 4,
-                    is_whole_line: false
-                })
-            }
-        );
-
-        let (found, _) = scan_bytes(bytes, 8 * CHUNK_BYTES);
-        assert_eq!(found[2], (4, long, true));
-    }
-
-    #[test]
-    fn an_endless_tail_is_not_held_in_memory() {
-        let (found, scanned) = scan_bytes(vec![0; 5 * CHUNK_BYTES], 10);
-        assert!(found.is_empty());
-        assert_eq!(scanned.end, 0);
-        assert_eq!(scanned.tail.unwrap().len, 5 * CHUNK_BYTES as u64);
-    }
-
-    #[test]
-    fn however_a_segment_is_divided_every_line_is_in_one_part() {
-        let long = vec![b'x'; 3 * CHUNK_BYTES];
-        let bytes = [b"{}\n\n", &long[..], b"\n{}\n\n{}\nsome", b" tail"].concat();
-        let len = bytes.len() as u64;
-        let memory = Memory::new();
-        memory.create_dir("").unwrap();
-        memory.put_bytes("a", bytes.clone());
-        let file = memory.open("a", Access::Read).unwrap();
-        let edges: Vec<u64> = (0..8).chain(len - 20..=len).collect();
-        for line_bytes_max in [100, 8 * CHUNK_BYTES] {
-            let whole = scan_bytes(bytes.clone(), line_bytes_max);
-            for cut in &edges {
-                let (mut found, mut scanned) = (Vec::new(), None);
-                let mut buffer = Buffer::default();
-                for (from, stop) in [(0, *cut), (*cut, u64::MAX)] {
-                    let until = len;
-                    let mut span = Span { from, stop, until };
-                    if from > 0 {
-                        match buffer.first_line(&*file, span).unwrap() {
-                            Some(first) => span.from = first,
-                            None => continue,
-                        }
-                    }
-                    if stop == 0 {
-                        continue;
-                    }
-                    let mut sink = |line: Found<'_>| {
-                        found.push(match line {
-                            Found::Line { offset, bytes, .. } => (offset, bytes.len() as u64, true),
-                            Found::TooLong { offset, len } => (offset, len, false),
-                        });
-                    };
-                    let kind = Kind::ToolCalls;
-                    let max = line_bytes_max;
-                    let part = scan_span(&*file, kind, span, max, &mut buffer, &mut sink);
-                    scanned = Some(part.unwrap());
-                }
-                assert_eq!((found, scanned.unwrap()), whole, "{cut} {line_bytes_max}");
-            }
-        }
-    }
-}
+mod tests;

@@ -7,6 +7,11 @@ use std::sync::Arc;
 
 use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Words};
 
+/// More is appended piece by piece: what was just gathered is still in the processor's cache, and
+/// Linux takes memory for the page cache in runs as long as the write, which long ones are slow
+/// to be found.
+const APPEND_BYTES_MAX: usize = 64 << 10;
+
 /// A directory on disk.
 #[derive(Debug)]
 pub struct Disk {
@@ -74,7 +79,7 @@ impl Storage for Disk {
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
-        sys::stat_path(&self.path(path))
+        sys::stat_path(&self.root, path)
     }
 
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
@@ -141,7 +146,8 @@ impl StorageFile for DiskFile {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        io::Write::write(&mut &self.file, bytes)
+        let taken = bytes.len().min(APPEND_BYTES_MAX);
+        io::Write::write(&mut &self.file, &bytes[..taken])
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -236,8 +242,10 @@ mod sys {
     // date, which costs more than the rest of a small write.
     #[cfg(target_os = "linux")]
     mod stat {
+        use std::ffi::{CStr, OsStr};
         use std::fs::File;
         use std::io;
+        use std::os::unix::ffi::OsStrExt;
         use std::path::Path;
 
         use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
@@ -249,8 +257,24 @@ mod sys {
             .union(StatxFlags::NLINK)
             .union(StatxFlags::BTIME);
 
-        pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-            Ok(found(&statx(CWD, path, AtFlags::empty(), WANTED)?))
+        // Every append asks, so the path is put together where it needs no allocation.
+        pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+            const SHORT: usize = 256;
+            let root = root.as_os_str().as_bytes();
+            let mut joined = [0; SHORT];
+            let len = root.len() + 1 + path.len();
+            let stat = if len < SHORT && !path.is_empty() {
+                joined[..root.len()].copy_from_slice(root);
+                joined[root.len()] = b'/';
+                joined[root.len() + 1..len].copy_from_slice(path.as_bytes());
+                let path = CStr::from_bytes_with_nul(&joined[..=len]);
+                let path = path.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+                statx(CWD, path, AtFlags::empty(), WANTED)?
+            } else {
+                let path = Path::new(OsStr::from_bytes(root)).join(path);
+                statx(CWD, path, AtFlags::empty(), WANTED)?
+            };
+            Ok(found(&stat))
         }
 
         pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
@@ -285,8 +309,8 @@ mod sys {
 
         use super::super::FileStat;
 
-        pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-            Ok(found(&fs::metadata(path)?))
+        pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+            Ok(found(&fs::metadata(root.join(path))?))
         }
 
         pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
@@ -349,8 +373,8 @@ mod sys {
         file.seek_write(bytes, offset)
     }
 
-    pub(super) fn stat_path(path: &Path) -> io::Result<FileStat> {
-        Ok(found(&fs::metadata(path)?))
+    pub(super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+        Ok(found(&fs::metadata(root.join(path))?))
     }
 
     pub(super) fn stat_file(file: &File) -> io::Result<FileStat> {

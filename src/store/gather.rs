@@ -4,16 +4,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Loc};
-use crate::line::LINE_BYTES_MAX;
+use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::segment::{
-    Buffer, DamageClass, Fact, Found, Report, Scanned, SegmentName, Span, scan_span,
+    Buffer, DamageClass, Fact, Report, Scanned, SegmentName, Span, Stretch, scan_span,
 };
 use crate::storage::{Access, Storage, StorageFile, full_path};
 
 /// Fewer bytes than this are not worth a thread.
-const PARALLEL_BYTES_MIN: u64 = 1 << 20;
+const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 /// Longer segments are read in parts, so that one does not keep a core waiting.
-const PART_BYTES: u64 = 8 << 20;
+const PART_BYTES: u64 = if cfg!(test) { 300 } else { 8 << 20 };
+
+/// Room for as many lines is made before a part is read; more costs a little.
+const LINE_BYTES_USUAL: u64 = 400;
 
 /// A part of a segment to read.
 #[derive(Debug, Clone, Copy)]
@@ -245,23 +248,35 @@ impl Part {
             }
         }
         let kind = job.name.kind;
-        let (mut lines, mut reports) = (Vec::new(), Vec::new());
-        let mut sink = |found: Found<'_>| {
-            reports.extend(found.report());
-            found.facts(kind, &mut |fact: Fact<'_>| {
-                // What is beyond that is told.
-                let Ok(offset) = u32::try_from(fact.offset) else {
-                    return;
-                };
-                let segment = job.segment;
-                let loc = Loc { segment, offset };
-                lines.push(Entry {
-                    is_altered: fact.is_altered,
-                    ..hasher.entry(kind, fact.envelope, loc)
-                });
+        let bytes = span.stop.min(span.until).saturating_sub(span.from);
+        let mut lines = Vec::with_capacity((bytes / LINE_BYTES_USUAL) as usize);
+        let mut reports = Vec::new();
+        let mut take = |offset: u64, envelope: &Envelope<'_>, is_altered| {
+            // What is beyond that is told.
+            let Ok(offset) = u32::try_from(offset) else {
+                return;
+            };
+            let segment = job.segment;
+            let loc = Loc { segment, offset };
+            lines.push(Entry {
+                is_altered,
+                ..hasher.entry(kind, envelope, loc)
             });
         };
-        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
+        let mut sink = |stretch: Stretch<'_>| {
+            if let Stretch::Line { offset, bytes } = stretch
+                && let Some(envelope) = good(kind, bytes)
+            {
+                take(offset, &envelope, false);
+                return;
+            }
+            let found = stretch.classified(kind);
+            reports.extend(found.report());
+            found.facts(kind, &mut |fact: Fact<'_>| {
+                take(fact.offset, fact.envelope, fact.is_altered);
+            });
+        };
+        let scanned = scan_span(&**file, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
             scanned: scanned.map_err(io)?,
             run: Run::new(lines),
@@ -273,3 +288,6 @@ impl Part {
 fn io_error(storage: &dyn Storage, path: &str, e: std::io::Error) -> Error {
     Error::io("read the segment", &full_path(storage, path), e)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
 //! Group commit: many writers wait for one fsync, and a thread sees to what no one waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -10,6 +11,8 @@ use crate::storage::{Storage, StorageFile, full_path};
 
 /// More dirty files than this are synced at once, so that their descriptors can be closed.
 const DIRTY_FILES_MAX: usize = 64;
+/// The longest wait for others to join a sync.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
 /// How often it is seen to that a lock that is kept and not used is given back.
 const LOCK_WATCH: Duration = Duration::from_millis(1);
 
@@ -39,20 +42,47 @@ struct Dirty {
 struct State {
     dirty: Dirty,
     written: u64,
-    synced: u64,
     is_syncing: bool,
     is_closing: bool,
+    group: Group,
+    /// Who waits, and for which ticket.
+    parked: Vec<(u64, Thread)>,
     /// The lock is kept between writes: someone must see that it is given back.
     is_lock_kept: bool,
     /// The first failure; it stays, an fsync that failed is never tried again.
     failed: Option<Error>,
 }
 
+/// Those who wait for the next sync. Who waited for the last one mostly writes again at once, and
+/// a sync that begins before they have is one more for all of them.
+#[derive(Debug, Default)]
+struct Group {
+    waiting: usize,
+    /// How many waited for the last sync.
+    before: usize,
+    /// How long to wait for as many again: no longer than a sync takes.
+    patience: Duration,
+}
+
+impl Group {
+    fn is_whole(&self) -> bool {
+        self.waiting >= self.before
+    }
+
+    fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.waiting);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct GroupSync {
     storage: Arc<dyn Storage>,
     state: Mutex<State>,
+    /// The last ticket that is on disk.
+    synced: AtomicU64,
     changed: Condvar,
+    /// The group is whole.
+    arrived: Condvar,
 }
 
 impl Ticket {
@@ -69,7 +99,9 @@ impl GroupSync {
         GroupSync {
             storage,
             state: Mutex::default(),
+            synced: AtomicU64::new(0),
             changed: Condvar::new(),
+            arrived: Condvar::new(),
         }
     }
 
@@ -90,7 +122,7 @@ impl GroupSync {
             state.dirty.files.insert(path, file);
         }
         state.written += 1;
-        if state.written == state.synced + 1 {
+        if state.written == self.synced.load(Ordering::Acquire) + 1 {
             self.changed.notify_all();
         }
         Ticket {
@@ -107,33 +139,70 @@ impl GroupSync {
     /// Returns once everything up to the ticket is on disk. Whoever comes first syncs for all
     /// that wait.
     pub(super) fn wait(&self, ticket: Ticket) -> Result<()> {
-        let mut state = self.lock();
+        let mut has_come = false;
         loop {
-            if state.synced >= ticket.number {
+            // Without the lock, over which all who were served together would stumble.
+            if self.synced.load(Ordering::Acquire) >= ticket.number {
+                return Ok(());
+            }
+            let mut state = self.lock();
+            if self.synced.load(Ordering::Acquire) >= ticket.number {
                 return Ok(());
             }
             if let Some(failed) = &state.failed {
                 return Err(failed.again());
             }
-            if state.is_syncing {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+            if !std::mem::replace(&mut has_come, true) {
+                state.group.waiting += 1;
+                if state.group.is_whole() {
+                    self.arrived.notify_one();
+                }
+            }
+            if !state.is_syncing {
+                self.sync_for_all(state);
                 continue;
             }
-            state.is_syncing = true;
-            let dirty = std::mem::take(&mut state.dirty);
-            let upto = state.written;
+            let me = std::thread::current();
+            state.parked.retain(|(_, thread)| thread.id() != me.id());
+            state.parked.push((ticket.number, me));
             drop(state);
-            let result = self.sync(&dirty);
-            state = self.lock();
-            state.is_syncing = false;
-            match result {
-                Ok(()) => state.synced = state.synced.max(upto),
-                Err(e) => state.failed = Some(e),
-            }
-            self.changed.notify_all();
+            // Also a moment too early, now and then: then it is parked again.
+            std::thread::park();
+        }
+    }
+
+    /// Syncs what is dirty once all are there that are to be expected.
+    fn sync_for_all(&self, mut state: MutexGuard<'_, State>) {
+        state.is_syncing = true;
+        let patience = state.group.patience;
+        state = self
+            .arrived
+            .wait_timeout_while(state, patience, |state| !state.group.is_whole())
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        let dirty = std::mem::take(&mut state.dirty);
+        let upto = state.written;
+        state.group.begin();
+        drop(state);
+        let started = Instant::now();
+        let result = self.sync(&dirty);
+        let mut state = self.lock();
+        state.is_syncing = false;
+        state.group.patience = started.elapsed().min(PATIENCE_MAX);
+        let has_failed = result.is_err();
+        match result {
+            Ok(()) => self.synced.store(upto, Ordering::Release),
+            Err(e) => state.failed = Some(e),
+        }
+        let (served, mut left): (Vec<_>, Vec<_>) = std::mem::take(&mut state.parked)
+            .into_iter()
+            .partition(|(number, _)| has_failed || *number <= upto);
+        // The next one to sync.
+        let next = left.pop();
+        state.parked = left;
+        drop(state);
+        for (_, thread) in served.into_iter().chain(next) {
+            thread.unpark();
         }
     }
 
@@ -175,7 +244,8 @@ impl GroupSync {
         let mut sync_at = None;
         loop {
             let mut state = self.lock();
-            let is_dirty = state.synced != state.written && state.failed.is_none();
+            let is_dirty =
+                self.synced.load(Ordering::Acquire) != state.written && state.failed.is_none();
             if state.is_closing {
                 let upto = state.written;
                 drop(state);

@@ -68,15 +68,10 @@ fn batches(settings: &Settings, table: &mut Table) {
     let mut ours = |_| {
         let dir = directory();
         let store = Store::open(dir.path()).expect("a store");
-        let in_batches = |mut all: Vec<Record>| {
-            let mut batches = Vec::new();
-            while !all.is_empty() {
-                let rest = all.split_off(all.len().min(A_BATCH));
-                batches.push(std::mem::replace(&mut all, rest));
-            }
-            batches
-        };
-        let batches = in_batches(records(0..settings.calls));
+        let mut all = records(0..settings.calls).into_iter();
+        let batches: Vec<Vec<Record>> = (0..all.len().div_ceil(A_BATCH))
+            .map(|_| all.by_ref().take(A_BATCH).collect())
+            .collect();
         let taken = seconds(|| {
             for batch in batches {
                 let acks = store.record_batch(batch).expect("a batch");

@@ -21,13 +21,13 @@ use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
-use crate::line::{Decoded, Envelope, Line, classify, encode, parse_envelope};
+use crate::line::{Decoded, Envelope, Line, classify, encode};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
 use crate::storage::{Named, append_all, full_path};
 
 /// More room than this is given back after a transaction.
-const ROOM_KEPT_MAX: usize = 1 << 20;
+const ROOM_KEPT_MAX: usize = 4 << 20;
 
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
@@ -45,9 +45,33 @@ pub(super) struct Writer {
     poisoned: Option<Error>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
-    // Kept for their room.
+    room: Room,
+}
+
+/// What a transaction gathers. It is kept, empty, for the next one.
+#[derive(Debug, Default)]
+struct Room {
     line: Vec<u8>,
+    /// Lines that are not written yet.
     runs: Runs,
+    /// Segments whose handle and length were checked since the transaction began.
+    checked: Vec<u32>,
+    /// Segments appended to since the transaction began.
+    appended: Vec<u32>,
+    /// The files to sync.
+    dirty: Vec<Handle>,
+}
+
+impl Room {
+    fn clear(&mut self) {
+        if self.line.capacity() > ROOM_KEPT_MAX {
+            self.line = Vec::new();
+        }
+        self.runs.clear();
+        self.checked.clear();
+        self.appended.clear();
+        self.dirty.clear();
+    }
 }
 
 /// An open segment to append to.
@@ -62,14 +86,7 @@ pub(crate) struct Txn<'s> {
     inner: &'s Inner,
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
-    /// Lines that are not written yet.
-    runs: Runs,
-    /// Segments whose handle and length were checked since the transaction began.
-    checked: Vec<u32>,
-    /// Segments appended to since the transaction began.
-    appended: Vec<u32>,
-    /// The files to sync.
-    dirty: Vec<Handle>,
+    room: Room,
     /// The failure after which the transaction can only fail: what it knew of the store, or what
     /// it had gathered, is gone.
     broken: Option<Error>,
@@ -95,15 +112,12 @@ impl<'s> Txn<'s> {
             writer.generation = state.generation;
             writer.recent.clear();
         }
-        let runs = std::mem::take(&mut writer.runs);
+        let room = std::mem::take(&mut writer.room);
         let mut txn = Txn {
             inner,
             writer,
             state,
-            runs,
-            checked: Vec::new(),
-            appended: Vec::new(),
-            dirty: Vec::new(),
+            room,
             broken: None,
             is_committed: false,
             window: RefCell::default(),
@@ -139,11 +153,9 @@ impl<'s> Txn<'s> {
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
         let (kind, day) = (record.kind(), Day::of(record.at())?);
-        let mut line = std::mem::take(&mut self.writer.line);
+        let mut line = std::mem::take(&mut self.room.line);
         let pushed = self.push_line(record, parent_id, (kind, day), &mut line);
-        if line.capacity() <= ROOM_KEPT_MAX {
-            self.writer.line = line;
-        }
+        self.room.line = line;
         pushed
     }
 
@@ -169,27 +181,28 @@ impl<'s> Txn<'s> {
         let mut offset = known.expected_len();
         if known.tail.take().is_some() {
             // A torn line, of a process that died: end it, so that it stays by itself.
-            self.runs.push(segment, offset, b"\n");
+            self.room.runs.push(segment, offset, b"\n");
             offset += 1;
         }
-        self.runs.push(segment, offset, line);
+        self.room.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
         let loc = Loc {
             segment,
             offset: offset as u32,
         };
-        if let Some(envelope) = parse_envelope(kind, line) {
-            let entry = self.inner.hasher.entry(kind, &envelope, loc);
-            self.state.index.apply(kind, &entry);
-        }
+        let entry = self
+            .inner
+            .hasher
+            .entry(kind, &Envelope::of(record, seq), loc);
+        self.state.index.apply(kind, &entry);
         self.state.max_seq = seq;
         Ok(seq)
     }
 
     /// The envelope of a line that this handle wrote lately.
     pub(crate) fn envelope(&self, kind: Kind, loc: Loc) -> Option<Envelope<'_>> {
-        let gathered = self.runs.bytes_from(loc);
+        let gathered = self.room.runs.bytes_from(loc);
         let bytes = gathered.or_else(|| self.writer.recent.bytes_from(loc))?;
         match classify(kind, first_line(bytes)) {
             Line::Good(envelope) => Some(envelope),
@@ -199,7 +212,7 @@ impl<'s> Txn<'s> {
 
     /// Writes what is gathered: one write for every run of lines to one segment.
     fn flush(&mut self) -> Result<()> {
-        let mut runs = std::mem::take(&mut self.runs);
+        let mut runs = std::mem::take(&mut self.room.runs);
         let flushed = runs.iter().try_for_each(|run| {
             let handle = match self.handle(run.segment) {
                 Ok(handle) => handle,
@@ -207,11 +220,13 @@ impl<'s> Txn<'s> {
             };
             let written = append_all(&*handle.named.file, &run.bytes);
             self.after_append(run.segment, handle, written)?;
-            self.writer.recent.push(run.segment, run.offset, &run.bytes);
+            if self.state.segments[run.segment as usize].name.kind == Kind::ToolCalls {
+                self.writer.recent.push(run.segment, run.offset, &run.bytes);
+            }
             Ok(())
         });
         runs.clear();
-        self.runs = runs;
+        self.room.runs = runs;
         flushed
     }
 
@@ -225,9 +240,9 @@ impl<'s> Txn<'s> {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
-        if !self.appended.contains(&segment) {
-            self.appended.push(segment);
-            self.dirty.push(handle);
+        if !self.room.appended.contains(&segment) {
+            self.room.appended.push(segment);
+            self.room.dirty.push(handle);
         }
         Ok(())
     }
@@ -242,7 +257,7 @@ impl<'s> Txn<'s> {
     /// After this, nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
         self.broken = Some(err.again());
-        self.runs.clear();
+        self.room.runs.clear();
         self.state.forget();
         err
     }
@@ -269,7 +284,7 @@ impl<'s> Txn<'s> {
             header.holder = 0;
         }
         let segments = &self.state.segments;
-        let reaches = self.appended.iter().map(|segment| {
+        let reaches = self.room.appended.iter().map(|segment| {
             let known = &segments[*segment as usize];
             Reach {
                 segment: known.name,
@@ -288,7 +303,7 @@ impl<'s> Txn<'s> {
             self.writer.let_go();
         }
         self.is_committed = true;
-        let written = self.dirty.drain(..).map(|handle| Written {
+        let written = self.room.dirty.drain(..).map(|handle| Written {
             path: handle.path,
             file: handle.named.file,
         });
@@ -301,11 +316,11 @@ impl<'s> Txn<'s> {
         if self.inner.durability == Durability::Process {
             return Ok(());
         }
-        if self.runs.has_any_of(loc.segment) {
+        if self.room.runs.has_any_of(loc.segment) {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
-        self.dirty.push(handle);
+        self.room.dirty.push(handle);
         Ok(())
     }
 }
@@ -321,7 +336,7 @@ impl Reads for Txn<'_> {
 
     /// Also one that this transaction has only gathered yet.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        match self.runs.bytes_from(loc) {
+        match self.room.runs.bytes_from(loc) {
             Some(rest) => self.inner.decode(&self.state, kind, loc, first_line(rest)),
             None => self.inner.read(&self.state, &self.window, kind, loc),
         }
@@ -331,15 +346,15 @@ impl Reads for Txn<'_> {
 impl Drop for Txn<'_> {
     fn drop(&mut self) {
         // What was pushed and not committed is in the index, and in no file.
-        if !self.runs.is_empty() {
+        if !self.room.runs.is_empty() {
             self.state.forget();
-            self.runs.clear();
         }
         if !self.is_committed {
             // `HEAD` keeps naming this process, so that the next writer looks at everything.
             self.writer.lock.release();
         }
-        self.writer.runs = std::mem::take(&mut self.runs);
+        self.room.clear();
+        self.writer.room = std::mem::take(&mut self.room);
     }
 }
 

@@ -1,12 +1,12 @@
-//! The lines that this handle wrote last, as they stand in their segments: an outcome mostly
-//! follows soon on its request, and finds it here instead of in the file.
+//! The lines of calls that this handle wrote last, as they stand in their segments: an outcome
+//! mostly follows soon on its request, and finds it here instead of in the file.
 
 use crate::index::Loc;
 
 /// Segments whose last bytes are kept.
 const PARTS_MAX: usize = 4;
 /// Bytes kept of each, give or take half.
-const PART_BYTES: usize = 256 << 10;
+const PART_BYTES: usize = 128 << 10;
 
 /// The last bytes of a segment.
 #[derive(Debug)]

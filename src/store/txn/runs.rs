@@ -14,6 +14,8 @@ pub(super) struct Run {
     pub(super) bytes: Vec<u8>,
 }
 
+/// How many runs' room is kept.
+const SPARE_MAX: usize = 4;
 /// Fewer runs than this are looked through one by one.
 const SORTED_MIN: usize = 16;
 
@@ -24,8 +26,8 @@ pub(super) struct Runs {
     all: Vec<Run>,
     /// Their places by segment and offset, once there are many.
     starts: BTreeMap<(u32, u64), usize>,
-    /// Kept for its room.
-    spare: Vec<u8>,
+    /// Kept for their room.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Runs {
@@ -36,7 +38,7 @@ impl Runs {
             last.bytes.extend_from_slice(bytes);
             return;
         }
-        let mut room = std::mem::take(&mut self.spare);
+        let mut room = self.spare.pop().unwrap_or_default();
         room.extend_from_slice(bytes);
         self.all.push(Run {
             segment,
@@ -80,9 +82,9 @@ impl Runs {
     pub(super) fn clear(&mut self) {
         self.starts.clear();
         for mut run in self.all.drain(..) {
-            if run.bytes.capacity() <= ROOM_KEPT_MAX {
+            if self.spare.len() < SPARE_MAX && run.bytes.capacity() <= ROOM_KEPT_MAX {
                 run.bytes.clear();
-                self.spare = run.bytes;
+                self.spare.push(run.bytes);
             }
         }
     }

@@ -65,7 +65,7 @@ impl Txn<'_> {
 
     /// Whether a segment is still the file, and has the length, that this handle knows.
     fn is_as_known(&mut self, segment: u32) -> Result<bool> {
-        if self.checked.contains(&segment) {
+        if self.room.checked.contains(&segment) {
             return Ok(true);
         }
         // By its name: the directory may have been moved away, with the open file in it.
@@ -85,7 +85,7 @@ impl Txn<'_> {
             && found.identity == known.identity
             && found.len == known.expected_len();
         if is_as_known {
-            self.checked.push(segment);
+            self.room.checked.push(segment);
         }
         Ok(is_as_known)
     }
@@ -95,7 +95,7 @@ impl Txn<'_> {
     pub(in super::super) fn look_again(&mut self) -> Result<()> {
         self.writer.handles.clear();
         self.writer.recent.clear();
-        self.checked.clear();
+        self.room.checked.clear();
         self.writer.header.call_for_a_look();
         self.state
             .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
