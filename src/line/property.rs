@@ -282,8 +282,8 @@ fn has_own_type(record: &Record) -> bool {
 }
 
 /// What the fast path reads from a line for one who expects a record of this one's type.
-fn held(like: &Record, line: &[u8]) -> Option<Record> {
-    match like {
+fn held(of_type: &Record, line: &[u8]) -> Option<Record> {
+    match of_type {
         Record::Turn(_) => canonical_as(line).ok().map(Record::Turn),
         Record::CallRequested(_) => canonical_as(line).ok().map(Record::CallRequested),
         Record::CallDone(_) => canonical_as(line).ok().map(Record::CallDone),

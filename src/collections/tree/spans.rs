@@ -124,18 +124,18 @@ impl<'a> Siblings<'a> {
             self.few.retain(|begun| is_open(begun.place));
             if self.few.len() > FEW / 2 {
                 for begun in std::mem::take(&mut self.few) {
-                    self.queue(begun);
+                    self.queue(&begun);
                 }
             }
         }
         if self.many.is_empty() {
             self.few.push(begun);
         } else {
-            self.queue(begun);
+            self.queue(&begun);
         }
     }
 
-    fn queue(&mut self, begun: Begun<'a>) {
+    fn queue(&mut self, begun: &Begun<'a>) {
         let queues = self.many.entry(begun.what).or_default();
         queues.all.push_back(begun.place);
         let own = match call_id(begun.event) {
