@@ -13,7 +13,7 @@ const NAME: &str = "LOCK";
 const SPINS: u32 = 20;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 /// The longest sleep while others hand the lock around.
-const SLEEP_SHORT_MAX: Duration = Duration::from_micros(160);
+const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
 /// A wait longer than this is not for someone's turn to end.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);

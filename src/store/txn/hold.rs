@@ -12,7 +12,7 @@ use crate::store::head::{self, Head, SEQ_UNKNOWN};
 /// Transactions that follow on each other within this time keep the lock between them.
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// How long the lock is kept while others wait for it.
-const TURN: Duration = Duration::from_millis(2);
+const TURN: Duration = Duration::from_millis(6);
 /// How long the lock is kept before it is seen to that it is still the one that others wait for.
 const KEPT_UNSEEN: Duration = Duration::from_millis(20);
 /// How long to step back for those who were given a turn.
