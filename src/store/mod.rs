@@ -373,7 +373,7 @@ impl Inner {
     fn decode(&self, state: &State, kind: Kind, loc: Loc, line: &[u8]) -> Result<Decoded> {
         let decoded = decode(kind, line);
         decoded.or_else(|reason| {
-            self.decode_piece(state, loc, line, reason, |line| decode(kind, line))
+            self.decode_piece(state, loc, line, &reason, |line| decode(kind, line))
         })
     }
 
@@ -385,7 +385,7 @@ impl Inner {
         state: &State,
         loc: Loc,
         line: &[u8],
-        reason: Reason,
+        reason: &Reason,
         decode: impl FnOnce(&[u8]) -> Result<T, Reason>,
     ) -> Result<T> {
         let piece = piece_at(line).and_then(|len| line.get(..len));
@@ -465,7 +465,7 @@ impl Reads for View<'_> {
             Ok(record) => Ok(record),
             Err(reason) => self
                 .inner
-                .decode_piece(&self.state, loc, line, reason, decode_as),
+                .decode_piece(&self.state, loc, line, &reason, decode_as),
         }
     }
 }
