@@ -155,7 +155,7 @@ impl Writer {
     }
 
     /// Gives the lock back after all was published.
-    pub(super) fn let_go(&mut self) {
+    pub(in super::super) fn let_go(&mut self) {
         if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
             head.give_away();
         }
