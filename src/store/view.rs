@@ -8,7 +8,7 @@ use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 use crate::line::{
-    Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, piece_at,
+    Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
 use crate::record::Kind;
 use crate::segment::{Damage, Window};
@@ -55,13 +55,15 @@ impl Reads for View<'_> {
     }
 
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        self.inner.read(&self.state, &self.window, kind, loc)
+        let mut window = self.window.borrow_mut();
+        let line = self.intact_line(&mut window, loc)?;
+        self.inner.decode(&self.state, kind, loc, line)
     }
 
     #[inline]
     fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
         let mut window = self.window.borrow_mut();
-        let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        let line = self.intact_line(&mut window, loc)?;
         match decode_as(line) {
             Ok(record) => Ok(record),
             Err(reason) => self
@@ -78,6 +80,20 @@ impl<'a> View<'a> {
             state,
             window: RefCell::default(),
         }
+    }
+
+    /// The line at a place. One that is not as decklog wrote it must be known to be so: it may
+    /// have changed since it was indexed, by this handle or by who left the sidecar.
+    fn intact_line<'w>(&self, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
+        let line = self.inner.read_line(&self.state, window, loc)?;
+        if !is_intact(line) && !self.state.knows_damage(loc) {
+            let (path, offset) = self.place(loc);
+            let message = "the line was changed since it was indexed";
+            let path = full_path(&*self.inner.storage, &path);
+            let err = Error::new(ErrorKind::Damaged, message);
+            return Err(err.with_path(&path).with_offset(offset));
+        }
+        Ok(line)
     }
 
     /// These, of which `row` tells the rows, for who reads the lines of each before it takes the
