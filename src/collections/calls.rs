@@ -5,7 +5,7 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, outcome, put_version, read_as, unchanged};
+use super::{Ack, collision, lower, outcome, put_version, read_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op, Value};
@@ -130,11 +130,6 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
         Some((_, first)) => Err(second_outcome(&first, done)),
         None => txn.push(record, Some(parent_id)).map(Ack::added),
     }
-}
-
-/// A UUID as it stands in a line.
-fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
-    id.hyphenated().encode_lower(text)
 }
 
 /// The parent of the call whose request stands at a place.

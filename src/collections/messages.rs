@@ -1,10 +1,11 @@
 //! Messages: added once, each at its own place in its conversation.
 
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, standing_as, unchanged};
+use super::{Ack, collision, lower, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
@@ -43,9 +44,11 @@ impl Store {
     /// The message with this id.
     pub fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
         self.inner().ask(|view| {
-            let Some((row, _)) = view.find(KIND, [&id.to_string(), ""]) else {
+            let mut text = [0; Hyphenated::LENGTH];
+            let Some((row, _)) = view.find(KIND, [lower(id, &mut text), ""]) else {
                 return Ok(None);
             };
+            view.expect(KIND, std::iter::once(row));
             Ok(read(view, row)?.filter(|message| message.id == id))
         })
     }
@@ -78,7 +81,8 @@ pub(super) fn list(
     conversation_id: Uuid,
     query: &MessageQuery,
 ) -> Result<Page<ConversationMessage>> {
-    let hash = view.hasher().lookup(&conversation_id.to_string());
+    let mut text = [0; Hyphenated::LENGTH];
+    let hash = view.hasher().lookup(lower(conversation_id, &mut text));
     let walk = Walk {
         select: Select::Lookup(0, hash),
         since: query.from.unwrap_or(i64::MIN),

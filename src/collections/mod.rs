@@ -31,6 +31,9 @@ pub use turns::TurnQuery;
 
 use std::borrow::Borrow;
 
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
 use crate::line::{Decoded, Held};
@@ -281,6 +284,11 @@ fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
 fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
     let row = from.table(kind).row(id).filter(|row| row.stands());
     row.map(|row| from.read(kind, row.asserted)).transpose()
+}
+
+/// A UUID as it stands in a line.
+fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
+    id.hyphenated().encode_lower(text)
 }
 
 /// As [`standing`], of a type that is known.

@@ -1,10 +1,11 @@
 //! Conversation turns: an upsert by id, and retraction.
 
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, put_version, standing_as};
+use super::{Ack, collision, lower, put_version, standing_as};
 use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
@@ -110,12 +111,12 @@ pub(super) fn get(
     id: Uuid,
     as_of: Option<i64>,
 ) -> Result<Option<ConversationTurn>> {
-    let Some(row) = view
-        .table(KIND)
-        .find(view.hasher().key([&id.to_string(), ""]))
-    else {
+    let mut text = [0; Hyphenated::LENGTH];
+    let key = view.hasher().key([lower(id, &mut text), ""]);
+    let Some(row) = view.table(KIND).find(key) else {
         return Ok(None);
     };
+    view.expect(KIND, std::iter::once(row));
     Ok(read(view, row, as_of)?.filter(|turn| turn.id == id))
 }
 
@@ -124,7 +125,10 @@ pub(super) fn list(
     query: &TurnQuery,
     as_of: Option<i64>,
 ) -> Result<Page<ConversationTurn>> {
-    let hash = |id: Uuid| view.hasher().lookup(&id.to_string());
+    let hash = |id: Uuid| {
+        let mut text = [0; Hyphenated::LENGTH];
+        view.hasher().lookup(lower(id, &mut text))
+    };
     // The one that has the fewest turns a value first.
     let select = match query {
         TurnQuery {

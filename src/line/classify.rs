@@ -41,6 +41,11 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
     }
 }
 
+/// Whether a line, given without its LF, has the checksum that it states.
+pub(crate) fn is_intact(line: &[u8]) -> bool {
+    split_crc(line).is_some_and(|(covered, crc)| crc32fast::hash(covered) == crc)
+}
+
 /// The whole good lines that stand in a damaged one: from its start, with nothing between them
 /// but filler or the one byte that used to be the LF. Deeper ones are not looked for: what an
 /// agent wrote may itself hold lines of a log.

@@ -76,19 +76,31 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn op(&mut self, kind: Kind) -> Read<Op> {
-        // Any number of so many digits is one.
-        const DIGITS_MAX: usize = 18;
-        for member in [LINE_START, ",\"at\":"] {
-            self.expect(member)?;
-            let len = digits_len(self.rest);
-            let is_shortest = len > 0 && self.rest.first() != Some(&b'0');
-            if !is_shortest || len > DIGITS_MAX {
-                return Err(Unsure);
-            }
-            self.rest = self.rest.get(len..).ok_or(Unsure)?;
-        }
+        // Any number of so many digits is one of 64 bits, in the second case with a sign.
+        const SEQ_DIGITS_MAX: usize = 19;
+        const AT_DIGITS_MAX: usize = 18;
+        self.expect(LINE_START)?;
+        self.skip_digits(1, SEQ_DIGITS_MAX)?;
+        self.expect(",\"at\":")?;
+        let least = i64::from(self.skip("-"));
+        self.skip_digits(least, AT_DIGITS_MAX)?;
         self.expect(",\"op\":\"")?;
         kind.op_of_bytes(self.plain()?).ok_or(Unsure)
+    }
+
+    /// Goes past a number of at least 0, or 1, in its shortest form.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    fn skip_digits(&mut self, least: i64, len_max: usize) -> Read<()> {
+        let len = digits_len(self.rest);
+        let is_zero = self.rest.first() == Some(&b'0');
+        let is_right = if is_zero {
+            least == 0 && len == 1
+        } else {
+            (1..=len_max).contains(&len)
+        };
+        self.rest = self.rest.get(len..).ok_or(Unsure)?;
+        if is_right { Ok(()) } else { Err(Unsure) }
     }
 
     /// The value of the member that must follow.

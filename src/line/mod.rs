@@ -23,7 +23,7 @@ mod input;
 mod property;
 mod writer;
 
-pub(crate) use classify::{Line, classify, good, piece_at};
+pub(crate) use classify::{Line, classify, good, is_intact, piece_at};
 pub(crate) use decode::{Decoded, Reason, decode};
 pub(crate) use encode::{encode, restamp, text_len};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};

@@ -172,7 +172,7 @@ mod tests {
         let (mut starts, mut bytes) = (Vec::new(), Vec::new());
         for len in lines {
             starts.push(bytes.len() as u64);
-            bytes.extend((0..*len).map(|at| b'a' + (at % 26) as u8 ^ *len as u8 & 7));
+            bytes.extend((0..*len).map(|at| (b'a' + (at % 26) as u8) ^ (*len as u8 & 7)));
             bytes.push(b'\n');
         }
         // The last one has no LF.

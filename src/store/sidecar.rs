@@ -2,6 +2,7 @@
 //! covers. It is believed only as far as the segments are what they were when it was written, and
 //! can be deleted at any time.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
@@ -24,6 +25,10 @@ const SETTLED_NS: i64 = 2_000_000_000;
 /// The last segment of a day and kind that was written to this lately may grow, which its times
 /// do not tell from other changes.
 const GROWING_NS: i64 = 86_400_000_000_000;
+/// A longer one is none of ours.
+const BYTES_MAX: usize = 1 << 36;
+/// What one core reads and hashes at a time.
+const CHUNK_BYTES: usize = 4 << 20;
 const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// What the sidecar says of a segment.
@@ -71,15 +76,18 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
 fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Index)> {
     let file = storage.open(PATH, Access::Read).ok()?;
     let len = usize::try_from(file.stat().ok()?.len).ok()?;
+    let mut start = [0; MAGIC.len()];
+    read_full(&*file, &mut start, 0).ok()?;
+    if start != MAGIC || len > BYTES_MAX {
+        return None;
+    }
     let mut bytes = vec![0; len];
-    if read_full(&*file, &mut bytes, 0).ok()? != len {
+    let (body, hash) = bytes.split_last_chunk_mut::<8>()?;
+    read_full(&*file, hash, body.len() as u64).ok()?;
+    if read_hashed(&*file, body)? != u64::from_le_bytes(*hash) {
         return None;
     }
-    let body = bytes.strip_prefix(MAGIC)?;
-    let (body, hash) = body.split_last_chunk::<8>()?;
-    if xxh3_64(body) != u64::from_le_bytes(*hash) {
-        return None;
-    }
+    let body = body.strip_prefix(MAGIC)?;
     let mut rest = Words(body.strip_prefix(store_id.as_bytes())?);
     let max_seq = rest.next()?;
     let count = usize::try_from(rest.next()?).ok()?;
@@ -89,6 +97,41 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Ind
     let covered: Option<Vec<Covered>> = (0..count).map(|_| Covered::take(&mut rest)).collect();
     let index = Index::load(rest.0, u32::try_from(count).ok()?)?;
     Some((covered?, max_seq, index))
+}
+
+/// Fills the room with a file's first bytes, on every core; their hash. `None` if there are not so
+/// many, or they cannot be read.
+fn read_hashed(file: &dyn StorageFile, room: &mut [u8]) -> Option<u64> {
+    let mut hashes = vec![0; room.len().div_ceil(CHUNK_BYTES)];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(hashes.len());
+    let chunks = room.chunks_mut(CHUNK_BYTES).zip(&mut hashes).enumerate();
+    let chunks = Mutex::new(chunks);
+    let read = || loop {
+        let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some((place, (chunk, hash))) = next else {
+            return true;
+        };
+        let offset = (place * CHUNK_BYTES) as u64;
+        if !read_full(file, chunk, offset).is_ok_and(|read| read == chunk.len()) {
+            return false;
+        }
+        *hash = xxh3_64(chunk);
+    };
+    let is_read = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+        let is_read = read();
+        others
+            .into_iter()
+            .all(|thread| thread.join().unwrap_or(false))
+            && is_read
+    });
+    is_read.then(|| hash_of_hashes(&hashes))
+}
+
+fn hash_of_hashes(hashes: &[u64]) -> u64 {
+    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    xxh3_64(&bytes)
 }
 
 /// Whether the part of a segment that the sidecar covers is as it was.
@@ -144,8 +187,8 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
         cover(storage, segment, may_grow, now_ns)?.put(&mut out);
     }
     state.index.dump(&mut out).ok()?;
-    let hash = xxh3_64(&out[MAGIC.len()..]);
-    out.extend_from_slice(&hash.to_le_bytes());
+    let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
+    out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
     Some(out)
 }
 

@@ -7,7 +7,7 @@ use super::belief::believe;
 use super::gather::{Gathered, Job, Run, gather};
 use super::head::{Head, Header, Reach};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Entry, Hasher, Index};
+use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, Tail, list};
 use crate::storage::{Access, Storage, full_path, read_full};
@@ -380,6 +380,19 @@ impl State {
             }
         }
         true
+    }
+
+    /// Whether the line at a place was found to be other than decklog wrote it.
+    pub(super) fn knows_damage(&self, loc: Loc) -> bool {
+        let name = self.segments[loc.segment as usize].name;
+        let (path, offset) = (name.path(), u64::from(loc.offset));
+        let is_there = |damage: &Damage| {
+            let range = damage.offset..=damage.offset + damage.length;
+            damage.file == path && range.contains(&offset)
+        };
+        // Past the limit, it may be one that is not listed.
+        self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
+            || self.damage.iter().any(is_there)
     }
 
     /// Forgets all that was read, but not the segments' places.

@@ -264,6 +264,27 @@ fn a_sidecar_of_other_segments_is_not_believed() {
     }
 }
 
+/// A sidecar, or an index in memory, says nothing of what happened to a line since.
+#[test]
+fn a_line_that_changes_under_an_open_store_is_noticed_once_it_is_read() {
+    let memory = sample();
+    let store = on(memory.clone()).open("").unwrap();
+    assert_eq!(store.damage().unwrap(), []);
+    for (path, from, to) in [(TURNS, "turn 3", "turn X"), (CALLS, "call", "cell")] {
+        let text = String::from_utf8(memory.bytes(path).unwrap()).unwrap();
+        memory.put_bytes(path, text.replacen(from, to, 1).into_bytes());
+    }
+    let turn = store.get_turn(uuid::Uuid::from_u128(3)).unwrap().unwrap();
+    assert_eq!(turn.content, "turn X");
+    let files = |store: &Store| -> Vec<String> {
+        let damage = store.damage().unwrap().into_iter();
+        damage.map(|damage| damage.file).collect()
+    };
+    // All is read again then, and the other one found as well.
+    assert_eq!(files(&store), [TURNS, CALLS]);
+    assert_eq!(answers(&store), read_anew(&memory));
+}
+
 #[test]
 fn who_may_not_write_or_gains_nothing_writes_none() {
     let memory = sample();

@@ -124,18 +124,18 @@ impl<'a> Siblings<'a> {
             self.few.retain(|begun| is_open(begun.place));
             if self.few.len() > FEW / 2 {
                 for begun in std::mem::take(&mut self.few) {
-                    self.queue(begun);
+                    self.queue(&begun);
                 }
             }
         }
         if self.many.is_empty() {
             self.few.push(begun);
         } else {
-            self.queue(begun);
+            self.queue(&begun);
         }
     }
 
-    fn queue(&mut self, begun: Begun<'a>) {
+    fn queue(&mut self, begun: &Begun<'a>) {
         let queues = self.many.entry(begun.what).or_default();
         queues.all.push_back(begun.place);
         let own = match call_id(begun.event) {
@@ -216,4 +216,75 @@ fn call_id(event: &Event) -> Option<Cow<'_, str>> {
     }
     let id: serde_json::Value = serde_json::from_str(id).ok()?;
     Some(Cow::Owned(id.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn child(id: usize, word: &str, what: usize, call: usize) -> EventNode {
+        let event = Event {
+            id: i64::try_from(id).unwrap() + 2,
+            parent_id: Some(1),
+            event_type: format!("{}.{word}", ["turn", "tool_call"][what]),
+            created_at: i64::try_from(id).unwrap(),
+            payload: (call > 0).then(|| format!(r#"{{"call_id":"c{call}"}}"#)),
+        };
+        super::super::node(1, event)
+    }
+
+    /// For every end the place of what it ends, found by looking through all that is open.
+    fn by_looking(nodes: &[EventNode]) -> Vec<Option<usize>> {
+        let mut open: Vec<usize> = Vec::new();
+        let what = |place: usize| nodes[place].event.event_type.split('.').next();
+        let call = |place: usize| nodes[place].event.payload.clone();
+        let mut ended = Vec::new();
+        for (place, node) in nodes.iter().enumerate() {
+            if node.event.event_type.ends_with("started") {
+                open.push(place);
+                continue;
+            }
+            let mine = |at: &usize| what(open[*at]) == what(place);
+            let of_call = |wanted: Option<String>| {
+                (0..open.len())
+                    .filter(mine)
+                    .find(|at| call(open[*at]) == wanted)
+            };
+            let at = match call(place) {
+                Some(own) => of_call(Some(own)).or_else(|| of_call(None)),
+                None => (0..open.len()).find(mine),
+            };
+            ended.push(at.map(|at| open.remove(at)));
+        }
+        ended
+    }
+
+    proptest! {
+        /// Few siblings and many are paired by the same rule.
+        #[test]
+        fn siblings_are_paired_as_by_looking_through_them(
+            begins in 1..10usize,
+            drawn in proptest::collection::vec((0..10usize, 0..2usize, 0..20usize), 0..200),
+        ) {
+            let drawn = drawn.into_iter().enumerate();
+            let mut nodes: Vec<EventNode> = drawn.map(|(id, (word, what, call))| {
+                let word = if word < begins { "started" } else { "completed" };
+                child(id, word, what, call)
+            }).collect();
+            let ended = by_looking(&nodes);
+            close_spans(&mut nodes);
+            let is_end = |node: &&EventNode| node.event.event_type.ends_with("completed");
+            let ends = nodes.iter().filter(is_end).zip(ended);
+            let mut expected = vec![None; nodes.len()];
+            for (end, begun) in ends {
+                if let Some(begun) = begun {
+                    expected[begun] = Some(end.event.created_at - nodes[begun].event.created_at);
+                }
+            }
+            let found: Vec<_> = nodes.iter().map(|node| node.duration_ms).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
 }
