@@ -283,9 +283,11 @@ impl Head {
             .is_some_and(|words| words.load(ASKED_AT) != 0)
     }
 
-    /// Notes that no one has the lock.
+    /// Notes that no one has the lock any more, if this process had it.
     pub(super) fn give_away(&self) {
-        if let Some(words) = &self.shared {
+        if let Some(words) = &self.shared
+            && words.load(HOLDER_AT) == u64::from(std::process::id())
+        {
             words.store(ASKED_AT, 0);
             words.store(HOLDER_AT, 0);
         }
@@ -430,6 +432,9 @@ mod tests {
             let other = Head::open_for_writing(storage).unwrap();
             other.ask();
             assert_eq!(head.is_asked(), head.is_shared());
+            let mut header = head.header().unwrap().unwrap();
+            header.holder = std::process::id();
+            head.write_header(header).unwrap();
             head.give_away();
             assert!(!head.is_asked());
         });

@@ -217,7 +217,10 @@ impl Inner {
     #[cold]
     fn catch_up(&self) -> Result<View<'_>> {
         let storage = &*self.storage;
-        let head = self.news.head(storage)?;
+        let (head, is_another) = self.news.head(storage)?;
+        if is_another {
+            self.lock_state().is_stale = true;
+        }
         let io = |e| Error::io("read HEAD", &full_path(storage, "HEAD"), e);
         let commits = || {
             head.as_ref()
@@ -247,7 +250,7 @@ impl Inner {
     }
 
     pub(crate) fn look_at_all(&self) -> Result<()> {
-        let head = self.news.head(&*self.storage)?;
+        let (head, _) = self.news.head(&*self.storage)?;
         let mut state = self.lock_state();
         state.look_at_all(&*self.storage, head.as_deref(), false)
     }
@@ -351,9 +354,6 @@ impl Drop for Inner {
             // It ends by itself; a panic in it would have been a fault of its own.
             let _ = thread.join();
         }
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.let_go();
-        drop(writer);
         if !self.is_read_only {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             sidecar::save(&*self.storage, self.store_id, state, self.sidecar_bytes_min);

@@ -24,17 +24,18 @@ impl News {
         is_seen.then(|| head.commits().ok().flatten()).flatten()
     }
 
-    /// The file; `None` if there is none. Not to be called while the state is locked.
-    pub(super) fn head(&self, storage: &dyn Storage) -> Result<Option<Arc<Head>>> {
+    /// The file; `None` if there is none. And whether it is another one than before, which may be
+    /// an older copy that counts again what is known. Not to be called while the state is locked.
+    pub(super) fn head(&self, storage: &dyn Storage) -> Result<(Option<Arc<Head>>, bool)> {
         let io = |e| Error::io("open HEAD", &full_path(storage, "HEAD"), e);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((head, seen)) = &mut *known {
             if head.is_shared() && seen.elapsed() < SEEN_AGAIN {
-                return Ok(Some(Arc::clone(head)));
+                return Ok((Some(Arc::clone(head)), false));
             }
             if head.is_current(storage).map_err(io)? {
                 *seen = Instant::now();
-                return Ok(Some(Arc::clone(head)));
+                return Ok((Some(Arc::clone(head)), false));
             }
         }
         let found = Head::open_for_reading(storage).map_err(io)?.map(Arc::new);
@@ -43,7 +44,8 @@ impl News {
             Some(head) => head.commits().map_err(io)?.and(found.clone()),
             None => None,
         };
+        let is_another = known.is_some();
         *known = whole.map(|head| (head, Instant::now()));
-        Ok(found)
+        Ok((found, is_another))
     }
 }

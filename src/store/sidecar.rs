@@ -10,7 +10,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
 use crate::index::Index;
-use crate::segment::SegmentName;
+use crate::line::LINE_BYTES_MAX;
+use crate::segment::{Found, SegmentName, scan};
 use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
 
 const DIR: &str = "cache";
@@ -45,6 +46,12 @@ struct Covered {
     hash: Option<u64>,
 }
 
+/// The time in nanoseconds since 1970; 0 where the clock says less.
+pub(super) fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
+}
+
 /// Puts what the sidecar covers into a state that knows nothing yet; `false` if there is none
 /// that can be believed.
 pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> bool {
@@ -55,6 +62,11 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
         .iter()
         .all(|segment| is_as_covered(storage, segment))
     {
+        return false;
+    }
+    let mut names: Vec<SegmentName> = covered.iter().map(|segment| segment.name).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
         return false;
     }
     for segment in &covered {
@@ -172,8 +184,7 @@ pub(super) fn save(storage: &dyn Storage, store_id: Uuid, state: &State, uncover
 }
 
 fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    let now_ns = i64::try_from(now.as_nanos()).ok()?;
+    let now_ns = now_ns();
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(store_id.as_bytes());
     out.extend_from_slice(&state.max_seq.to_le_bytes());
@@ -184,7 +195,11 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
             .active(day, kind)
             .map(|place| &state.segments[place as usize]);
         let may_grow = may_grow.is_some_and(|active| active.name == segment.name);
-        cover(storage, segment, may_grow, now_ns)?.put(&mut out);
+        let clock = Clock {
+            read_ns: state.read_ns,
+            now_ns,
+        };
+        cover(storage, segment, may_grow, clock)?.put(&mut out);
     }
     state.index.dump(&mut out).ok()?;
     let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
@@ -193,7 +208,12 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
 }
 
 /// `None` if the segment is not what the state knows.
-fn cover(storage: &dyn Storage, segment: &Segment, may_grow: bool, now_ns: i64) -> Option<Covered> {
+fn cover(
+    storage: &dyn Storage,
+    segment: &Segment,
+    may_grow: bool,
+    Clock { read_ns, now_ns }: Clock,
+) -> Option<Covered> {
     let path = segment.name.path();
     let times = storage.times(&path).ok()?;
     let stat = storage.stat(&path).ok()?;
@@ -207,6 +227,15 @@ fn cover(storage: &dyn Storage, segment: &Segment, may_grow: bool, now_ns: i64) 
             .saturating_add(SETTLED_NS)
             < now_ns
     };
+    // Changed since it was read, by appends for all that is known: looked at again, for what is
+    // sealed in now is not reported by the next open.
+    let is_as_read = times.is_some_and(|times| {
+        let changed_ns = times.modified_ns.max(times.changed_ns);
+        changed_ns.saturating_add(SETTLED_NS) < read_ns
+    });
+    if !is_as_read && !is_intact(storage, segment) {
+        return None;
+    }
     let untouched = times.filter(|times| stat.len == segment.expected_len() && is_settled(times));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
     let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
@@ -223,6 +252,30 @@ fn cover(storage: &dyn Storage, segment: &Segment, may_grow: bool, now_ns: i64) 
         untouched: untouched.map(|times| (stat.len, times)),
         hash,
     })
+}
+
+/// Whether all lines that are covered are as decklog writes them, up to the last one known.
+fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
+    let SegmentName { kind, .. } = segment.name;
+    let Ok(file) = storage.open(&segment.name.path(), Access::Read) else {
+        return false;
+    };
+    let (mut is_intact, mut last_seq) = (true, 0);
+    let mut look = |found: Found<'_>| {
+        is_intact &= found.report().is_none();
+        found.facts(kind, &mut |fact| last_seq = fact.envelope.seq);
+    };
+    let scanned = scan(&*file, kind, 0, segment.end, LINE_BYTES_MAX, &mut look);
+    let is_whole =
+        scanned.is_ok_and(|scanned| scanned.end == segment.end && scanned.tail.is_none());
+    is_whole && is_intact && last_seq == segment.last_seq
+}
+
+/// When the segments were read, before the first of them, and what time it is.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    read_ns: i64,
+    now_ns: i64,
 }
 
 /// The hash of a file's first bytes; `None` if it has not so many.

@@ -6,6 +6,7 @@ use std::io;
 use super::belief::believe;
 use super::gather::{Gathered, Job, Run, gather};
 use super::head::{Head, Header, Reach};
+use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
@@ -49,6 +50,8 @@ pub(super) struct State {
     pub commits: u64,
     /// The state may not be what the files say; look at all of them before using it.
     pub is_stale: bool,
+    /// When the reading of the segments began, in nanoseconds since 1970.
+    pub read_ns: i64,
     /// How many bytes of the segments were not read, as the sidecar covers them.
     pub covered: u64,
     /// How often all that was read was forgotten, as where segments were replaced.
@@ -69,6 +72,7 @@ impl State {
             max_seq: 0,
             commits: 0,
             is_stale: true,
+            read_ns: now_ns(),
             covered: 0,
             generation: 0,
             damage: Vec::new(),
@@ -400,6 +404,7 @@ impl State {
         self.is_stale = true;
         self.generation += 1;
         self.covered = 0;
+        self.read_ns = now_ns();
         for segment in &mut self.segments {
             *segment = Segment {
                 name: segment.name,

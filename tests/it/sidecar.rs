@@ -285,6 +285,21 @@ fn a_line_that_changes_under_an_open_store_is_noticed_once_it_is_read() {
     assert_eq!(answers(&store), read_anew(&memory));
 }
 
+/// Bug: what someone changed while a handle was open was sealed in when it closed, and no later
+/// open told of it.
+#[test]
+fn a_sidecar_does_not_vouch_for_what_was_not_read() {
+    let memory = sample();
+    memory.remove_file(SIDECAR).unwrap();
+    let store = on(memory.clone()).open("").unwrap();
+    let text = String::from_utf8(memory.bytes(TURNS).unwrap()).unwrap();
+    memory.put_bytes(TURNS, text.replacen("turn 3", "turn X", 1).into_bytes());
+    drop(store);
+    assert!(memory.bytes(SIDECAR).is_none());
+    let store = on(memory.clone()).open("").unwrap();
+    assert_eq!(store.damage().unwrap().len(), 1);
+}
+
 #[test]
 fn who_may_not_write_or_gains_nothing_writes_none() {
     let memory = sample();

@@ -113,11 +113,16 @@ impl Writer {
             lapped: 0,
         });
         header.holder = std::process::id();
-        if intact.is_none() {
+        // Another file than before may be an older copy, and count again what others saw.
+        let is_replaced = is_new && self.has_begun;
+        if is_replaced {
+            header.commits = header.commits.max(state.commits).max(head::fresh_count());
+        }
+        if intact.is_none() || is_replaced {
             header.call_for_a_look();
         }
         head.write_header(header).map_err(head_io)?;
-        let look_at_all = intact.is_none() || is_new && self.has_begun;
+        let look_at_all = intact.is_none() || is_replaced;
         if look_at_all {
             state.look_at_all(storage, Some(&head), true)?;
         } else if header.commits != state.commits {
