@@ -105,7 +105,8 @@ fn wait_for(
             return Err(held(storage, timeout));
         }
         waiting();
-        std::thread::sleep(sleep);
+        // What that took is waited already.
+        std::thread::sleep((waited + sleep).saturating_sub(started.elapsed()));
         let longest = if waited < SHORT_WAIT {
             SLEEP_SHORT_MAX
         } else {

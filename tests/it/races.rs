@@ -925,6 +925,39 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
     assert_eq!(store.record(taken_back).unwrap().seq, 2);
 }
 
+/// Bug: who gave the lock away for others forgot to take back that they had asked, took it for
+/// asked again, and did not step back: the others waited until they gave up.
+#[test]
+fn who_writes_without_a_pause_lets_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let hot = Store::open(dir.path()).unwrap();
+    let timeout = Duration::from_secs(3);
+    let other = Store::options()
+        .lock_timeout(timeout)
+        .open(dir.path())
+        .unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut id = 1 << 64;
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                id += 1;
+                hot.record(turn(id, "hot", DAY_1)).unwrap();
+            }
+        });
+        let recorded: Vec<_> = (1..=20)
+            .map(|id| {
+                std::thread::sleep(Duration::from_millis(5));
+                other.record(turn(id, "now and then", DAY_1))
+            })
+            .collect();
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        for answer in recorded {
+            answer.unwrap();
+        }
+    });
+}
+
 /// CRC-32 (IEEE), bit by bit: the test's own, so that it does not share the engine's faults.
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {

@@ -16,8 +16,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(6);
 /// How long the lock is kept before it is seen to that it is still the one that others wait for.
 const KEPT_UNSEEN: Duration = Duration::from_millis(20);
-/// How long to step back for those who were given a turn.
-const STEP_BACK: Duration = Duration::from_micros(500);
+/// How long to step back for those who were given a turn: longer than they sleep.
+const STEP_BACK: Duration = Duration::from_millis(3);
 
 /// When the hold was taken and used.
 #[derive(Debug, Clone, Copy)]
@@ -206,12 +206,12 @@ fn step_back(head: &Head) {
         head.header()
             .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
     };
-    while is_free() && !head.is_asked() && started.elapsed() < STEP_BACK {
+    while is_free() && started.elapsed() < STEP_BACK {
         std::thread::sleep(Duration::from_micros(20));
     }
 }
 
-/// The writer's lock, the state's under it, and whether the lock had to be taken.
+/// The lock and the state under it; tells what [`take_hold`](Writer::take_hold) tells.
 pub(super) fn hold<'s>(
     inner: &'s Inner,
     writer: &mut MutexGuard<'s, Writer>,

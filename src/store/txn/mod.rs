@@ -280,7 +280,9 @@ impl<'s> Txn<'s> {
             last_seq: self.state.max_seq,
             ..self.writer.header
         };
-        if !is_kept {
+        let head = self.writer.head.as_ref();
+        // Where memory is shared, that is noted once all is published, as the lock is given away.
+        if !is_kept && !head.is_some_and(Head::is_shared) {
             header.holder = 0;
         }
         let segments = &self.state.segments;
@@ -291,7 +293,6 @@ impl<'s> Txn<'s> {
                 end: known.end,
             }
         });
-        let head = self.writer.head.as_ref();
         let published = head.map_or(Ok(()), |head| head.publish(&mut header, reaches));
         if let Err(e) = published {
             let path = full_path(&*self.inner.storage, "HEAD");
