@@ -30,6 +30,8 @@ pub enum ErrorKind {
     NotAStore,
     /// The store was opened read-only.
     ReadOnly,
+    /// The store is on a network file system, where locks and shared memory cannot be relied on.
+    NetworkFileSystem,
     /// The queue of a [`Capture`](crate::Capture) is full; the record was not queued.
     QueueFull,
 }
@@ -56,6 +58,7 @@ impl ErrorKind {
             ErrorKind::NewerFormat => "newer_format",
             ErrorKind::NotAStore => "not_a_store",
             ErrorKind::ReadOnly => "read_only",
+            ErrorKind::NetworkFileSystem => "network_file_system",
             ErrorKind::QueueFull => "queue_full",
         }
     }
@@ -141,6 +144,22 @@ impl Error {
         }))
     }
 
+    /// Whether what was to be read cannot be, for a reason of its own.
+    pub(crate) fn is_of_what_is_read(&self) -> bool {
+        self.0.source.as_ref().is_some_and(is_of_what_is_read)
+    }
+
+    /// What went wrong, without the place.
+    pub(crate) fn reason(&self) -> String {
+        let Inner {
+            message, source, ..
+        } = &*self.0;
+        match source {
+            Some(source) => format!("{message}: {source}"),
+            None => message.clone(),
+        }
+    }
+
     /// What went wrong, to branch on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -160,6 +179,13 @@ impl Error {
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
+}
+
+/// Whether an error is of what is read, and not of the machine or the process at this moment.
+pub(crate) fn is_of_what_is_read(e: &io::Error) -> bool {
+    // `EIO` and `EUCLEAN`: a bad sector, and what a file system knows to be broken.
+    let is_broken = cfg!(unix) && matches!(e.raw_os_error(), Some(5 | 117));
+    is_broken || e.kind() == io::ErrorKind::PermissionDenied
 }
 
 impl fmt::Display for Error {

@@ -79,8 +79,11 @@ pub use record::{
     args_sha256, event_type, payload_json,
 };
 pub use segment::repair::Repaired;
-pub use segment::{Damage, DamageClass};
-pub use store::{Durability, Follow, LogLine, Options, SeqRange, Store, Verification, verify};
+pub use segment::{Damage, DamageClass, DamageCounts};
+pub use store::{
+    Durability, Follow, Health, LockState, LogLine, Options, SeqRange, Store, Usage, Verification,
+    verify,
+};
 
 /// The README's example must compile and run, too.
 #[cfg(doctest)]

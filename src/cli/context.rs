@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use decklog::{Durability, Store};
+use decklog::{Durability, Options, Store};
 
 use super::exit::Failure;
 use super::output::{self, Output};
@@ -34,14 +34,16 @@ impl From<Level> for Durability {
 #[derive(Debug)]
 pub struct Context {
     store: Option<PathBuf>,
+    allow_network_fs: bool,
     pub json: bool,
     pub out: Output,
 }
 
 impl Context {
-    pub fn new(store: Option<PathBuf>, json: bool) -> Context {
+    pub fn new(store: Option<PathBuf>, allow_network_fs: bool, json: bool) -> Context {
         Context {
             store,
+            allow_network_fs,
             json,
             out: Output::stdout(),
         }
@@ -64,15 +66,25 @@ impl Context {
             })
     }
 
+    /// How to open any store.
+    pub fn options(&self) -> Options {
+        Store::options().allow_network_fs(self.allow_network_fs)
+    }
+
     /// The store, to read: without a lock.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
-        let options = Store::options().read_only(true);
-        told(options.open(self.store_path()?)?)
+        told(self.open_in_silence()?)
+    }
+
+    /// The store, to read, for who tells of damage in other words.
+    pub fn open_in_silence(&self) -> Result<Store, Failure> {
+        let options = self.options().read_only(true);
+        Ok(options.open(self.store_path()?)?)
     }
 
     /// The store, to write; made if it is not there.
     pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
-        let options = Store::options().durability(level.into());
+        let options = self.options().durability(level.into());
         told(options.open(self.store_path()?)?)
     }
 
@@ -89,7 +101,7 @@ fn told(store: Store) -> Result<Store, Failure> {
     if damage > 0 {
         let places = count(damage as u64, "place");
         output::say(&format!(
-            "{places} in the log {} damaged or changed by hand: 'decklog verify' tells where",
+            "{places} in the log {} damaged or changed by hand: 'decklog doctor' tells what to do",
             if damage == 1 { "is" } else { "are" }
         ));
     }

@@ -73,7 +73,11 @@ impl From<Error> for Failure {
             ErrorKind::Locked => Exit::Locked,
             _ => Exit::Store,
         };
-        Failure::Told(exit, error.to_string())
+        let message = match error.kind() {
+            ErrorKind::NetworkFileSystem => format!("{error} (--allow-network-fs)"),
+            _ => error.to_string(),
+        };
+        Failure::Told(exit, message)
     }
 }
 

@@ -9,6 +9,7 @@ mod calls;
 mod context;
 mod conversations;
 mod demo;
+mod doctor;
 mod escape;
 mod events;
 mod exit;
@@ -58,6 +59,9 @@ struct Cli {
     /// Print one JSON object a line, with the field names of the files
     #[arg(long, global = true, help_heading = "Options of every command")]
     json: bool,
+    /// Write also on a network file system; safe only if no other machine writes the log
+    #[arg(long, global = true, help_heading = "Options of every command")]
+    allow_network_fs: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -82,6 +86,7 @@ enum Command {
     Tail(tail::Args),
     Replay(replay::Args),
     Verify(verify::Args),
+    Doctor(doctor::Args),
     Repair(repair::Args),
 }
 
@@ -100,7 +105,7 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let mut context = Context::new(cli.store, cli.json);
+    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json);
     let ended = run(&cli.command, &mut context).and_then(|exit| {
         context.out.flush()?;
         Ok(exit)
@@ -138,6 +143,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),
         Command::Verify(args) => verify::run(args, context),
+        Command::Doctor(args) => doctor::run(args, context),
         Command::Repair(args) => repair::run(args, context),
     }
 }

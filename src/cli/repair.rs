@@ -1,6 +1,6 @@
 //! `decklog repair`
 
-use decklog::{Repaired, Store};
+use decklog::Repaired;
 use serde::Serialize;
 
 use super::context::Context;
@@ -32,7 +32,7 @@ struct Summary {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
-    let store = Store::options().create(false).open(path)?;
+    let store = context.options().create(false).open(path)?;
     let repaired = store.repair(args.accept_edits)?;
     let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
     let left = sum(|one| one.altered_lines_left);

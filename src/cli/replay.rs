@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use decklog::replay::{self, Replay, Replayed};
-use decklog::{Ack, Day, Store};
+use decklog::{Ack, Day};
 use serde::Serialize;
 
 use super::context::{Context, Level};
@@ -130,7 +130,8 @@ fn record(
         tally: Tally,
         unreadable: u64,
     }
-    let store = Store::options()
+    let store = context
+        .options()
         .durability(args.durability.into())
         .open(into)?;
     let mut tally = Tally::default();

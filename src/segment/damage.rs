@@ -1,5 +1,7 @@
 //! What is wrong with a segment, and where.
 
+use std::io;
+
 use serde::Serialize;
 
 /// A place in a store where the bytes are not what decklog wrote. They stay where they are until
@@ -31,6 +33,54 @@ pub enum DamageClass {
     Torn,
     /// A line past the limit.
     TooLong,
+    /// A file or directory that cannot be read: a bad sector, or permissions.
+    Unreadable,
+}
+
+/// How many places of each class there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DamageCounts {
+    /// [`DamageClass::Altered`].
+    pub altered: u64,
+    /// [`DamageClass::Damaged`].
+    pub damaged: u64,
+    /// [`DamageClass::Torn`].
+    pub torn: u64,
+    /// [`DamageClass::TooLong`].
+    pub too_long: u64,
+    /// [`DamageClass::Unreadable`].
+    pub unreadable: u64,
+}
+
+impl DamageCounts {
+    pub(crate) fn add(&mut self, class: DamageClass) {
+        *match class {
+            DamageClass::Altered => &mut self.altered,
+            DamageClass::Damaged => &mut self.damaged,
+            DamageClass::Torn => &mut self.torn,
+            DamageClass::TooLong => &mut self.too_long,
+            DamageClass::Unreadable => &mut self.unreadable,
+        } += 1;
+    }
+
+    /// How many places there are in all.
+    pub fn total(&self) -> u64 {
+        self.altered + self.damaged + self.torn + self.too_long + self.unreadable
+    }
+}
+
+impl Damage {
+    /// That of a file or directory that cannot be read.
+    pub(crate) fn unreadable(file: String, e: &io::Error) -> Damage {
+        Damage {
+            file,
+            offset: 0,
+            length: 0,
+            class: DamageClass::Unreadable,
+            reason: format!("it cannot be read: {e}"),
+        }
+    }
 }
 
 impl DamageClass {
@@ -41,6 +91,7 @@ impl DamageClass {
             DamageClass::Damaged => "damaged",
             DamageClass::Torn => "torn",
             DamageClass::TooLong => "too_long",
+            DamageClass::Unreadable => "unreadable",
         }
     }
 }

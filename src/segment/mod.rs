@@ -7,7 +7,7 @@ mod read;
 pub(crate) mod repair;
 mod scan;
 
-pub use damage::{Damage, DamageClass};
+pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::Window;
 pub(crate) use scan::{Buffer, Fact, Found, Report, Scanned, Span, Stretch, Tail, scan, scan_span};

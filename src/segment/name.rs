@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
 use crate::storage::{Storage, full_path};
 
@@ -72,6 +72,8 @@ pub(crate) struct Listing {
     pub segments: Vec<SegmentName>,
     /// Files in day directories that are no segments.
     pub foreign: Vec<String>,
+    /// Day directories that cannot be listed, and why.
+    pub unreadable: Vec<(String, io::Error)>,
 }
 
 /// Lists every segment, in order of day, kind and number.
@@ -88,6 +90,10 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
             Ok(names) => names,
             // Moved away since it was listed.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) if is_of_what_is_read(&e) => {
+                listing.unreadable.push((entry.name.clone(), e));
+                continue;
+            }
             Err(e) => {
                 let path = full_path(storage, &entry.name);
                 return Err(Error::io("list the directory", &path, e));

@@ -1,11 +1,12 @@
-//! The disk. All that differs between operating systems is in this file.
+//! The disk. What differs between operating systems is in this file and in `volume`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Words};
+use super::volume::volume_of;
+use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words};
 
 /// More is appended piece by piece: what was just gathered is still in the processor's cache, and
 /// Linux takes memory for the page cache in runs as long as the write, which long ones are slow
@@ -84,6 +85,10 @@ impl Storage for Disk {
 
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
         Ok(sys::times(&fs::metadata(self.path(path))?))
+    }
+
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        volume_of(&self.root)
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<bool> {

@@ -4,6 +4,7 @@
 mod disk;
 mod map;
 mod memory;
+mod volume;
 
 use std::fmt::Debug;
 use std::io;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub use disk::Disk;
 pub use map::Words;
 pub use memory::{Fault, Memory};
+pub use volume::Volume;
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,11 @@ pub trait Storage: Debug + Send + Sync {
     /// slower.
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
         let _ = path;
+        Ok(None)
+    }
+
+    /// What the store's directory lies on, or will lie on. `None` where the system does not tell.
+    fn volume(&self) -> io::Result<Option<Volume>> {
         Ok(None)
     }
 

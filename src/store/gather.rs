@@ -1,8 +1,9 @@
 //! Reads parts of segments for the index, on every core.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Loc};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::segment::{
@@ -36,6 +37,8 @@ pub(super) struct Gathered {
     /// The lines that count, in the order in which they stand.
     pub runs: Vec<Run>,
     pub reports: Vec<Report>,
+    /// Why nothing of it could be read.
+    pub failed: Option<io::Error>,
 }
 
 /// Lines of one kind.
@@ -79,7 +82,8 @@ impl Run {
     }
 }
 
-/// Reads all jobs; the results are in the jobs' order.
+/// Reads all jobs; the results are in the jobs' order. A segment that cannot be read is told as
+/// such; other failures fail all.
 pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Result<Vec<Gathered>> {
     let bytes: u64 = jobs
         .iter()
@@ -104,13 +108,13 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.next()
         } {
-            let part = part.and_then(|part| {
-                let read = part.read(storage, hasher, &mut buffer)?;
-                Ok((part, read))
+            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
+                Ok(read) => Ok((part.place, part.span.from, read)),
+                Err(e) => Err((part.place, e)),
             });
-            let has_failed = part.is_err();
-            results.push(part);
-            if has_failed {
+            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e));
+            results.push(read);
+            if is_over {
                 break;
             }
         }
@@ -127,11 +131,19 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
         }
         results
     });
-    let mut results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    results.sort_unstable_by_key(|(part, _)| (part.place, part.span.from));
     let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
-    for (part, read) in results {
-        if let (Some(all), Some(read)) = (gathered.get_mut(part.place), read) {
+    let mut parts = Vec::with_capacity(results.len());
+    for result in results {
+        match result {
+            Ok(part) => parts.push(part),
+            Err((place, e)) if is_of_what_is_read(&e) => gathered[place].failed = Some(e),
+            Err((place, e)) => return Err(io_error(storage, &jobs[place].name.path(), e)),
+        }
+    }
+    parts.sort_unstable_by_key(|(place, from, _)| (*place, *from));
+    for (place, _, read) in parts {
+        let all = &mut gathered[place];
+        if let Some(read) = read.filter(|_| all.failed.is_none()) {
             all.scanned = read.scanned;
             all.runs.push(read.run);
             all.reports.extend(read.reports);
@@ -153,6 +165,7 @@ impl Gathered {
             },
             runs: Vec::new(),
             reports: Vec::new(),
+            failed: None,
         }
     }
 }
@@ -187,9 +200,10 @@ struct Part {
 }
 
 impl Iterator for Parts<'_> {
-    type Item = Result<Part>;
+    /// Or the job's place, and why its file cannot be opened.
+    type Item = Result<Part, (usize, io::Error)>;
 
-    fn next(&mut self) -> Option<Result<Part>> {
+    fn next(&mut self) -> Option<Self::Item> {
         let (job, from, file) = if let Some(open) = self.open.take() {
             open
         } else {
@@ -205,7 +219,7 @@ impl Iterator for Parts<'_> {
             });
             match opened {
                 Ok(file) => (job, job.from, file),
-                Err(e) => return Some(Err(io_error(self.storage, &path, e))),
+                Err(e) => return Some(Err((self.next - 1, e))),
             }
         };
         let until = job.until;
@@ -235,21 +249,15 @@ struct Read {
 
 impl Part {
     /// Reads the lines that start here; `None` if none does.
-    fn read(
-        &self,
-        storage: &dyn Storage,
-        hasher: Hasher,
-        buffer: &mut Buffer,
-    ) -> Result<Option<Read>> {
+    fn read(&self, hasher: Hasher, buffer: &mut Buffer) -> io::Result<Option<Read>> {
         let Part {
             job,
             mut span,
             ref file,
             ..
         } = *self;
-        let io = |e| io_error(storage, &job.name.path(), e);
         if span.from > job.from {
-            match buffer.first_line(&**file, span).map_err(io)? {
+            match buffer.first_line(&**file, span)? {
                 Some(first) => span.from = first,
                 None => return Ok(None),
             }
@@ -285,14 +293,14 @@ impl Part {
         };
         let scanned = scan_span(&**file, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
-            scanned: scanned.map_err(io)?,
+            scanned: scanned?,
             run: Run::new(lines),
             reports,
         }))
     }
 }
 
-fn io_error(storage: &dyn Storage, path: &str, e: std::io::Error) -> Error {
+fn io_error(storage: &dyn Storage, path: &str, e: io::Error) -> Error {
     Error::io("read the segment", &full_path(storage, path), e)
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::head::Head;
+use super::health::LockState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{Access, Named, Storage, StorageFile, full_path};
 
@@ -116,15 +117,46 @@ fn wait_for(
     }
 }
 
-fn held(storage: &dyn Storage, timeout: Duration) -> Error {
-    let header = Head::open_for_reading(storage)
-        .ok()
-        .flatten()
-        .and_then(|head| head.header().ok()?);
-    let holder = match header.map(|header| header.holder) {
-        Some(pid) if pid != 0 => format!("process {pid}"),
-        _ => "another process".to_owned(),
+/// Who has the lock now.
+///
+/// # Errors
+/// [`ErrorKind::Io`], but not for lack of permission.
+pub(super) fn state(storage: &dyn Storage) -> Result<LockState> {
+    let io = |e| Error::io("look at the lock", &full_path(storage, NAME), e);
+    let is_free = match storage.open(NAME, Access::Read) {
+        Ok(file) => match file.try_lock() {
+            Ok(is_free) => {
+                if is_free {
+                    file.unlock().map_err(io)?;
+                }
+                is_free
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => false,
+            Err(e) => return Err(io(e)),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => true,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(LockState::Unknown),
+        Err(e) => return Err(io(e)),
     };
+    Ok(match (is_free, holder(storage)) {
+        (true, None) => LockState::Free,
+        (true, Some(process)) => LockState::Abandoned { process },
+        (false, process) => LockState::Held { process },
+    })
+}
+
+/// The process that says in `HEAD` that it has the lock.
+fn holder(storage: &dyn Storage) -> Option<u32> {
+    let head = Head::open_for_reading(storage).ok()??;
+    let header = head.header().ok()??;
+    (header.holder != 0).then_some(header.holder)
+}
+
+fn held(storage: &dyn Storage, timeout: Duration) -> Error {
+    let holder = holder(storage).map_or_else(
+        || "another process".to_owned(),
+        |process| format!("process {process}"),
+    );
     let message = format!(
         "the store is locked by {holder}, for more than {} ms: end that process, or wait and try again",
         timeout.as_millis()

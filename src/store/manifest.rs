@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
-use crate::segment::list;
+use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
 const NAME: &str = "decklog.json";
@@ -55,7 +55,9 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     text.truncate(len);
 
     let bad = |e: serde_json::Error| {
-        let message = format!("the manifest does not read as one ({e}): restore it from a copy");
+        let message = format!(
+            "the manifest does not read as one ({e}): restore it from a copy, or move it away and a new one is made"
+        );
         Error::new(ErrorKind::Damaged, message).with_path(&path)
     };
     let AnyFormat { format } = serde_json::from_slice(&text).map_err(bad)?;
@@ -68,8 +70,31 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     serde_json::from_slice(&text).map(Some).map_err(bad)
 }
 
+/// The manifest for who only reads: that it is missing or damaged hides no line, and the latter is
+/// told.
+pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<Damage>)> {
+    let damage = match read(storage) {
+        Ok(Some(manifest)) => return Ok((manifest, None)),
+        Ok(None) => None,
+        Err(e) if e.kind() == ErrorKind::Damaged => Some((DamageClass::Damaged, e)),
+        Err(e) if e.is_of_what_is_read() => Some((DamageClass::Unreadable, e)),
+        Err(e) => return Err(e),
+    };
+    if !has_segments(storage) {
+        return Err(damage.map_or_else(|| no_store(storage), |(_, e)| e));
+    }
+    let damage = damage.map(|(class, e)| Damage {
+        file: NAME.to_owned(),
+        offset: 0,
+        length: 0,
+        class,
+        reason: e.reason(),
+    });
+    Ok((Manifest::new(), damage))
+}
+
 /// Whether there are segments: without a manifest, it is the store's that was lost.
-pub(super) fn has_segments(storage: &dyn Storage) -> bool {
+fn has_segments(storage: &dyn Storage) -> bool {
     list(storage).is_ok_and(|listing| !listing.segments.is_empty())
 }
 

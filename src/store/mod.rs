@@ -6,6 +6,7 @@ mod files;
 mod follow;
 mod gather;
 mod head;
+mod health;
 mod lock;
 mod manifest;
 mod mend;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 pub use follow::{Follow, LogLine};
+pub use health::{Health, LockState, Usage};
 pub use options::{Durability, Options};
 pub use verify::{SeqRange, Verification, verify};
 
@@ -84,6 +86,7 @@ pub(crate) struct Inner {
     line_bytes_max: usize,
     sidecar_bytes_min: u64,
     store_id: Uuid,
+    manifest_damage: Option<Damage>,
     state: RwLock<State>,
     files: Files,
     news: News,
@@ -107,7 +110,7 @@ impl Store {
     }
 
     fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
-        let manifest = open_manifest(&*storage, options)?;
+        let (manifest, manifest_damage) = open_manifest(&*storage, options)?;
         let hasher = Hasher::new(manifest.store_id);
         let mut state = State::new(hasher);
         sidecar::load(&*storage, manifest.store_id, &mut state);
@@ -121,6 +124,7 @@ impl Store {
             line_bytes_max: options.line_bytes_max,
             sidecar_bytes_min: options.sidecar_bytes_min,
             store_id: manifest.store_id,
+            manifest_damage,
             state: RwLock::new(state),
             files: Files::default(),
             news: News::default(),
@@ -176,14 +180,16 @@ impl fmt::Debug for Store {
     }
 }
 
-fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
+/// The manifest, and what is wrong with it.
+fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Option<Damage>)> {
+    if options.read_only {
+        return manifest::read_leniently(storage);
+    }
+    check_is_local(storage, options)?;
     if let Some(manifest) = manifest::read(storage)? {
-        return Ok(manifest);
+        return Ok((manifest, None));
     }
-    if options.read_only && manifest::has_segments(storage) {
-        return Ok(Manifest::new());
-    }
-    if options.read_only || !options.create {
+    if !options.create {
         return Err(manifest::no_store(storage));
     }
     storage
@@ -198,7 +204,23 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<Manifest> {
         Err(e) => Err(e),
     };
     lock.release();
-    manifest
+    Ok((manifest?, None))
+}
+
+/// Refuses to write where it cannot be relied on that locks exclude and memory is shared.
+fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
+    let volume = storage
+        .volume()
+        .map_err(|e| Error::io("look at the file system of", storage.root(), e))?;
+    let Some(volume) = volume.filter(|volume| volume.is_network && !options.allow_network_fs)
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "the store is on a network file system ({}), where another machine's writes and locks may go unseen and records be lost: keep it on a local disk or, if only this machine writes it, allow network file systems",
+        volume.file_system
+    );
+    Err(Error::new(ErrorKind::NetworkFileSystem, message).with_path(storage.root()))
 }
 
 impl Inner {

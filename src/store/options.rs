@@ -40,6 +40,7 @@ pub struct Options {
     pub(super) segment_bytes_max: u64,
     pub(super) line_bytes_max: usize,
     pub(super) sidecar_bytes_min: u64,
+    pub(super) allow_network_fs: bool,
 }
 
 impl Default for Options {
@@ -54,6 +55,7 @@ impl Default for Options {
             segment_bytes_max: 64 << 20,
             line_bytes_max: LINE_BYTES_MAX,
             sidecar_bytes_min: 8 << 20,
+            allow_network_fs: false,
         }
     }
 }
@@ -124,6 +126,17 @@ impl Options {
         self
     }
 
+    /// Writes also to a store on a network file system. Across machines neither the lock nor what
+    /// processes share as memory can be relied on there: allow it only if no more than one
+    /// machine writes the store. Reading needs no leave. Which file systems are such is known on
+    /// Linux: NFS, SMB, 9p, virtiofs, Ceph and their like, and the FUSE ones known to be remote.
+    /// Default: false.
+    #[must_use]
+    pub fn allow_network_fs(mut self, allow: bool) -> Options {
+        self.allow_network_fs = allow;
+        self
+    }
+
     /// Where the files are, instead of in the directory that [`open`](Options::open) names: for
     /// tests.
     #[must_use]
@@ -137,8 +150,11 @@ impl Options {
     /// # Errors
     /// [`NotAStore`](crate::ErrorKind::NotAStore) if the path is a file, or a directory that
     /// holds other things; [`NewerFormat`](crate::ErrorKind::NewerFormat);
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one, unless the store
+    /// is opened read-only; [`NetworkFileSystem`](crate::ErrorKind::NetworkFileSystem);
     /// [`Locked`](crate::ErrorKind::Locked) while another process makes the store;
-    /// [`Io`](crate::ErrorKind::Io).
+    /// [`Io`](crate::ErrorKind::Io). Damage in the log itself is no error: see
+    /// [`Store::damage`]. Where some of it cannot be read at all, only writing is refused.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         let storage: Arc<dyn Storage> = match &self.storage {
             Some(storage) => Arc::clone(storage),

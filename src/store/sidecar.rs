@@ -173,7 +173,7 @@ pub(super) fn save(storage: &dyn Storage, store_id: Uuid, state: &State, uncover
     let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
     let uncovered = bytes.saturating_sub(state.covered);
     // Damage is reported by who reads it.
-    let is_whole = !state.is_stale && state.damage_count == 0;
+    let is_whole = state.is_sound() && state.damage_counts.total() == 0;
     if !is_whole || uncovered < uncovered_min.max(bytes / 8) {
         return;
     }

@@ -7,10 +7,10 @@ use super::belief::believe;
 use super::gather::{Gathered, Job, Run, gather};
 use super::head::{Head, Header, Reach};
 use super::sidecar::now_ns;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
-use crate::segment::{Damage, SegmentName, Tail, list};
+use crate::segment::{Damage, DamageCounts, SegmentName, Tail, list};
 use crate::storage::{Access, Storage, full_path, read_full};
 
 /// More damage than this of one kind of record is counted, but not listed.
@@ -57,9 +57,12 @@ pub(super) struct State {
     /// How often all that was read was forgotten, as where segments were replaced.
     pub generation: u64,
     pub damage: Vec<Damage>,
-    pub damage_count: u64,
+    /// How much there is, listed or not.
+    pub damage_counts: DamageCounts,
     /// How much of [`State::damage`] is of each kind.
     damage_listed: [usize; Kind::ALL.len()],
+    /// Which files and directories could not be read at the last look at all of them.
+    pub unreadable: Vec<Damage>,
 }
 
 impl State {
@@ -76,9 +79,15 @@ impl State {
             covered: 0,
             generation: 0,
             damage: Vec::new(),
-            damage_count: 0,
+            damage_counts: DamageCounts::default(),
             damage_listed: [0; Kind::ALL.len()],
+            unreadable: Vec::new(),
         }
+    }
+
+    /// Whether this is all that the files say, so that it can be written to.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.is_stale && self.unreadable.is_empty()
     }
 
     /// The segment that takes new lines of a day and kind: the last one that is there.
@@ -154,6 +163,7 @@ impl State {
         let Ok(mut gathered) = gather(storage, self.hasher, &jobs) else {
             return false;
         };
+        // Nor does one that cannot be read reach that far.
         let as_noted = jobs
             .iter()
             .zip(&gathered)
@@ -179,7 +189,9 @@ impl State {
     }
 
     /// Compares all segments with what is known of them and takes in what changed. Without the
-    /// lock, lines that were acknowledged only after the look began may be left for the next one.
+    /// lock, lines that were acknowledged only after the look began may be left for the next one,
+    /// and what cannot be read is told and left out; under it that is an error, as numbers and
+    /// keys might be given twice.
     pub(super) fn look_at_all(
         &mut self,
         storage: &dyn Storage,
@@ -210,7 +222,7 @@ impl State {
         let (before, bound) = loop {
             looks += 1;
             let before = header()?;
-            self.look_until_whole(storage, &mut gathered)?;
+            self.look_until_whole(storage, is_locked, &mut gathered)?;
             if is_locked || header()? == before {
                 break (before, u64::MAX);
             }
@@ -223,7 +235,7 @@ impl State {
             // Lines came that belong before known ones: the index must be built in order.
             self.forget();
             let mut gathered = Vec::new();
-            self.look_until_whole(storage, &mut gathered)?;
+            self.look_until_whole(storage, is_locked, &mut gathered)?;
             self.rewind_past(bound, &mut gathered);
             self.take_in(gathered);
         }
@@ -237,10 +249,11 @@ impl State {
     fn look_until_whole(
         &mut self,
         storage: &dyn Storage,
+        is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<()> {
         for _ in 0..LOOKS_MAX {
-            if self.look(storage, gathered)? {
+            if self.look(storage, is_locked, gathered)? {
                 return Ok(());
             }
             self.forget();
@@ -252,8 +265,25 @@ impl State {
     }
 
     /// Reads what is new in any segment; `false` if a known part of one is no longer there.
-    fn look(&mut self, storage: &dyn Storage, gathered: &mut Vec<Gathered>) -> Result<bool> {
+    fn look(
+        &mut self,
+        storage: &dyn Storage,
+        is_locked: bool,
+        gathered: &mut Vec<Gathered>,
+    ) -> Result<bool> {
         let listing = list(storage)?;
+        let mut unreadable = Vec::new();
+        let mut leave_out = |path: String, e: io::Error| {
+            if is_locked {
+                let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
+                return Err(Error::io(doing, &full_path(storage, &path), e));
+            }
+            unreadable.push(Damage::unreadable(path, &e));
+            Ok(())
+        };
+        for (dir, e) in listing.unreadable {
+            leave_out(dir, e)?;
+        }
         let mut jobs = Vec::new();
         let mut present = 0;
         for name in listing.segments {
@@ -261,6 +291,10 @@ impl State {
             let stat = match storage.stat(&path) {
                 Ok(stat) => stat,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) if is_of_what_is_read(&e) => {
+                    leave_out(path, e)?;
+                    continue;
+                }
                 Err(e) => {
                     return Err(Error::io(
                         "look at the segment",
@@ -278,8 +312,19 @@ impl State {
             present += 1;
             known.identity = stat.identity;
             if stat.len != known.expected_len() || known.tail.is_some() {
-                if known.end > 0 && !ends_line(storage, &path, known.end)? {
-                    return Ok(false);
+                if known.end > 0 {
+                    match ends_line(storage, &path, known.end) {
+                        Ok(true) => {}
+                        Ok(false) => return Ok(false),
+                        Err(e) if is_of_what_is_read(&e) => {
+                            leave_out(path, e)?;
+                            continue;
+                        }
+                        Err(e) => {
+                            let path = full_path(storage, &path);
+                            return Err(Error::io("read the segment", &path, e));
+                        }
+                    }
                 }
                 let known = &self.segments[segment as usize];
                 jobs.push(Job {
@@ -298,12 +343,16 @@ impl State {
         if present < known {
             return Ok(false);
         }
-        for read in gather(storage, self.hasher, &jobs)? {
+        for mut read in gather(storage, self.hasher, &jobs)? {
             let segment = &mut self.segments[read.segment as usize];
+            if let Some(e) = read.failed.take() {
+                leave_out(segment.name.path(), e)?;
+            }
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
             gathered.push(read);
         }
+        self.unreadable = unreadable;
         Ok(true)
     }
 
@@ -339,7 +388,7 @@ impl State {
         let max_good = runs.map(Run::seq_max_good).max();
         let max_good = max_good.unwrap_or(0).max(self.max_seq);
         let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
-        let ceiling = max_good.saturating_add(bad + self.damage_count);
+        let ceiling = max_good.saturating_add(bad + self.damage_counts.total());
         let mut lines = Kind::ALL.map(|_| Vec::new());
         let mut reports = Vec::new();
         for mut read in gathered {
@@ -375,8 +424,8 @@ impl State {
             }
         }
         self.max_seq = last.unwrap_or(self.max_seq);
-        self.damage_count += reports.len() as u64;
         for (kind, damage) in reports {
+            self.damage_counts.add(damage.class);
             let listed = &mut self.damage_listed[kind as usize];
             if *listed < DAMAGE_LISTED_MAX {
                 *listed += 1;
@@ -417,7 +466,7 @@ impl State {
         self.index = Index::new();
         self.max_seq = 0;
         self.damage.clear();
-        self.damage_count = 0;
+        self.damage_counts = DamageCounts::default();
         self.damage_listed = [0; Kind::ALL.len()];
     }
 }
@@ -453,11 +502,10 @@ fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
 }
 
 /// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.
-fn ends_line(storage: &dyn Storage, path: &str, end: u64) -> Result<bool> {
+fn ends_line(storage: &dyn Storage, path: &str, end: u64) -> io::Result<bool> {
     let mut last = [0];
     let read = storage
         .open(path, Access::Read)
-        .and_then(|file| read_full(&*file, &mut last, end - 1))
-        .map_err(|e| Error::io("read the segment", &full_path(storage, path), e))?;
+        .and_then(|file| read_full(&*file, &mut last, end - 1))?;
     Ok(read == 1 && last == *b"\n")
 }

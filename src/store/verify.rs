@@ -1,10 +1,12 @@
 //! Checks every line of a store, trusting nothing but the bytes.
 
+use std::io;
+
 use serde::Serialize;
 
 use super::head::{Head, Header};
 use super::manifest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_of_what_is_read};
 use crate::line::{LINE_BYTES_MAX, decode};
 use crate::segment::{Damage, DamageClass, Fact, Found, Report, list, scan};
 use crate::storage::{Access, Storage, full_path};
@@ -56,25 +58,31 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`Io`](crate::ErrorKind::Io) if a file cannot be read; [`NotAStore`](crate::ErrorKind::NotAStore);
-/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked;
-/// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one.
+/// [`Io`](crate::ErrorKind::Io) if the system gives no files to read; that a segment cannot be
+/// read is a finding. [`NotAStore`](crate::ErrorKind::NotAStore);
+/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
-    if manifest::read(storage)?.is_none() && !manifest::has_segments(storage) {
-        return Err(manifest::no_store(storage));
-    }
+    let (_, manifest_damage) = manifest::read_leniently(storage)?;
     // Others may write while this reads: of what they add, some is seen and some is not.
     let before = header(storage);
     let listing = list(storage)?;
+    let unreadable = listing.unreadable.into_iter();
+    let unreadable = unreadable.map(|(dir, e)| Damage::unreadable(dir, &e));
     let mut found = Verification {
         foreign: listing.foreign,
+        damage: manifest_damage.into_iter().chain(unreadable).collect(),
         ..Verification::default()
     };
     let mut seqs = Vec::new();
     for name in listing.segments {
         let path = name.path();
-        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-        let file = storage.open(&path, Access::Read).map_err(io)?;
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) => {
+                found.damage.push(cannot_read(storage, path, e)?);
+                continue;
+            }
+        };
         let kind = name.kind;
         let mut last_seq = 0;
         let mut check = |line: Found<'_>| {
@@ -115,8 +123,14 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
                 .damage
                 .extend(report.map(|report| report.in_file(name)));
         };
-        let scanned = scan(&*file, kind, 0, u64::MAX, LINE_BYTES_MAX, &mut check).map_err(io)?;
         found.segments += 1;
+        let scanned = match scan(&*file, kind, 0, u64::MAX, LINE_BYTES_MAX, &mut check) {
+            Ok(scanned) => scanned,
+            Err(e) => {
+                found.damage.push(cannot_read(storage, path, e)?);
+                continue;
+            }
+        };
         found.bytes += scanned.end + scanned.tail.map_or(0, |tail| tail.len);
         let tail = scanned
             .tail
@@ -151,6 +165,14 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
         expected = expected.max(seq.saturating_add(1));
     }
     Ok(found)
+}
+
+/// What cannot be read is a finding; only what is wrong with the machine ends the work.
+fn cannot_read(storage: &dyn Storage, path: String, e: io::Error) -> Result<Damage> {
+    if is_of_what_is_read(&e) {
+        return Ok(Damage::unreadable(path, &e));
+    }
+    Err(Error::io("read the segment", &full_path(storage, &path), e))
 }
 
 fn header(storage: &dyn Storage) -> Option<Header> {

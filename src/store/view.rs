@@ -11,7 +11,7 @@ use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
 use crate::record::Kind;
-use crate::segment::{Damage, Window};
+use crate::segment::{Damage, DamageCounts, Window};
 use crate::storage::full_path;
 
 /// What the rules look things up in: the store at one moment, or in a transaction.
@@ -167,11 +167,30 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn damage(&self) -> impl Iterator<Item = Damage> {
+        self.state.damage.iter().cloned().chain(self.passing())
+    }
+
+    /// How much damage there is, listed or not.
+    pub(super) fn damage_counts(&self) -> DamageCounts {
+        let mut counts = self.state.damage_counts;
+        for damage in self.passing() {
+            counts.add(damage.class);
+        }
+        counts
+    }
+
+    /// Damage that may be none any more at the next look.
+    fn passing(&self) -> impl Iterator<Item = Damage> {
         let torn =
             self.state.segments.iter().filter_map(|segment| {
                 Some(segment.tail?.report(segment.end).in_file(segment.name))
             });
-        self.state.damage.iter().cloned().chain(torn)
+        let files = &self.inner.manifest_damage;
+        files
+            .iter()
+            .chain(&self.state.unreadable)
+            .cloned()
+            .chain(torn)
     }
 }
 

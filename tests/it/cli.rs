@@ -4,6 +4,7 @@ mod chains;
 mod conversations;
 mod damage;
 mod demo;
+mod doctor;
 mod events;
 mod given;
 mod import;

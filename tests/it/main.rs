@@ -16,6 +16,7 @@ mod conversations;
 mod events;
 mod faults;
 mod files;
+mod health;
 mod history;
 mod import;
 mod inbox;

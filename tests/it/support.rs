@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use decklog::storage::{Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
+use decklog::storage::{Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile, Volume};
 use decklog::{
     ConversationTurn, Durability, Options, Record, Store, ToolCallDone, ToolCallReq, ToolStatus,
     TurnKind, Validity, args_sha256,
@@ -174,6 +174,7 @@ struct Shared {
     events: Mutex<Vec<Event>>,
     handles: std::sync::atomic::AtomicUsize,
     hook: Mutex<Option<Arc<Hook>>>,
+    volume: Mutex<Option<Volume>>,
 }
 
 impl std::fmt::Debug for Spy {
@@ -199,6 +200,11 @@ impl Spy {
         hook: impl Fn(&'static str, &str) -> io::Result<()> + Send + Sync + 'static,
     ) {
         *self.shared.hook.lock().unwrap() = Some(Arc::new(Box::new(hook)));
+    }
+
+    /// Says that this is what the store lies on.
+    pub fn lies_on(&self, volume: Volume) {
+        *self.shared.volume.lock().unwrap() = Some(volume);
     }
 
     pub fn unhook(&self) {
@@ -248,6 +254,9 @@ impl Storage for Spy {
     }
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
         self.inner.times(path)
+    }
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        Ok(self.shared.volume.lock().unwrap().clone())
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<bool> {

@@ -102,7 +102,7 @@ impl Writer {
         }
         let mut state = inner.lock_state();
         // Whoever is still noted as the writer died or failed while it wrote.
-        let intact = found.filter(|header| header.holder == 0 && !state.is_stale);
+        let intact = found.filter(|header| header.holder == 0 && state.is_sound());
         let mut header = intact.unwrap_or(head::Header {
             // Past what anyone saw.
             commits: found
@@ -218,7 +218,7 @@ pub(super) fn hold<'s>(
 ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
     if writer.lock.is_held() {
         let state = inner.lock_state();
-        if !state.is_stale {
+        if state.is_sound() {
             return Ok((state, false));
         }
         drop(state);

@@ -94,14 +94,20 @@ pub(crate) struct Txn<'s> {
     window: RefCell<Window>,
 }
 
+impl Writer {
+    /// The write that failed, after which there is none.
+    pub(in super::super) fn failure(&self) -> Option<&Error> {
+        self.poisoned.as_ref()
+    }
+}
+
 impl<'s> Txn<'s> {
     /// Takes the lock and catches up on what other processes wrote.
     pub(in super::super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
         inner.check_writable()?;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = writer
-            .poisoned
-            .as_ref()
+            .failure()
             .map(Error::again)
             .or_else(|| inner.sync.failure());
         if let Some(failure) = failure {

@@ -1,0 +1,232 @@
+//! `decklog doctor`
+
+use std::collections::BTreeMap;
+use std::io;
+
+use decklog::{DamageCounts, Health, Kind, LockState, Usage};
+use serde::Serialize;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::show::{count, grouped};
+
+/// Less free room than a full segment takes is soon none.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// Say how the log is, and what to do where it is not as it should be
+///
+/// Looks at every file, but not again at every byte of it, which is what verify does. Needs no
+/// lock and no write permission. Exits with 0 only if there is nothing to do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog doctor --json | jq '.usage[] | [.day, .kind, .bytes]'")]
+pub struct Args {}
+
+/// What a person should do something about.
+#[derive(Debug, Serialize)]
+struct Finding {
+    about: &'static str,
+    what: String,
+    to_do: &'static str,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    store: &'a str,
+    good: bool,
+    findings: &'a [Finding],
+    bytes: u64,
+    #[serde(flatten)]
+    health: &'a Health,
+}
+
+pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let path = context.store_path()?;
+    let health = context.open_in_silence()?.health()?;
+    let findings = findings(&health);
+    let store = path.display().to_string();
+    if context.json {
+        context.out.json(&Report {
+            store: &store,
+            good: findings.is_empty(),
+            findings: &findings,
+            bytes: health.bytes(),
+            health: &health,
+        })?;
+    } else {
+        text(&mut context.out, &store, &health, &findings)?;
+    }
+    Ok(Exit::with_findings(!findings.is_empty()))
+}
+
+fn findings(health: &Health) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |about, what, to_do| {
+        findings.push(Finding { about, what, to_do });
+    };
+    let DamageCounts {
+        altered,
+        damaged,
+        torn,
+        too_long,
+        unreadable,
+        ..
+    } = health.damage;
+    if unreadable > 0 {
+        find(
+            "unreadable",
+            format!(
+                "{} cannot be read, and nothing is written until they can",
+                count(unreadable, "file or directory")
+            ),
+            "'decklog verify' names them: mend their permissions or the disk, or move them out of the store",
+        );
+    }
+    if damaged + too_long > 0 {
+        find(
+            "damaged",
+            format!("{} no line of the log", places(damaged + too_long)),
+            "'decklog verify' tells where; 'decklog repair' moves those bytes into quarantine/",
+        );
+    }
+    if altered > 0 {
+        find(
+            "altered",
+            format!("{} changed after it was written", places(altered)),
+            "'decklog verify' tells where; if the changes are right, 'decklog repair --accept-edits' gives them a checksum",
+        );
+    }
+    if torn > 0 {
+        find(
+            "torn",
+            format!(
+                "{} without an end: a writer died, or is at work",
+                count(torn, "last line")
+            ),
+            "nothing, if a process is writing now: else 'decklog repair' moves what was never acknowledged into quarantine/",
+        );
+    }
+    if let LockState::Abandoned { process } = health.lock {
+        find(
+            "lock",
+            format!("process {process} died, or failed to write, while it had the write lock"),
+            "nothing: the next writer looks at every segment and goes on",
+        );
+    }
+    if let Some(volume) = &health.volume {
+        if volume.is_network {
+            find(
+                "disk",
+                format!(
+                    "it is on a network file system, {}",
+                    one_line(&volume.file_system)
+                ),
+                "keep it on a local disk: across machines, locks and shared memory cannot be relied on",
+            );
+        }
+        if volume.free_bytes < FREE_BYTES_MIN {
+            find(
+                "space",
+                format!("{} bytes are free on its disk", grouped(volume.free_bytes)),
+                "make room: a write that fails for lack of it is refused, and the process must open the store again",
+            );
+        }
+    }
+    findings
+}
+
+fn places(n: u64) -> String {
+    let is = if n == 1 { "is" } else { "are" };
+    format!("{} {is}", count(n, "place"))
+}
+
+fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) -> io::Result<()> {
+    let mut say = |what: &str, text: &str| out.line(&format!("{what:<11} {text}"));
+    say("store", &one_line(store))?;
+    let segments = health.usage.iter().map(|usage| usage.segments).sum();
+    let segments = count(segments, "segment");
+    let bytes = grouped(health.bytes());
+    let last = grouped(health.last_seq);
+    say(
+        "log",
+        &format!("{segments}, {bytes} bytes, last seq {last}"),
+    )?;
+    say("lock", &lock(health.lock))?;
+    if let Some(volume) = &health.volume {
+        let free = grouped(volume.free_bytes >> 20);
+        let file_system = one_line(&volume.file_system);
+        say("disk", &format!("{file_system}, {free} MiB free"))?;
+    }
+    if health.quarantine_files > 0 {
+        let files = count(health.quarantine_files, "file");
+        let bytes = grouped(health.quarantine_bytes);
+        say(
+            "quarantine",
+            &format!("{files}, {bytes} bytes: look at them, then delete them at will"),
+        )?;
+    }
+    for file in &health.foreign {
+        say(
+            "foreign",
+            &format!("{} is not the store's, and left alone", one_line(file)),
+        )?;
+    }
+    if !health.usage.is_empty() {
+        out.line("")?;
+        by_kind(out, &health.usage)?;
+    }
+    out.line("")?;
+    for Finding { about, what, to_do } in findings {
+        out.line(&format!("{about:<11} {what}"))?;
+        out.line(&format!("{:<11} {to_do}", ""))?;
+    }
+    if findings.is_empty() {
+        out.line("all is well")?;
+    }
+    Ok(())
+}
+
+fn lock(state: LockState) -> String {
+    match state {
+        LockState::Free => "free".to_owned(),
+        LockState::Held {
+            process: Some(process),
+        } => format!("held by process {process}"),
+        LockState::Held { process: None } => "held".to_owned(),
+        LockState::Abandoned { process } => format!("free; process {process} did not give it back"),
+        LockState::Unknown => "not to be seen without permission".to_owned(),
+    }
+}
+
+fn by_kind(out: &mut Output, usage: &[Usage]) -> io::Result<()> {
+    let mut kinds: BTreeMap<Kind, Vec<&Usage>> = BTreeMap::new();
+    for one in usage {
+        kinds.entry(one.kind).or_default().push(one);
+    }
+    out.line(&format!(
+        "{:<20} {:>9} {:>17}  days",
+        "kind", "segments", "bytes"
+    ))?;
+    for (kind, days) in kinds {
+        let segments: u64 = days.iter().map(|day| day.segments).sum();
+        let bytes: u64 = days.iter().map(|day| day.bytes).sum();
+        let range = match days[..] {
+            [one] => one.day.to_string(),
+            [first, .., last] => format!(
+                "{} to {}, {}",
+                first.day,
+                last.day,
+                grouped(days.len() as u64)
+            ),
+            [] => String::new(),
+        };
+        out.line(&format!(
+            "{:<20} {:>9} {:>17}  {range}",
+            kind.stem(),
+            grouped(segments),
+            grouped(bytes)
+        ))?;
+    }
+    Ok(())
+}

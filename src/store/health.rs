@@ -1,0 +1,176 @@
+//! How a store is: what a readiness probe, or a person with a doubt, wants to know.
+
+use std::collections::BTreeMap;
+use std::sync::TryLockError;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::lock;
+use super::{Inner, Store};
+use crate::error::{Error, Result};
+use crate::record::{Day, Kind};
+use crate::segment::{DamageCounts, list};
+use crate::storage::Volume;
+
+const QUARANTINE: &str = "quarantine";
+
+/// Who has a store's write lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum LockState {
+    /// No one.
+    Free,
+    /// This process, as its number in its own namespace; `None` while it has yet to say so. One
+    /// that writes a lot keeps it for a moment after each record.
+    Held {
+        /// The process.
+        process: Option<u32>,
+    },
+    /// No one, but this process died while it had it, or failed to write. The next writer looks at
+    /// every segment and goes on.
+    Abandoned {
+        /// The process.
+        process: u32,
+    },
+    /// The lock file may not be opened.
+    Unknown,
+}
+
+/// What a day has of one kind of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// The day.
+    pub day: Day,
+    /// The kind of record.
+    pub kind: Kind,
+    /// How many files.
+    pub segments: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+}
+
+/// How a store is; from [`Store::health`].
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Health {
+    /// The store, as its manifest names it.
+    pub store_id: Uuid,
+    /// The greatest sequence number.
+    pub last_seq: u64,
+    /// Why this handle acknowledges nothing more: the write or fsync that failed. Opening the store
+    /// anew recovers.
+    pub poisoned: Option<String>,
+    /// Who has the write lock.
+    pub lock: LockState,
+    /// How many places are not as decklog wrote them; [`Store::damage`] lists them.
+    pub damage: DamageCounts,
+    /// Bytes by day and kind, in order.
+    pub usage: Vec<Usage>,
+    /// Files in day directories that are none of the store's. They are left alone.
+    pub foreign: Vec<String>,
+    /// How many files [`Store::repair`] put into `quarantine/`.
+    pub quarantine_files: u64,
+    /// How many bytes they have.
+    pub quarantine_bytes: u64,
+    /// What the store lies on; `None` where the system does not tell.
+    pub volume: Option<Volume>,
+}
+
+impl Health {
+    /// Whether all is as it should be: nothing damaged, and this handle writes.
+    pub fn is_good(&self) -> bool {
+        self.poisoned.is_none() && self.damage.total() == 0
+    }
+
+    /// How many bytes the segments have.
+    pub fn bytes(&self) -> u64 {
+        self.usage.iter().map(|usage| usage.bytes).sum()
+    }
+}
+
+impl Store {
+    /// How the store is: whether this handle still writes, who has the lock, what is damaged, what
+    /// takes how much room. Looks at every file's name and length, and reads what is new; bytes
+    /// that were read before are not read again, for which there is [`verify()`](crate::verify()).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = decklog::Store::open(dir.path().join("log"))?;
+    /// let health = store.health()?;
+    /// assert!(health.is_good());
+    /// assert_eq!(health.lock, decklog::LockState::Free);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the store's directory cannot be listed.
+    pub fn health(&self) -> Result<Health> {
+        self.refresh()?;
+        let inner = self.inner();
+        let storage = &*inner.storage;
+        let view = inner.fresh()?;
+        let damage = view.damage_counts();
+        let mut usage = BTreeMap::new();
+        for segment in &view.state.segments {
+            // It was taken away, or its making failed.
+            if segment.identity == 0 {
+                continue;
+            }
+            let of_day = usage.entry((segment.name.day, segment.name.kind));
+            let (segments, bytes) = of_day.or_insert((0, 0));
+            *segments += 1;
+            *bytes += segment.expected_len();
+        }
+        let usage = usage
+            .into_iter()
+            .map(|((day, kind), (segments, bytes))| Usage {
+                day,
+                kind,
+                segments,
+                bytes,
+            });
+        let last_seq = view.state.max_seq;
+        let usage = usage.collect();
+        drop(view);
+        let (quarantine_files, quarantine_bytes) = inner.quarantine();
+        Ok(Health {
+            store_id: inner.store_id,
+            last_seq,
+            poisoned: inner.why_poisoned(),
+            lock: lock::state(storage)?,
+            damage,
+            usage,
+            foreign: list(storage)?.foreign,
+            quarantine_files,
+            quarantine_bytes,
+            volume: storage
+                .volume()
+                .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,
+        })
+    }
+}
+
+impl Inner {
+    fn why_poisoned(&self) -> Option<String> {
+        let by_write = match self.writer.try_lock() {
+            Ok(writer) => writer.failure().map(Error::to_string),
+            Err(TryLockError::Poisoned(writer)) => {
+                writer.into_inner().failure().map(Error::to_string)
+            }
+            // It is writing.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        by_write.or_else(|| self.sync.failure().map(|e| e.to_string()))
+    }
+
+    fn quarantine(&self) -> (u64, u64) {
+        let storage = &*self.storage;
+        let files = storage.read_dir(QUARANTINE).unwrap_or_default();
+        let lens = files.iter().filter(|file| file.is_file).map(|file| {
+            let path = format!("{QUARANTINE}/{}", file.name);
+            storage.stat(&path).map_or(0, |stat| stat.len)
+        });
+        lens.fold((0, 0), |(files, bytes), len| (files + 1, bytes + len))
+    }
+}

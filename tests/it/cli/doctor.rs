@@ -1,0 +1,84 @@
+//! `decklog doctor`: how a store is, and what to do.
+
+use super::*;
+
+#[test]
+fn a_store_that_is_well_needs_nothing() {
+    let log = Log::imported();
+    let text = log.ok(&["doctor"]);
+    assert!(text.ends_with("\nall is well\n"), "{text}");
+    assert!(text.contains("\nlock        free\n"), "{text}");
+    let calls = text.lines().find(|line| line.starts_with("tool_calls "));
+    assert!(calls.unwrap().contains("2025-12-"), "{text}");
+
+    let report = &log.json(&["doctor"])[0];
+    assert_eq!(report["good"], true);
+    assert_eq!(report["findings"], serde_json::json!([]));
+    let usage = report["usage"].as_array().unwrap();
+    let sum: u64 = usage.iter().map(|one| one["bytes"].as_u64().unwrap()).sum();
+    assert!(sum > 0 && report["bytes"] == sum, "{report}");
+}
+
+#[test]
+fn what_is_wrong_comes_with_what_to_do() {
+    let log = Log::imported();
+    let name = "2025-12-09/tool_calls.0001.jsonl";
+    let mut bytes = std::fs::read(log.file(name)).unwrap();
+    // In the first line's checksum, so that it is still a record; then a line of another hand and
+    // one that was cut.
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    bytes[end - 3] = if bytes[end - 3] == b'0' { b'1' } else { b'0' };
+    bytes.extend_from_slice(b"\x1b[31mnot JSON\n{\"seq\":1");
+    std::fs::write(log.file(name), bytes).unwrap();
+    std::fs::write(log.file("2025-12-09/\u{1b}[2Jmine"), "").unwrap();
+
+    let output = log.run(&["doctor"]);
+    assert_eq!((code(&output), err(&output)), (FINDINGS, String::new()));
+    let text = out(&output);
+    for (about, to_do) in [
+        ("damaged", "decklog repair"),
+        ("altered", "--accept-edits"),
+        ("torn", "quarantine/"),
+        ("foreign", "left alone"),
+    ] {
+        let found = text.lines().position(|line| line.starts_with(about));
+        let found = found.unwrap_or_else(|| panic!("{about}: {text}"));
+        let told: Vec<&str> = text.lines().skip(found).take(2).collect();
+        assert!(told.concat().contains(to_do), "{about}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "{text}");
+
+    let output = log.run(&["doctor", "--json"]);
+    assert_eq!(code(&output), FINDINGS);
+    let report = &objects(&out(&output))[0];
+    assert_eq!(report["good"], false);
+    assert_eq!(report["damage"]["altered"], 1);
+    assert_eq!(report["findings"].as_array().unwrap().len(), 3);
+
+    // What it said mends it.
+    assert_eq!(code(&log.run(&["repair", "--accept-edits"])), OK);
+    let text = log.ok(&["doctor"]);
+    assert!(text.contains("\nquarantine  1 file, "), "{text}");
+    assert!(text.ends_with("\nall is well\n"), "{text}");
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_why() {
+    let log = Log::new();
+    let output = log.run(&["doctor"]);
+    assert_eq!(code(&output), STORE);
+    assert!(err(&output).contains("there is no store here"));
+    assert!(!log.path().exists());
+
+    let log = Log::imported();
+    std::fs::write(log.file("decklog.json"), "{\"format\":7}").unwrap();
+    let output = log.run(&["doctor"]);
+    assert_eq!(code(&output), STORE);
+    assert!(err(&output).contains("use a newer one"), "{}", err(&output));
+    // One that no one can read does not keep the lines from being read.
+    std::fs::write(log.file("decklog.json"), "{\"form").unwrap();
+    let output = log.run(&["doctor"]);
+    assert_eq!(code(&output), FINDINGS);
+    assert!(out(&output).contains("decklog verify"), "{}", out(&output));
+    assert!(!log.run(&["calls"]).stdout.is_empty());
+}
