@@ -104,9 +104,11 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.next()
         } {
+            // What is kept of a part holds no file: there may be more segments than files may be
+            // open.
             let part = part.and_then(|part| {
                 let read = part.read(storage, hasher, &mut buffer)?;
-                Ok((part, read))
+                Ok((part.place, part.span.from, read))
             });
             let has_failed = part.is_err();
             results.push(part);
@@ -128,10 +130,10 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
         results
     });
     let mut results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    results.sort_unstable_by_key(|(part, _)| (part.place, part.span.from));
+    results.sort_unstable_by_key(|(place, from, _)| (*place, *from));
     let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
-    for (part, read) in results {
-        if let (Some(all), Some(read)) = (gathered.get_mut(part.place), read) {
+    for (place, _, read) in results {
+        if let (Some(all), Some(read)) = (gathered.get_mut(place), read) {
             all.scanned = read.scanned;
             all.runs.push(read.run);
             all.reports.extend(read.reports);
