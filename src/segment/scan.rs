@@ -1,5 +1,6 @@
 //! Reads a segment line by line. Never writes.
 
+use std::cell::Cell;
 use std::io;
 
 use super::damage::{Damage, DamageClass};
@@ -11,6 +12,12 @@ use crate::storage::{StorageFile, read_full};
 const CHUNK_BYTES: usize = 256 << 10;
 /// Most lines are found in fewer bytes than this.
 const FIRST_LINE_BYTES: u64 = 8 << 10;
+
+thread_local! {
+    /// The room of the last scan of this thread, for the next: most segments are shorter than it,
+    /// and making it takes longer than reading them.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// What stands at one place of a segment, before anyone looked into it.
 #[derive(Debug, Clone, Copy)]
@@ -280,8 +287,12 @@ pub(crate) fn scan(
     let stop = u64::MAX;
     let span = Span { from, stop, until };
     let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
-    let buffer = &mut Buffer::default();
-    scan_span(file, span, line_bytes_max, buffer, &mut classified)
+    let mut buffer = Buffer(ROOM.take());
+    let scanned = scan_span(file, span, line_bytes_max, &mut buffer, &mut classified);
+    if buffer.0.len() <= CHUNK_BYTES {
+        ROOM.set(buffer.0);
+    }
+    scanned
 }
 
 /// Reads the lines of a span, the first of which starts where it does, and calls `sink` for

@@ -1,7 +1,6 @@
 //! Lines across kinds in the order of their sequence numbers: the last ones, and those to come.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -38,15 +37,9 @@ impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
         let view = self.inner().fresh()?;
-        let segments = view.state.segments.iter().enumerate();
-        // A segment whose making failed has a place, and no file.
-        let mut newest_first: Vec<usize> = segments
-            .filter(|(_, segment)| segment.end > 0)
-            .map(|(id, _)| id)
-            .collect();
-        newest_first.sort_unstable_by_key(|id| Reverse(view.state.segments[*id].last_seq));
         let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
-        for id in newest_first {
+        for id in view.state.growth.latest_first() {
+            let id = id as usize;
             let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
             if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
                 break;
@@ -93,7 +86,8 @@ impl Store {
         Ok(Follow {
             store: self.clone(),
             seq,
-            read: HashMap::new(),
+            read: Vec::new(),
+            seen: None,
             notices,
             _watcher: watcher,
         })
@@ -106,8 +100,10 @@ pub struct Follow {
     store: Store,
     /// The last line handed out.
     seq: u64,
-    /// How far each segment was read, by its place and identity.
-    read: HashMap<(usize, u64), u64>,
+    /// Which file each segment was, by its place, and how far it was read.
+    read: Vec<(u64, u64)>,
+    /// Up to where all that grew was looked at, and in which generation of the state.
+    seen: Option<(u64, u64)>,
     notices: Receiver<()>,
     _watcher: Option<RecommendedWatcher>,
 }
@@ -135,20 +131,32 @@ impl Follow {
     fn poll(&mut self) -> Result<Vec<LogLine>> {
         let view = self.store.inner().fresh()?;
         let mut news = Vec::new();
-        for (id, segment) in view.state.segments.iter().enumerate() {
-            let from = self.read.entry((id, segment.identity)).or_default();
-            if segment.end > *from {
+        let state = &view.state;
+        let grown = self
+            .seen
+            .filter(|(generation, _)| *generation == state.generation)
+            .map(|(_, point)| state.growth.since(point).iter().map(|id| *id as usize));
+        let all = grown.is_none().then_some(0..state.segments.len());
+        self.read.resize(state.segments.len(), (0, 0));
+        for id in grown.into_iter().flatten().chain(all.into_iter().flatten()) {
+            let segment = &state.segments[id];
+            if self.read[id].0 != segment.identity {
+                self.read[id] = (segment.identity, 0);
+            }
+            let from = self.read[id].1;
+            if segment.end > from {
                 let after = self.seq;
                 if segment.last_seq > after {
-                    lines(&view, id, *from, &mut |line| {
+                    lines(&view, id, from, &mut |line| {
                         if line.seq > after {
                             news.push(line);
                         }
                     })?;
                 }
-                *from = segment.end;
+                self.read[id].1 = segment.end;
             }
         }
+        self.seen = Some((state.generation, state.growth.point()));
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         self.seq = news.last().map_or(self.seq, |line| line.seq);
         Ok(news)

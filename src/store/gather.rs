@@ -108,6 +108,8 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.next()
         } {
+            // What is kept of a part holds no file: there may be more segments than files may be
+            // open.
             let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
                 Ok(read) => Ok((part.place, part.span.from, read)),
                 Err(e) => Err((part.place, e)),

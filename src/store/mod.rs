@@ -5,6 +5,7 @@ mod belief;
 mod files;
 mod follow;
 mod gather;
+mod growth;
 mod head;
 mod health;
 mod lock;

@@ -69,8 +69,10 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         return false;
     }
+    let mut grown = Vec::new();
     for segment in &covered {
         let place = state.place(segment.name);
+        grown.push((segment.last_seq, place));
         state.segments[place as usize] = Segment {
             name: segment.name,
             end: segment.end,
@@ -79,6 +81,8 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
             last_seq: segment.last_seq,
         };
     }
+    grown.retain(|(last_seq, _)| *last_seq > 0);
+    state.note_grown(grown);
     state.index = index;
     state.max_seq = max_seq;
     state.covered = covered.iter().map(|segment| segment.end).sum();

@@ -5,6 +5,7 @@ use std::io;
 
 use super::belief::believe;
 use super::gather::{Gathered, Job, Run, gather};
+use super::growth::Growth;
 use super::head::{Head, Header, Reach};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
@@ -44,6 +45,8 @@ pub(super) struct State {
     /// Segments keep their places, so that locations stay good.
     pub segments: Vec<Segment>,
     pub by_name: BTreeMap<SegmentName, u32>,
+    /// Every segment that holds lines, by when it grew.
+    pub growth: Growth,
     pub index: Index,
     pub max_seq: u64,
     /// [`Header::commits`] up to which this state is.
@@ -71,6 +74,7 @@ impl State {
             hasher,
             segments: Vec::new(),
             by_name: BTreeMap::new(),
+            growth: Growth::default(),
             index: Index::new(),
             max_seq: 0,
             commits: 0,
@@ -390,7 +394,7 @@ impl State {
         let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
         let ceiling = max_good.saturating_add(bad + self.damage_counts.total());
         let mut lines = Kind::ALL.map(|_| Vec::new());
-        let mut reports = Vec::new();
+        let (mut reports, mut grown) = (Vec::new(), Vec::new());
         for mut read in gathered {
             let segment = &mut self.segments[read.segment as usize];
             segment.end = read.scanned.end;
@@ -399,6 +403,7 @@ impl State {
             number(name.kind, &mut read.runs, segment.last_seq, ceiling);
             let last = read.runs.iter().map(Run::seq_max).max();
             segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+            grown.extend(last.map(|last| (last, read.segment)));
             lines[name.kind as usize].append(&mut read.runs);
             reports.extend(
                 read.reports
@@ -424,6 +429,7 @@ impl State {
             }
         }
         self.max_seq = last.unwrap_or(self.max_seq);
+        self.note_grown(grown);
         for (kind, damage) in reports {
             self.damage_counts.add(damage.class);
             let listed = &mut self.damage_listed[kind as usize];
@@ -433,6 +439,14 @@ impl State {
             }
         }
         true
+    }
+
+    /// Notes segments that grew, each with its last sequence number.
+    pub(super) fn note_grown(&mut self, mut grown: Vec<(u64, u32)>) {
+        grown.sort_unstable();
+        for (_, segment) in grown {
+            self.growth.note(segment, self.segments.len());
+        }
     }
 
     /// Whether the line at a place was found to be other than decklog wrote it.
@@ -463,6 +477,7 @@ impl State {
                 last_seq: 0,
             };
         }
+        self.growth.clear();
         self.index = Index::new();
         self.max_seq = 0;
         self.damage.clear();

@@ -23,6 +23,7 @@ mod inbox;
 mod kinds;
 mod layout;
 mod live;
+mod many;
 mod mixed;
 mod model;
 mod proposals;

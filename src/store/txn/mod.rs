@@ -29,6 +29,9 @@ use crate::storage::{Named, append_all, full_path};
 /// More room than this is given back after a transaction.
 const ROOM_KEPT_MAX: usize = 4 << 20;
 
+/// Open handles to append with, at the most; and files that wait for a sync in a transaction.
+const HANDLES_MAX: usize = 64;
+
 /// What one handle on a store needs to write.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
@@ -58,7 +61,7 @@ struct Room {
     checked: Vec<u32>,
     /// Segments appended to since the transaction began.
     appended: Vec<u32>,
-    /// The files to sync.
+    /// The files to sync, fewer than [`HANDLES_MAX`].
     dirty: Vec<Handle>,
 }
 
@@ -193,6 +196,8 @@ impl<'s> Txn<'s> {
         self.room.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
+        let segments = self.state.segments.len();
+        self.state.growth.note(segment, segments);
         let loc = Loc {
             segment,
             offset: offset as u32,
@@ -248,9 +253,37 @@ impl<'s> Txn<'s> {
         }
         if !self.room.appended.contains(&segment) {
             self.room.appended.push(segment);
-            self.room.dirty.push(handle);
         }
-        Ok(())
+        self.mark_dirty(handle)
+    }
+
+    /// Notes a file to sync. So many are not kept open for it that none could be opened any more:
+    /// then they are synced now.
+    fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
+        let file = &handle.named.file;
+        let dirty = &mut self.room.dirty;
+        if dirty
+            .iter()
+            .any(|known| Arc::ptr_eq(&known.named.file, file))
+        {
+            return Ok(());
+        }
+        dirty.push(handle);
+        if dirty.len() < HANDLES_MAX {
+            return Ok(());
+        }
+        let ticket = self.ticket();
+        let synced = self.inner.sync.wait(ticket);
+        synced.map_err(|e| self.poison(e))
+    }
+
+    /// The point after all that was written until now.
+    fn ticket(&mut self) -> Ticket {
+        let written = self.room.dirty.drain(..).map(|handle| Written {
+            path: handle.path,
+            file: handle.named.file,
+        });
+        self.inner.sync.ticket(written)
     }
 
     /// After this, nothing is acknowledged through this handle any more. `HEAD` keeps naming this
@@ -310,11 +343,7 @@ impl<'s> Txn<'s> {
             self.writer.let_go();
         }
         self.is_committed = true;
-        let written = self.room.dirty.drain(..).map(|handle| Written {
-            path: handle.path,
-            file: handle.named.file,
-        });
-        Ok(self.inner.sync.ticket(written))
+        Ok(self.ticket())
     }
 
     /// Lets the [`commit`](Txn::commit) of a fact that the log already holds wait for its line
@@ -327,8 +356,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let handle = self.handle(loc.segment)?;
-        self.room.dirty.push(handle);
-        Ok(())
+        self.mark_dirty(handle)
     }
 }
 

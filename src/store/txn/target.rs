@@ -3,14 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Handle, Txn, Writer};
+use super::{HANDLES_MAX, Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Named, full_path};
-
-/// Open handles to append with, at the most.
-const HANDLES_MAX: usize = 64;
 
 impl Writer {
     /// The open handle of a segment, if it is open; it is the first to be found from then on.
