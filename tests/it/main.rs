@@ -16,6 +16,8 @@ mod conversations;
 mod events;
 mod faults;
 mod files;
+#[cfg(target_os = "linux")]
+mod full;
 mod history;
 mod import;
 mod inbox;
@@ -24,10 +26,13 @@ mod layout;
 mod live;
 mod mixed;
 mod model;
+mod phases;
 mod proposals;
 mod races;
 mod recovery;
 mod rules;
 mod sidecar;
 mod support;
+#[cfg(target_os = "linux")]
+mod syscalls;
 mod thoughts;

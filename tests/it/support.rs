@@ -247,9 +247,8 @@ impl Storage for Spy {
         self.pass("stat", path, 0, || self.inner.stat(path))
     }
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
-        self.inner.times(path)
+        self.pass("times", path, 0, || self.inner.times(path))
     }
-
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
         self.pass("create_dir", dir, 0, || self.inner.create_dir(dir))
     }
