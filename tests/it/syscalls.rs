@@ -373,9 +373,12 @@ fn process_whose_threads_wait() {
         return;
     };
     let storage: Arc<dyn Storage> = Arc::new(Disk::new(dir));
-    let store = phases::options(&storage, Durability::Disk)
-        .open("")
-        .unwrap();
+    let open = || phases::options(&storage, Durability::Disk).open("");
+    let store = open().or_else(|e| {
+        tell(&told(&Heard::Failed(e.kind(), e.to_string())));
+        open()
+    });
+    let store = store.unwrap();
     let has_failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for thread in 0..4 {
