@@ -145,12 +145,29 @@ impl Store {
 
     /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
     /// line are left as they are, whatever they say: what a person corrected or retracted stays.
+    /// And after the first record that the store fails to write, none is tried: the log numbers
+    /// the messages of a conversation as they come, and those before must come before.
     pub(crate) fn record_batch_if_new(
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let left = |record: Record| (record.checked(), IfKnown::Left);
-        self.put_batch(records.into_iter().map(left))
+        let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
+        let mut failed: Option<Error> = None;
+        self.inner().transact(|txn| {
+            let put_one = |record: Result<Record>| {
+                if let Some(e) = &failed {
+                    return Err(e.again());
+                }
+                let answer = put_checked(txn, record, IfKnown::Left);
+                if let Err(e) = &answer
+                    && !e.kind().is_judgement()
+                {
+                    failed = Some(e.again());
+                }
+                answer
+            };
+            Ok(checked.into_iter().map(put_one).collect())
+        })
     }
 
     /// Puts records that were checked, each by the rule that goes with it.
@@ -161,17 +178,22 @@ impl Store {
         // What it takes to check them is done before the lock is taken.
         let checked: Vec<_> = records.into_iter().collect();
         self.inner().transact(|txn| {
-            let put_one = |(record, if_known): (Result<R>, IfKnown)| {
-                txn.check_whole()?;
-                let record = record?;
-                let record = record.borrow();
-                match if_known {
-                    IfKnown::Left => put_if_new(txn, record),
-                    IfKnown::Judged => put(txn, record),
-                }
-            };
+            let put_one = |(record, if_known)| put_checked(txn, record, if_known);
             Ok(checked.into_iter().map(put_one).collect())
         })
+    }
+}
+
+fn put_checked<R: Borrow<Record>>(
+    txn: &mut Txn<'_>,
+    record: Result<R>,
+    if_known: IfKnown,
+) -> Result<Ack> {
+    txn.check_whole()?;
+    let record = record?;
+    match if_known {
+        IfKnown::Left => put_if_new(txn, record.borrow()),
+        IfKnown::Judged => put(txn, record.borrow()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Access, Entry, FileStat, Storage, StorageFile};
+use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile};
 
 /// What goes wrong at one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,6 +281,11 @@ impl Storage for Memory {
         })
     }
 
+    fn times(&self, _: &str) -> io::Result<Option<FileTimes>> {
+        self.state().step_whole()?;
+        Ok(None)
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
         let mut state = self.state();
         state.step_whole()?;
@@ -439,6 +444,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
+        self.memory.state().step_whole()?;
         self.release();
         Ok(())
     }

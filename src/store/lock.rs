@@ -73,9 +73,10 @@ impl Lock {
 
     /// Gives the lock back, if it is held.
     pub(super) fn release(&mut self) {
-        if let Some(file) = self.file.as_ref().filter(|_| self.is_held) {
-            // Should it fail, the lock ends with the handle; there is nothing better to do.
-            let _ = file.file.unlock();
+        let held = self.file.as_ref().filter(|_| self.is_held);
+        if held.is_some_and(|held| held.file.unlock().is_err()) {
+            // The lock ends with its file, at the latest.
+            self.file = None;
         }
         self.is_held = false;
     }

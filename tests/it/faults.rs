@@ -16,6 +16,7 @@ use decklog::{
 };
 use uuid::Uuid;
 
+use super::phases::{self, Heard, Phase};
 use super::support::{
     DAY_1, DAY_1_NAME, DAY_MS, Spy, all_lines, count, done, failed, in_memory, request, still, turn,
 };
@@ -181,6 +182,107 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_appends_go_on() {
             }
         }
     }
+}
+
+/// Runs all phases; tells what was heard.
+fn run_all(storage: &Arc<dyn Storage>, durability: Durability) -> Vec<Heard> {
+    let mut heard = Vec::new();
+    for phase in Phase::ALL {
+        phases::run(phase, storage, durability, &mut |one| heard.push(one));
+    }
+    heard
+}
+
+/// Every kind of operation is met in every phase that has it: what the next test lets fail is all
+/// there is.
+#[test]
+fn every_kind_of_operation_is_among_those_that_fail() {
+    let spy = Spy::new(Memory::new());
+    let storage: Arc<dyn Storage> = Arc::new(spy.clone());
+    let mut seen = 0;
+    for phase in Phase::ALL {
+        let mut told = |heard| assert!(matches!(heard, Heard::Acked(..)), "{phase:?}: {heard:?}");
+        phases::run(phase, &storage, Durability::Disk, &mut told);
+        let events = spy.events();
+        let has = |operation: &str| {
+            let mut events = events[seen..].iter();
+            events.any(|event| event.operation == operation && event.is_ok)
+        };
+        let of_all = ["open", "stat", "read_at", "read_dir"];
+        let of_writers = [
+            "append", "write_at", "sync", "sync_dir", "try_lock", "unlock",
+        ];
+        let others: &[&str] = match phase {
+            // A directory of a day; the sidecar.
+            Phase::Create => &["create_dir", "rename", "times"],
+            Phase::Import => &["create_dir", "rename", "times"],
+            Phase::Roll => &["create_dir", "rename", "times"],
+            // The quarantine; what was there under the temporary name.
+            Phase::Repair => &["create_dir", "rename", "times"],
+            Phase::Capture | Phase::Again | Phase::Read => &[],
+        };
+        let writes: &[&str] = if phase == Phase::Read {
+            &[]
+        } else {
+            &of_writers
+        };
+        for operation in of_all.iter().chain(writes).chain(others) {
+            assert!(has(operation), "{operation} in {phase:?}");
+        }
+        seen = events.len();
+    }
+    let removes = |event: &super::support::Event| event.operation == "remove_file";
+    assert!(spy.events().iter().any(removes));
+}
+
+#[test]
+fn whatever_fails_in_any_phase_nothing_acknowledged_is_lost() {
+    let step = count("DECKLOG_FAULT_PHASES_STEP", 1_201) as usize;
+    let mut cases = 0;
+    for durability in [Durability::Process, Durability::Disk] {
+        let clean = Memory::new();
+        let storage: Arc<dyn Storage> = Arc::new(clean.clone());
+        let heard = run_all(&storage, durability);
+        let operations = clean.operations();
+        let lines = phases::check(&storage, &heard, "nothing fails");
+        assert!(verify(&clean).unwrap().is_clean());
+        for (number, fault) in (0..).zip(FAULTS) {
+            for at in ((number * 171) % step as u64..operations).step_by(step) {
+                let case = format!("{durability:?}, {fault:?} at {at}");
+                let memory = Memory::new();
+                memory.fail_at(at, fault);
+                let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+                let heard = run_all(&storage, durability);
+                memory.heal();
+                assert!(phases::check(&storage, &heard, &case) <= lines, "{case}");
+                cases += 1;
+            }
+        }
+        println!("{durability:?}: {operations} operations, {cases} faults so far");
+    }
+}
+
+/// Bug: a lock that could not be given back was kept for as long as the handle lived.
+#[test]
+fn a_lock_that_cannot_be_unlocked_ends_with_its_file() {
+    let memory = Memory::new();
+    let spy = Spy::new(memory.clone());
+    let store = still()
+        .storage(Arc::new(spy.clone()))
+        .open("memory")
+        .unwrap();
+    spy.hook(|operation, _| match operation {
+        "unlock" => Err(io::Error::other("no unlock today")),
+        _ => Ok(()),
+    });
+    store.record(turn(1, "one", DAY_1)).unwrap();
+    let other = still()
+        .lock_timeout(std::time::Duration::from_millis(50))
+        .storage(Arc::new(memory.clone()))
+        .open("memory")
+        .unwrap();
+    assert_eq!(other.record(turn(2, "two", DAY_1)).unwrap().seq, 2);
+    assert_eq!(store.record(turn(3, "three", DAY_1)).unwrap().seq, 3);
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! Sessions of other agents come into a store, once, and are found there as they were.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use decklog::import::{Importer, Report, foreign_id, named};
+use decklog::storage::Memory;
 use decklog::{
-    ConversationQuery, ConversationStatus, MessageQuery, Role, SessionItem, SpanStatus, Store,
-    ToolStatus,
+    ConversationQuery, ConversationStatus, ErrorKind, MessageQuery, Role, SessionItem, SpanStatus,
+    Store, ToolStatus,
 };
 use uuid::Uuid;
+
+use super::support::{Spy, still};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -320,4 +325,31 @@ fn a_session_that_was_cut_anywhere_comes_to_the_same_tokens() {
         assert_eq!(tokens(&step_by_step, id), (tokens_in, tokens_out), "{name}");
         assert_eq!(import(&step_by_step, &path).added, 0, "{name}");
     }
+}
+
+/// Bug: a message that could not be written, for its segment could not be made, was left out, and
+/// those after it in the batch were not: imported again, it came after them.
+#[test]
+fn what_failed_once_is_imported_in_its_order() {
+    let spy = Spy::new(Memory::new());
+    let storage = Arc::new(spy.clone());
+    let store = still().storage(storage).open("memory").unwrap();
+    let once = AtomicBool::new(false);
+    spy.hook(move |operation, path| match operation {
+        "open" if path.contains("messages") && !once.swap(true, Ordering::Relaxed) => {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        _ => Ok(()),
+    });
+    let path = sample("claude-code-subagent.jsonl");
+    let mut importer = Importer::new(&store);
+    let failed = importer.path(&path).and_then(|()| importer.finish());
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
+    assert!(import(&store, &path).added > 0);
+    let of = store.conversations(&ConversationQuery::default()).unwrap();
+    let of = of.items[0].0.id;
+    let roles = store.messages(of, &MessageQuery::default()).unwrap();
+    let roles = roles.items;
+    let roles: Vec<Role> = roles.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant]);
 }

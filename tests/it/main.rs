@@ -16,6 +16,8 @@ mod conversations;
 mod events;
 mod faults;
 mod files;
+#[cfg(target_os = "linux")]
+mod full;
 mod health;
 mod history;
 mod import;
@@ -26,10 +28,13 @@ mod live;
 mod many;
 mod mixed;
 mod model;
+mod phases;
 mod proposals;
 mod races;
 mod recovery;
 mod rules;
 mod sidecar;
 mod support;
+#[cfg(target_os = "linux")]
+mod syscalls;
 mod thoughts;

@@ -253,7 +253,7 @@ impl Storage for Spy {
         self.pass("stat", path, 0, || self.inner.stat(path))
     }
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
-        self.inner.times(path)
+        self.pass("times", path, 0, || self.inner.times(path))
     }
     fn volume(&self) -> io::Result<Option<Volume>> {
         Ok(self.shared.volume.lock().unwrap().clone())
