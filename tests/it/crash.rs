@@ -28,12 +28,12 @@ const SORTS: u64 = 8;
 pub const WRITERS: u64 = 8;
 
 fn id(writer: u64, number: u64) -> u128 {
-    u128::from(writer) << 64 | u128::from(number)
+    (u128::from(writer) << 64) | u128::from(number)
 }
 
 /// The fact `number` of a writer, the same in whatever process.
 pub fn fact(writer: u64, number: u64) -> Record {
-    let mut rng = Rng(writer << 32 ^ number / 2);
+    let mut rng = Rng((writer << 32) ^ (number / 2));
     let at = DAY_1 + rng.below(3) as i64 * DAY_MS + number as i64;
     // Mostly short; some need several writes.
     let len = match rng.below(64) {
@@ -121,7 +121,7 @@ fn fact_of(record: &Record) -> (u64, u64) {
         Record::History(entry) => {
             entry.id = 0;
             let (number, _) = entry.content.split_once(' ').unwrap();
-            (entry.chat_id as u64, number.parse().unwrap())
+            (entry.chat_id.cast_unsigned(), number.parse().unwrap())
         }
         other => panic!("{other:?} was never handed over"),
     };
@@ -333,7 +333,7 @@ fn level(is_disk: bool) -> Durability {
 
 /// One thread of a process, and how far it came.
 struct Writer {
-    writer: u64,
+    id: u64,
     next: u64,
     rng: Rng,
     level: Durability,
@@ -365,9 +365,7 @@ impl Writer {
             } else {
                 1
             };
-            let facts: Vec<_> = (0..batch)
-                .map(|nth| (self.writer, self.next + nth))
-                .collect();
+            let facts: Vec<_> = (0..batch).map(|nth| (self.id, self.next + nth)).collect();
             self.record(store, &facts);
             self.next += batch;
             // Else the lock is kept, and given back by the thread in the background.
@@ -398,7 +396,7 @@ fn process_that_works() {
     let threads = *rng.pick(&[1, 1, 2, 4]);
     let mut writers: Vec<Writer> = (0..threads)
         .map(|nth| Writer {
-            writer: first + nth,
+            id: first + nth,
             next: 0,
             rng: Rng(rng.next()),
             level: level(is_disk(nth)),

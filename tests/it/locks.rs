@@ -225,7 +225,9 @@ fn stop_while_it_holds(store: &Path, pid: u32) {
 
 /// Everything that was said to be acknowledged so far.
 fn hear(acks: &mpsc::Receiver<Heard>, tally: &mut Tally) {
-    acks.try_iter().for_each(|heard| tally.hear(heard));
+    for heard in acks.try_iter() {
+        tally.hear(heard);
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -301,7 +303,9 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
             waits.push(started.elapsed());
             drop(worker);
         });
-        acks.iter().for_each(|heard| tally.hear(heard));
+        for heard in acks {
+            tally.hear(heard);
+        }
     }
     // 25 ms of it is to see whether the process named in HEAD is really gone.
     assert!(
@@ -333,7 +337,11 @@ fn process_that_starts_another() {
     let write = |id: u128| store.record(turn(id, "", DAY_1)).unwrap();
     write(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| (2..).for_each(|id| _ = write(id)));
+        scope.spawn(|| {
+            for id in 2.. {
+                write(id);
+            }
+        });
         while !is_held_by(Path::new(&dir), std::process::id()) {
             std::thread::yield_now();
         }
@@ -342,8 +350,10 @@ fn process_that_starts_another() {
             .arg("600")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         writeln!(std::io::stdout().lock(), "\nstarted {}", child.id()).unwrap();
+        // It outlives this process.
+        let _ = child.wait();
     });
 }
 

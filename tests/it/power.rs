@@ -184,7 +184,7 @@ impl Log {
             if let Some(rng) = outside {
                 scope.spawn(|| sync_now_and_then(&path, rng, &is_over));
             }
-            for _ in 0..1 + rng.below(4) {
+            for _ in 0..=rng.below(4) {
                 let mut worker = Worker::start(
                     &self.path,
                     Task {
