@@ -19,6 +19,7 @@ mod sync;
 mod txn;
 mod verify;
 mod view;
+mod watch;
 
 use std::fmt;
 use std::path::Path;
@@ -42,6 +43,7 @@ use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 pub(crate) use self::view::{Reads, View};
+use self::watch::LockWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
 use crate::segment::Damage;
@@ -94,6 +96,8 @@ pub(crate) struct Inner {
     writer: Arc<Mutex<Writer>>,
     sync: Arc<GroupSync>,
     background: OnceLock<JoinHandle<()>>,
+    watch: Arc<LockWatch>,
+    watcher: OnceLock<JoinHandle<()>>,
 }
 
 impl Store {
@@ -132,6 +136,8 @@ impl Store {
             writer: Arc::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
             background: OnceLock::new(),
+            watch: Arc::default(),
+            watcher: OnceLock::new(),
             storage,
         };
         drop(inner.fresh()?);
@@ -332,6 +338,16 @@ impl Inner {
         // Threads that begin at the same time stand in line here.
         let _line = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if self.background.get().is_none() {
+            let thread = self.sync.start_background(self.flush_interval)?;
+            let _ = self.background.set(thread);
+        }
+        Ok(())
+    }
+
+    /// Has it seen to that the lock, which is kept, is given back; `false` if there is no thread
+    /// to do so. The caller holds the writer.
+    fn watch_lock(&self) -> bool {
+        if self.watcher.get().is_none() {
             let writer = Arc::clone(&self.writer);
             let give_back = move || match writer.try_lock() {
                 Ok(mut writer) => writer.give_back_unused(),
@@ -340,10 +356,13 @@ impl Inner {
                 // It is being used.
                 Err(TryLockError::WouldBlock) => false,
             };
-            let thread = self.sync.start_background(self.flush_interval, give_back)?;
-            let _ = self.background.set(thread);
+            let Ok(thread) = self.watch.start(give_back) else {
+                return false;
+            };
+            let _ = self.watcher.set(thread);
         }
-        Ok(())
+        self.watch.keep();
+        true
     }
 
     /// Runs `work` under the write lock and acknowledges what it wrote. Its answer comes back
@@ -373,9 +392,10 @@ impl Drop for Inner {
         writer.let_go();
         drop(writer);
         self.sync.close();
-        if let Some(thread) = self.background.take() {
+        self.watch.close();
+        for thread in [self.background.take(), self.watcher.take()] {
             // It ends by itself; a panic in it would have been a fault of its own.
-            let _ = thread.join();
+            let _ = thread.map(JoinHandle::join);
         }
         if !self.is_read_only {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Group commit: many writers wait for one fsync, and a thread sees to what no one waits for.
+//! Group commit: many writers wait for one fsync, and a thread syncs what no one waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,6 @@ use crate::storage::{Storage, StorageFile, full_path};
 const DIRTY_FILES_MAX: usize = 64;
 /// The longest wait for others to join a sync.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
-/// How often it is seen to that a lock that is kept and not used is given back.
-const LOCK_WATCH: Duration = Duration::from_millis(1);
 
 /// A point in the order of writes, to wait for.
 #[derive(Debug, Clone, Copy)]
@@ -47,8 +45,6 @@ struct State {
     group: Group,
     /// Who waits, and for which ticket.
     parked: Vec<(u64, Thread)>,
-    /// The lock is kept between writes: someone must see that it is given back.
-    is_lock_kept: bool,
     /// The first failure; it stays, an fsync that failed is never tried again.
     failed: Option<Error>,
 }
@@ -219,31 +215,20 @@ impl GroupSync {
         Ok(())
     }
 
-    /// Lets the background thread call what gives the lock back.
-    pub(super) fn watch_lock(&self) {
-        self.lock().is_lock_kept = true;
-        self.changed.notify_all();
-    }
-
     /// Starts the thread that syncs within `interval` what no one waits for, until
-    /// [`close`](GroupSync::close). It also calls `give_back`, some time after the lock was last
-    /// [watched](GroupSync::watch_lock), until that says that the lock was given back.
-    pub(super) fn start_background(
-        self: &Arc<Self>,
-        interval: Duration,
-        give_back: impl Fn() -> bool + Send + 'static,
-    ) -> Result<JoinHandle<()>> {
+    /// [`close`](GroupSync::close).
+    pub(super) fn start_background(self: &Arc<Self>, interval: Duration) -> Result<JoinHandle<()>> {
         let sync = Arc::clone(self);
         std::thread::Builder::new()
             .name("decklog-sync".to_owned())
-            .spawn(move || sync.run_background(interval, &give_back))
+            .spawn(move || sync.run_background(interval))
             .map_err(|e| Error::io("start the thread that syncs", self.storage.root(), e))
     }
 
-    fn run_background(&self, interval: Duration, give_back: &dyn Fn() -> bool) {
+    fn run_background(&self, interval: Duration) {
         let mut sync_at = None;
         loop {
-            let mut state = self.lock();
+            let state = self.lock();
             let is_dirty =
                 self.synced.load(Ordering::Acquire) != state.written && state.failed.is_none();
             if state.is_closing {
@@ -255,28 +240,15 @@ impl GroupSync {
             }
             let now = Instant::now();
             sync_at = is_dirty.then(|| sync_at.unwrap_or(now + interval));
-            if sync_at.is_some_and(|at| at <= now) {
-                let upto = state.written;
-                drop(state);
-                let _ = self.wait(Ticket::at(upto));
-                sync_at = None;
-                continue;
-            }
-            let until_sync = sync_at.map(|at| at - now);
-            let is_lock_kept = std::mem::take(&mut state.is_lock_kept);
-            let watch = is_lock_kept.then_some(LOCK_WATCH);
-            let Some(pause) = until_sync.into_iter().chain(watch).min() else {
-                drop(self.changed.wait(state));
-                continue;
-            };
-            if !is_lock_kept {
-                drop(self.changed.wait_timeout(state, pause));
-                continue;
-            }
-            drop(state);
-            std::thread::sleep(pause);
-            if !give_back() {
-                self.lock().is_lock_kept = true;
+            match sync_at {
+                Some(at) if at <= now => {
+                    let upto = state.written;
+                    drop(state);
+                    let _ = self.wait(Ticket::at(upto));
+                    sync_at = None;
+                }
+                Some(at) => drop(self.changed.wait_timeout(state, at - now)),
+                None => drop(self.changed.wait(state)),
             }
         }
     }

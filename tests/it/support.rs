@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use decklog::storage::{Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile, Volume};
+use decklog::storage::{
+    Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile, Volume, Words,
+};
 use decklog::{
     ConversationTurn, Durability, Options, Record, Store, ToolCallDone, ToolCallReq, ToolStatus,
     TurnKind, Validity, args_sha256,
@@ -306,6 +308,9 @@ impl StorageFile for SpyFile {
     }
     fn stat(&self) -> io::Result<FileStat> {
         self.pass("stat", || self.file.stat())
+    }
+    fn words(&self, count: usize) -> Option<Words> {
+        self.file.words(count)
     }
     fn try_lock(&self) -> io::Result<bool> {
         self.pass("try_lock", || self.file.try_lock())

@@ -26,8 +26,8 @@ pub(super) struct Times {
     used: Instant,
     /// When the files of the lock were last seen to be the ones that others use.
     seen: Instant,
-    /// The lock was given away because others waited.
-    is_in_line: bool,
+    /// When the lock was given away while others waited, if it was.
+    given: Option<Instant>,
     /// Someone sees to it that the lock is given back.
     is_watched: bool,
 }
@@ -39,7 +39,7 @@ impl Default for Times {
             taken: now,
             used: now,
             seen: now,
-            is_in_line: false,
+            given: None,
             is_watched: false,
         }
     }
@@ -70,8 +70,8 @@ impl Writer {
             Some(head) => head,
             None => Head::open_for_writing(storage).map_err(head_io)?,
         };
-        if self.times.is_in_line {
-            step_back(&head);
+        if let Some(given) = self.times.given.take() {
+            step_back(&head, given);
         }
         let head = RefCell::new(head);
         let waiting = || {
@@ -134,7 +134,6 @@ impl Writer {
         self.times = Times {
             taken: now,
             seen: now,
-            is_in_line: false,
             ..self.times
         };
         Ok((state, look_at_all || !self.has_begun))
@@ -148,11 +147,11 @@ impl Writer {
         let now = Instant::now();
         let follows_at_once = now.duration_since(self.times.used) < AT_ONCE;
         self.times.used = now;
-        if !follows_at_once {
-            return false;
-        }
-        if head.is_asked() && now.duration_since(self.times.taken) >= TURN {
-            self.times.is_in_line = true;
+        let is_asked = head.is_asked();
+        if !follows_at_once || is_asked && now.duration_since(self.times.taken) >= TURN {
+            // Whoever waits is asleep: given back and taken again at once, the lock would never
+            // be seen to be free.
+            self.times.given = is_asked.then_some(now);
             return false;
         }
         if now.duration_since(self.times.seen) >= KEPT_UNSEEN {
@@ -165,10 +164,9 @@ impl Writer {
             }
         }
         if !self.times.is_watched {
-            self.times.is_watched = true;
-            inner.sync.watch_lock();
+            self.times.is_watched = inner.watch_lock();
         }
-        true
+        self.times.is_watched
     }
 
     /// Gives the lock back after all was published.
@@ -184,8 +182,11 @@ impl Writer {
         let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
         let is_due =
             self.times.used.elapsed() >= AT_ONCE || is_asked && self.times.taken.elapsed() >= TURN;
-        if self.lock.is_held() && !is_due {
-            return false;
+        if self.lock.is_held() {
+            if !is_due {
+                return false;
+            }
+            self.times.given = is_asked.then(Instant::now);
         }
         self.times.is_watched = false;
         self.let_go();
@@ -199,14 +200,13 @@ impl Drop for Writer {
     }
 }
 
-/// Lets others take the lock that was given away for them.
-fn step_back(head: &Head) {
-    let started = Instant::now();
+/// Lets others take the lock that was given away while they waited for it.
+fn step_back(head: &Head, given: Instant) {
     let is_free = || {
         head.header()
             .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
     };
-    while is_free() && started.elapsed() < STEP_BACK {
+    while is_free() && given.elapsed() < STEP_BACK {
         std::thread::sleep(Duration::from_micros(20));
     }
 }
