@@ -261,8 +261,7 @@ mod sys {
         file.write_at(bytes, offset)
     }
 
-    /// Whether a file's first bytes have their place on the disk: a hole has none. Where the
-    /// system does not tell, they are taken to have.
+    /// Whether a file's first bytes have their place on the disk: a hole has none.
     #[cfg(target_os = "linux")]
     pub(super) fn is_whole(file: &File, len: u64) -> bool {
         rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)

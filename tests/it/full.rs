@@ -23,7 +23,6 @@ use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, count, turn};
 
 const ENV_DIR: &str = "DECKLOG_FULL_DIR";
 const ENV_STORY: &str = "DECKLOG_FULL_STORY";
-const SIGKILL: i32 = 9;
 const SIGXFSZ: i32 = 25;
 
 const FEW_INODES: &str = "tmpfs with few inodes";
@@ -579,4 +578,121 @@ fn a_repair_on_a_full_disk_changes_nothing() {
 #[test]
 fn a_day_that_cannot_be_made_stops_no_other() {
     on_small_disks("new day");
+}
+
+/// What a process wrote under a limit, as it told: number and id.
+const ENV_LIMITED: &str = "DECKLOG_FULL_LIMITED";
+
+/// Does nothing, unless one of the tests below started it, under a limit on how long a file may
+/// get.
+#[test]
+fn process_under_a_limit() {
+    let Ok(dir) = std::env::var(ENV_LIMITED) else {
+        return;
+    };
+    let tell = |line: String| io::stdout().lock().write_all(line.as_bytes()).unwrap();
+    let expect = |e: decklog::Error| {
+        assert!(
+            matches!(e.kind(), ErrorKind::Io | ErrorKind::Poisoned),
+            "{e}"
+        );
+        assert!(e.to_string().contains("too large"), "{e}");
+        assert!(e.path().is_some() || e.kind() == ErrorKind::Poisoned, "{e}");
+    };
+    for round in 0..2 {
+        // At the second time it knows the store, and there is a line that was not written whole.
+        let store = match small().open(&dir) {
+            Ok(store) => store,
+            Err(e) => {
+                expect(e);
+                continue;
+            }
+        };
+        for id in 1..=9 {
+            let id = id + 100 * round;
+            match store.record(turn(id, &text(id % 3), DAY_1)) {
+                Ok(ack) => tell(format!("\nacked {} {id}\n", ack.seq)),
+                Err(e) => expect(e),
+            }
+        }
+        let _ = all_lines(&store);
+    }
+    tell("\nended\n".to_owned());
+}
+
+/// Runs the process under a limit in bytes, whose signal it ignores or dies of.
+fn run_limited(path: &Path, bytes: u64, ignores: bool) -> Output {
+    let trap = if ignores { "trap '' XFSZ; " } else { "" };
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            &format!("{trap}exec prlimit --fsize={bytes} --core=0 \"$@\""),
+            "sh",
+        ])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "full::process_under_a_limit", "--nocapture"])
+        .env(ENV_LIMITED, path)
+        .stdin(Stdio::null())
+        .output();
+    output.unwrap()
+}
+
+/// A limit on how long a file may get is met by every file of a store in turn, and at every byte of
+/// a line: the system takes the part of it that fits, and then says no, or ends the process.
+#[test]
+fn a_file_that_may_get_no_longer_loses_nothing() {
+    let step = count("DECKLOG_FULL_STEP", 487) as usize;
+    let (mut failed, mut killed, mut whole) = (0, 0, 0);
+    for bytes in (0..10_000).step_by(step) {
+        for ignores in [true, false] {
+            let case = format!("{bytes} bytes, ignored {ignores}");
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            let output = run_limited(&path, bytes, ignores);
+            let text = said(&output);
+            let has_ended = text.contains("\nended\n");
+            if output.status.signal() == Some(SIGXFSZ) {
+                assert!(!ignores, "{case}");
+                killed += 1;
+            } else {
+                assert!(
+                    output.status.success() && has_ended,
+                    "{case}: {:?} {text}",
+                    output.status
+                );
+            }
+            let acked: Vec<(u64, u128)> = text
+                .lines()
+                .filter_map(|line| {
+                    let (seq, id) = line.strip_prefix("acked ")?.split_once(' ')?;
+                    Some((seq.parse().unwrap(), id.parse().unwrap()))
+                })
+                .collect();
+            if acked.len() < 18 {
+                failed += 1;
+            } else {
+                whole += 1;
+            }
+            let store = small().open(&path).unwrap();
+            store.record_batch([]).unwrap();
+            let lines = all_lines(&store);
+            let at = |seq: u64| match &lines[seq as usize - 1] {
+                (found, Record::Turn(turn)) if *found == seq => turn.id.as_u128(),
+                other => panic!("{case}: {other:?}"),
+            };
+            for (seq, id) in &acked {
+                assert_eq!(at(*seq), *id, "{case}");
+            }
+            let ids: BTreeSet<u128> = (1..=lines.len() as u64).map(at).collect();
+            assert_eq!(ids.len(), lines.len(), "{case}");
+            let ack = store.record(turn(1_000, "", DAY_1)).unwrap();
+            assert_eq!(ack.seq, lines.len() as u64 + 1, "{case}");
+            drop(store);
+            let found = verify(&Disk::new(&path)).unwrap();
+            assert_eq!((found.gaps, found.repeats), (vec![], vec![]), "{case}");
+            assert!(found.damage.len() <= 2, "{case}: {:?}", found.damage);
+        }
+    }
+    println!("{failed} limited, of which {killed} killed; {whole} with room");
+    assert!(failed > 0 && killed > 0 && whole > 0);
 }
