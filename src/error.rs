@@ -108,7 +108,17 @@ impl Error {
     }
 
     pub(crate) fn io(doing: &str, path: &Path, source: io::Error) -> Self {
-        let mut err = Error::new(ErrorKind::Io, format!("cannot {doing}")).with_path(path);
+        let is_full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        let advice = if is_full {
+            " (make room, then try again)"
+        } else {
+            ""
+        };
+        let message = format!("cannot {doing}{advice}");
+        let mut err = Error::new(ErrorKind::Io, message).with_path(path);
         err.0.source = Some(source);
         err
     }

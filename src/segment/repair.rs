@@ -112,7 +112,11 @@ pub(crate) fn repair_segment(
     let mut quarantine = None;
     if !taken_out.is_empty() {
         let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
-        copy_out(storage, &**file, &taken_out, &target)?;
+        if let Err(e) = copy_out(storage, &**file, &taken_out, &target) {
+            // What there is of it would take up space that may be what is missing.
+            let _ = storage.remove_file(&target);
+            return Err(e);
+        }
         quarantine = Some(target);
     }
     if let Err(e) = replace_file(storage, &path, &kept) {

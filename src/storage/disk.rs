@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::volume::volume_of;
-use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words};
+use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words, read_full};
 
 /// More is appended piece by piece: what was just gathered is still in the processor's cache, and
 /// Linux takes memory for the page cache in runs as long as the write, which long ones are slow
@@ -40,23 +40,8 @@ impl Storage for Disk {
     }
 
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(self.path(dir))? {
-            let entry = entry?;
-            let kind = match entry.file_type()? {
-                kind if kind.is_symlink() => {
-                    fs::metadata(entry.path()).map(|found| found.file_type())
-                }
-                kind => Ok(kind),
-            };
-            entries.push(Entry {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                // A link that leads nowhere is neither.
-                is_dir: kind.as_ref().is_ok_and(fs::FileType::is_dir),
-                is_file: kind.is_ok_and(|kind| kind.is_file()),
-            });
-        }
-        Ok(entries)
+        let path = self.path(dir);
+        uninterrupted(|| read_dir(&path))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
@@ -80,11 +65,12 @@ impl Storage for Disk {
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
-        sys::stat_path(&self.root, path)
+        uninterrupted(|| sys::stat_path(&self.root, path))
     }
 
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
-        Ok(sys::times(&fs::metadata(self.path(path))?))
+        let path = self.path(path);
+        Ok(sys::times(&uninterrupted(|| fs::metadata(&path))?))
     }
 
     fn volume(&self) -> io::Result<Option<Volume>> {
@@ -126,6 +112,34 @@ impl Storage for Disk {
     }
 }
 
+/// Asks again after a signal came in between. Only for what changes nothing.
+fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match ask() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn read_dir(path: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let kind = match entry.file_type()? {
+            kind if kind.is_symlink() => fs::metadata(entry.path()).map(|found| found.file_type()),
+            kind => Ok(kind),
+        };
+        entries.push(Entry {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            // A link that leads nowhere is neither.
+            is_dir: kind.as_ref().is_ok_and(fs::FileType::is_dir),
+            is_file: kind.is_ok_and(|kind| kind.is_file()),
+        });
+    }
+    Ok(entries)
+}
+
 /// Makes the missing directories above a path, and has each survive the machine.
 fn make_ancestors(path: &Path) -> io::Result<()> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
@@ -164,14 +178,23 @@ impl StorageFile for DiskFile {
     }
 
     fn stat(&self) -> io::Result<FileStat> {
-        sys::stat_file(&self.file)
+        uninterrupted(|| sys::stat_file(&self.file))
     }
 
+    // What cannot be read, or written for want of room, is an error of a call, but the end of the
+    // process where it is memory: so that is found out before.
     fn words(&self, count: usize) -> Option<Words> {
+        let mut bytes = vec![0; count.checked_mul(size_of::<u64>())?];
+        if read_full(self, &mut bytes, 0).ok()? < bytes.len() {
+            return None;
+        }
+        let len = bytes.len() as u64;
         match self.access {
-            Access::Overwrite => Words::map(&self.file, count),
-            Access::Read => Words::map_to_read(&self.file, count),
-            Access::Append => None,
+            Access::Overwrite if sys::is_whole(&self.file, len) || sys::fill(&self.file, len) => {
+                Words::map(&self.file, count)
+            }
+            Access::Read if sys::is_whole(&self.file, len) => Words::map_to_read(&self.file, count),
+            _ => None,
         }
     }
 
@@ -241,6 +264,28 @@ mod sys {
 
     pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         file.write_at(bytes, offset)
+    }
+
+    /// Whether a file's first bytes have their place on the disk: a hole has none.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_whole(file: &File, len: u64) -> bool {
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_whole(_: &File, _: u64) -> bool {
+        true
+    }
+
+    /// Gives holes their place, if there is room.
+    #[cfg(target_os = "linux")]
+    pub(super) fn fill(file: &File, len: u64) -> bool {
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn fill(_: &File, _: u64) -> bool {
+        true
     }
 
     // Asked without timestamps: on Linux, who reads them makes the next write bring them up to
@@ -376,6 +421,15 @@ mod sys {
 
     pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         file.seek_write(bytes, offset)
+    }
+
+    // A file is written as a whole.
+    pub(super) fn is_whole(_: &File, _: u64) -> bool {
+        true
+    }
+
+    pub(super) fn fill(_: &File, _: u64) -> bool {
+        true
     }
 
     pub(super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {

@@ -56,8 +56,11 @@ const READING: [&str; 7] = [
 ];
 
 /// Those that a signal may interrupt, and that are then called again.
-const RESTARTED: [&str; 8] = [
+const RESTARTED: [&str; 11] = [
     "openat",
+    "statx",
+    "getdents64",
+    "mmap",
     "pread64",
     "write",
     "pwrite64",
