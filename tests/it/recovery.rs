@@ -476,6 +476,64 @@ fn a_tail_of_nul_bytes_stays_by_itself() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
+/// Bug: a last line that was whole, but had other bytes than its LF after it, as when the LF lies
+/// in a block that was lost, or was rewritten by a program that ends no last line, counted once the
+/// next append had ended it, under the number that was given to that append as well.
+#[test]
+fn a_last_line_that_is_not_ended_keeps_its_number() {
+    let lost = [&b"\0"[..], &[0; 4096], b"garbage", b"J{\"seq\":8,"];
+    let white = [&b"\r"[..], b" \t"];
+    let pairs = |all: &[&[u8]], class| -> Vec<(Vec<u8>, DamageClass)> {
+        all.iter().map(|after| (after.to_vec(), class)).collect()
+    };
+    let mut cases = pairs(&lost, DamageClass::Damaged);
+    cases.extend(pairs(&white, DamageClass::Altered));
+    for (after, class) in cases {
+        check_unended(|line| [line, &after[..]].concat(), class);
+        check_unended(
+            |line| [b"\0\0", line, &after[..]].concat(),
+            DamageClass::Damaged,
+        );
+    }
+    check_unended(
+        |line| {
+            let mut edited = rewritten(line);
+            edited.pop();
+            edited
+        },
+        DamageClass::Altered,
+    );
+}
+
+/// Puts something else where the last line of all stands, without an LF.
+fn check_unended(harm: impl Fn(&[u8]) -> Vec<u8>, class: DamageClass) {
+    let memory = sample();
+    // The last turn is the last but one of all lines.
+    let mut calls = memory.bytes(CALLS).unwrap();
+    calls.truncate(line_bounds(&calls)[2].1);
+    memory.put_bytes(CALLS, calls);
+    let bytes = memory.bytes(TURNS).unwrap();
+    let (start, end) = line_bounds(&bytes)[2];
+    let harmed = harm(&bytes[start..end - 1]);
+    memory.put_bytes(TURNS, [&bytes[..start], &harmed].concat());
+    let case = String::from_utf8_lossy(&harmed).into_owned();
+    let found = verify(&memory).unwrap();
+    assert_eq!(classes(&found.damage), [DamageClass::Torn], "{case}");
+
+    let store = in_memory(&memory, Durability::Process);
+    let ack = store.record(turn(9, "next", DAY_1)).unwrap();
+    assert_eq!(ack.seq, 7, "{case}");
+    for store in [&store, &in_memory(&memory, Durability::Process)] {
+        assert_eq!(seqs(store), [1, 2, 3, 4, 5, 6, 7], "{case}");
+    }
+    let found = verify(&memory).unwrap();
+    assert_eq!((found.repeats, found.gaps), (vec![], vec![]), "{case}");
+    assert_eq!(classes(&found.damage), [class], "{case}");
+    store.repair(true).unwrap();
+    assert!(verify(&memory).unwrap().is_clean(), "{case}");
+    assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7], "{case}");
+}
+
 #[test]
 fn a_segment_of_garbage_and_foreign_files_do_no_harm() {
     let memory = sample();
