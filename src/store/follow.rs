@@ -9,7 +9,8 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::belief::believe;
 use super::{Store, View};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, scan};
@@ -37,28 +38,7 @@ pub struct LogLine {
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
-        let view = self.inner().fresh()?;
-        let segments = view.state.segments.iter().enumerate();
-        // A segment whose making failed has a place, and no file.
-        let mut newest_first: Vec<usize> = segments
-            .filter(|(_, segment)| segment.end > 0)
-            .map(|(id, _)| id)
-            .collect();
-        newest_first.sort_unstable_by_key(|id| Reverse(view.state.segments[*id].last_seq));
-        let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
-        for id in newest_first {
-            let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
-            if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
-                break;
-            }
-            lines(&view, id, 0, &mut |line| {
-                last.insert((line.seq, id, line.offset), line);
-                if last.len() > count {
-                    last.pop_first();
-                }
-            })?;
-        }
-        Ok(last.into_values().collect())
+        self.inner().ask(|view| last_lines(view, count))
     }
 
     /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
@@ -133,26 +113,53 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let view = self.store.inner().fresh()?;
-        let mut news = Vec::new();
-        for (id, segment) in view.state.segments.iter().enumerate() {
-            let from = self.read.entry((id, segment.identity)).or_default();
-            if segment.end > *from {
-                let after = self.seq;
-                if segment.last_seq > after {
-                    lines(&view, id, *from, &mut |line| {
-                        if line.seq > after {
-                            news.push(line);
-                        }
-                    })?;
+        let after = self.seq;
+        let (mut news, read) = self.store.inner().ask(|view| {
+            let (mut news, mut read) = (Vec::new(), self.read.clone());
+            for (id, segment) in view.state.segments.iter().enumerate() {
+                let from = read.entry((id, segment.identity)).or_default();
+                if segment.end > *from {
+                    if segment.last_seq > after {
+                        lines(view, id, *from, &mut |line| {
+                            if line.seq > after {
+                                news.push(line);
+                            }
+                        })?;
+                    }
+                    *from = segment.end;
                 }
-                *from = segment.end;
             }
-        }
+            Ok((news, read))
+        })?;
+        self.read = read;
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         self.seq = news.last().map_or(self.seq, |line| line.seq);
         Ok(news)
     }
+}
+
+fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
+    let segments = view.state.segments.iter().enumerate();
+    // A segment whose making failed has a place, and no file.
+    let mut newest_first: Vec<usize> = segments
+        .filter(|(_, segment)| segment.end > 0)
+        .map(|(id, _)| id)
+        .collect();
+    newest_first.sort_unstable_by_key(|id| Reverse(view.state.segments[*id].last_seq));
+    let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
+    for id in newest_first {
+        let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
+        if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
+            break;
+        }
+        lines(view, id, 0, &mut |line| {
+            last.insert((line.seq, id, line.offset), line);
+            if last.len() > count {
+                last.pop_first();
+            }
+        })?;
+    }
+    Ok(last.into_values().collect())
 }
 
 /// Calls `sink` for every line of a segment from `from` up to where the view knows it.
@@ -164,7 +171,18 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     let file = storage.open(&path, Access::Read).map_err(io)?;
     let (mut lines, mut seqs) = (Vec::new(), Vec::new());
+    let mut changed = None;
     let mut found = |found: Found<'_>| {
+        if let Some(report) = found.report() {
+            let offset = report.offset as u32;
+            let loc = Loc {
+                segment: id as u32,
+                offset,
+            };
+            if changed.is_none() && !view.state.knows_damage(loc) {
+                changed = Some(report.offset);
+            }
+        }
         found.facts(kind, &mut |fact: Fact<'_>| {
             let text = String::from_utf8_lossy(fact.bytes).into_owned();
             let Fact {
@@ -184,6 +202,12 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
         });
     };
     scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found).map_err(io)?;
+    if let Some(offset) = changed {
+        // By this handle, or by who left the sidecar: to be read anew, and reported.
+        let message = "the line was changed since it was indexed";
+        let err = Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path));
+        return Err(err.with_offset(offset));
+    }
     believe(&mut seqs, 0, view.state.max_seq);
     for (line, (seq, _)) in lines.into_iter().zip(seqs) {
         sink(LogLine { seq, ..line });

@@ -4,21 +4,25 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use decklog::storage::{Access, Disk, Memory, Storage};
+use decklog::import::Importer;
+use decklog::storage::{Access, Disk, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
 use decklog::{
-    Damage, DamageClass, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store, TurnQuery,
-    verify,
+    AckStatus, Damage, DamageClass, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store,
+    TurnQuery, verify,
 };
 use uuid::Uuid;
 
+use super::anything::Mirror;
 use super::support::{
-    DAY_1, DAY_1_NAME, DAY_MS, Spy, all_lines, count, done, in_memory, request, turn,
+    DAY_1, DAY_1_NAME, DAY_MS, Rng, Spy, all_lines, count, done, in_memory, request, still, turn,
 };
 
 const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
@@ -1034,4 +1038,278 @@ fn a_segment_that_was_replaced_is_not_read_by_the_old_places() {
     let ids: Vec<u128> = listed.iter().map(|turn| turn.id.as_u128()).collect();
     assert_eq!(ids, [1, 2, 3]);
     assert!(readers[1].get_turn(Uuid::from_u128(1)).unwrap().is_some());
+}
+
+/// A storage whose files say that they were not touched for long, as after bits rotted in place.
+#[derive(Debug)]
+struct Settled(Memory);
+
+impl Storage for Settled {
+    fn root(&self) -> &Path {
+        self.0.root()
+    }
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
+        self.0.read_dir(dir)
+    }
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        self.0.open(path, access)
+    }
+    fn stat(&self, path: &str) -> io::Result<FileStat> {
+        self.0.stat(path)
+    }
+    fn times(&self, _: &str) -> io::Result<Option<FileTimes>> {
+        Ok(Some(FileTimes {
+            modified_ns: 1,
+            changed_ns: 1,
+        }))
+    }
+    fn create_dir(&self, dir: &str) -> io::Result<bool> {
+        self.0.create_dir(dir)
+    }
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+}
+
+/// All nine kinds, with every step that each can take, and the imported sample sessions: several
+/// days, several segments of a day and kind. Closed with a sidecar.
+fn everything() -> Memory {
+    let memory = Memory::new();
+    let options = still().sidecar_bytes_min(0).segment_bytes_max(8_000);
+    let storage = Arc::new(Settled(memory.clone()));
+    let store = options.storage(storage).open("memory").unwrap();
+    let (mut mirror, mut rng) = (Mirror::default(), Rng(11));
+    for nth in 0..90 {
+        let record = mirror.any(&mut rng, Kind::ALL[nth % Kind::ALL.len()]);
+        let ack = store.record(record.clone()).unwrap();
+        if ack.status == AckStatus::Added {
+            mirror.take(record, ack);
+        }
+    }
+    let mut importer = Importer::new(&store);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    importer.path(&data).unwrap();
+    importer.finish().unwrap();
+    drop(store);
+    assert!(memory.bytes("cache/index").is_some());
+    memory
+}
+
+/// The paths of a store's segments.
+fn segments(memory: &Memory) -> Vec<String> {
+    let mut found = Vec::new();
+    for dir in memory.read_dir("").unwrap() {
+        if dir.is_dir && dir.name.starts_with(|c: char| c.is_ascii_digit()) {
+            let names = memory.read_dir(&dir.name).unwrap().into_iter();
+            found.extend(names.map(|file| format!("{}/{}", dir.name, file.name)));
+        }
+    }
+    found
+}
+
+/// The segment at this path, alone in a store.
+fn alone(memory: &Memory, path: &str) -> Memory {
+    let other = Memory::new();
+    other.create_dir("").unwrap();
+    other.create_dir(path.split('/').next().unwrap()).unwrap();
+    for name in ["decklog.json", path] {
+        other.put_bytes(name, memory.bytes(name).unwrap());
+    }
+    other
+}
+
+fn read_only(storage: impl Storage + 'static) -> Store {
+    let options = Store::options().read_only(true);
+    options.storage(Arc::new(storage)).open("memory").unwrap()
+}
+
+fn texts(store: &Store) -> Vec<String> {
+    let lines = store.last_lines(usize::MAX).unwrap().into_iter();
+    lines.map(|line| line.text).collect()
+}
+
+/// Every bit of every line of every kind: told by verify, by who opens the store, and by who reads
+/// the line where a sidecar says that it need not be read. All other lines stay as they are.
+#[test]
+fn every_flipped_bit_of_a_store_is_told() {
+    let step = count("DECKLOG_BITS_STEP", 7_001) as usize;
+    let whole = everything();
+    let paths = segments(&whole);
+    let kinds: BTreeSet<String> = paths
+        .iter()
+        .map(|path| path.split(['/', '.']).nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds.len(), Kind::ALL.len());
+    assert!(paths.iter().any(|path| path.contains(".0002.")));
+    let (mut nth, mut bits, mut bytes_all) = (0, 0, 0);
+    for path in &paths {
+        let memory = alone(&whole, path);
+        // With a sidecar that vouches for the segment.
+        let options = still().sidecar_bytes_min(0);
+        let settled = Arc::new(Settled(memory.clone()));
+        drop(options.storage(settled).open("memory").unwrap());
+        let sidecar = memory.bytes("cache/index").unwrap();
+        let bytes = memory.bytes(path).unwrap();
+        bytes_all += bytes.len();
+        for (start, end) in line_bounds(&bytes) {
+            let line = std::str::from_utf8(&bytes[start..end - 1]).unwrap();
+            let others: Vec<&str> = std::str::from_utf8(&bytes)
+                .unwrap()
+                .lines()
+                .filter(|other| *other != line)
+                .collect();
+            for bit in start * 8..end * 8 {
+                nth += 1;
+                if nth % step != 0 {
+                    continue;
+                }
+                bits += 1;
+                let case = format!("{path}, bit {bit}");
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                memory.put_bytes(path, flipped);
+
+                let found = verify(&memory).unwrap().damage;
+                let is_there = |damage: &Damage| {
+                    let range = damage.offset..=damage.offset + damage.length;
+                    damage.file == *path && range.contains(&(bit as u64 / 8))
+                };
+                assert!(found.iter().any(is_there), "{case}: {found:?}");
+
+                memory.remove_file("cache/index").unwrap();
+                let opened = read_only(memory.clone());
+                let told = opened.damage().unwrap();
+                assert!(told.iter().any(is_there), "{case}: {told:?}");
+                memory.put_bytes("cache/index", sidecar.clone());
+
+                let covered = read_only(Settled(memory.clone()));
+                assert_eq!(covered.damage().unwrap(), [], "{case}");
+                for store in [&covered, &opened] {
+                    let texts = texts(store);
+                    let is_kept = |other: &&&str| texts.iter().any(|text| text == **other);
+                    let kept = others.iter().filter(is_kept).count();
+                    assert_eq!(kept, others.len(), "{case}");
+                }
+                let told = covered.damage().unwrap();
+                assert!(told.iter().any(is_there), "{case}: {told:?}");
+            }
+        }
+        memory.put_bytes(path, bytes);
+    }
+    println!(
+        "{bits} of {} bits in {} segments, of {} kinds",
+        bytes_all * 8,
+        paths.len(),
+        kinds.len()
+    );
+}
+
+/// Every segment of such a store, cut at every byte.
+#[test]
+fn every_cut_of_a_store_leaves_what_was_before() {
+    let step = count("DECKLOG_CUTS_STEP", 997) as usize;
+    let whole = everything();
+    let (mut nth, mut cuts) = (0, 0);
+    for path in segments(&whole) {
+        let memory = alone(&whole, &path);
+        let bytes = memory.bytes(&path).unwrap();
+        let bounds = line_bounds(&bytes);
+        for cut in 0..bytes.len() {
+            nth += 1;
+            if nth % step != 0 {
+                continue;
+            }
+            cuts += 1;
+            let case = format!("{path}, cut at {cut}");
+            memory.put_bytes(&path, bytes[..cut].to_vec());
+            let kept: Vec<(usize, usize)> = bounds
+                .iter()
+                .copied()
+                .filter(|(_, end)| *end <= cut)
+                .collect();
+            let end = kept.last().map_or(0, |(_, end)| *end);
+            let expected: Vec<&[u8]> = kept
+                .iter()
+                .map(|(start, end)| &bytes[*start..end - 1])
+                .collect();
+            let found = verify(&memory).unwrap();
+            let torn: Vec<_> = found
+                .damage
+                .iter()
+                .map(|one| (one.class, one.offset))
+                .collect();
+            let tail = (cut > end).then_some((DamageClass::Torn, end as u64));
+            assert_eq!(torn, Vec::from_iter(tail), "{case}");
+            let store = read_only(memory.clone());
+            assert_eq!(store.damage().unwrap(), found.damage, "{case}");
+            let texts = texts(&store);
+            let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            assert_eq!(texts, expected, "{case}");
+        }
+    }
+    println!("{cuts} of {nth} cuts");
+}
+
+/// Every bit of `HEAD` and of the manifest, and every length: a clear error, or the same store.
+#[test]
+fn a_head_or_manifest_that_is_harmed_hides_nothing() {
+    let step = count("DECKLOG_FLIP_STEP", 61) as usize;
+    let whole = sample();
+    let expected: Vec<_> = (1..).zip(records()).collect();
+    let mut cases = [0, 0];
+    for name in ["HEAD", "decklog.json"] {
+        let bytes = whole.bytes(name).unwrap();
+        let flips = (0..bytes.len() * 8).step_by(step).map(|bit| {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            (format!("{name}, bit {bit}"), flipped)
+        });
+        let cuts = (0..bytes.len()).step_by(step.div_ceil(4));
+        let cuts = cuts.map(|cut| (format!("{name}, cut at {cut}"), bytes[..cut].to_vec()));
+        for (case, harmed) in flips.chain(cuts) {
+            let memory = copy(&whole);
+            let before = in_memory(&memory, Durability::Process);
+            before.record_batch([]).unwrap();
+            memory.put_bytes(name, harmed);
+            let open = |read_only| {
+                let options = Store::options().read_only(read_only);
+                options.storage(Arc::new(memory.clone())).open("memory")
+            };
+            let store = match open(false) {
+                Ok(store) => store,
+                Err(e) => {
+                    assert_eq!(name, "decklog.json", "{case}: {e}");
+                    let kinds = [ErrorKind::Damaged, ErrorKind::NewerFormat];
+                    assert!(kinds.contains(&e.kind()), "{case}: {e}");
+                    assert!(e.path().unwrap().ends_with(name), "{case}: {e}");
+                    assert_eq!(verify(&memory).unwrap_err().kind(), e.kind(), "{case}");
+                    cases[1] += 1;
+                    continue;
+                }
+            };
+            cases[0] += 1;
+            let reader = open(true).unwrap();
+            for store in [&reader, &store, &before] {
+                assert_eq!(all_lines(store), expected, "{case}");
+            }
+            for (store, id) in [(&store, 8), (&before, 9), (&store, 10)] {
+                let ack = store.record(turn(id, "next", DAY_1)).unwrap();
+                assert_eq!(u128::from(ack.seq), id, "{case}");
+                for other in [&reader, &store, &before] {
+                    let found = other.get_turn(Uuid::from_u128(id)).unwrap();
+                    assert!(found.is_some(), "{case}");
+                }
+            }
+            drop((before, store));
+            assert!(verify(&memory).unwrap().is_clean(), "{case}");
+        }
+    }
+    println!("{} the same, {} refused", cases[0], cases[1]);
+    assert!(cases[0] > 0 && cases[1] > 0);
 }
