@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -1312,4 +1313,225 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
     }
     println!("{} the same, {} refused", cases[0], cases[1]);
     assert!(cases[0] > 0 && cases[1] > 0);
+}
+
+/// Files that are made shorter while stores are open, again and again, by someone who should not:
+/// they are read with calls that can fail, and are no memory whose loss would end the process. Only
+/// `HEAD` is, and has to be left alone.
+#[test]
+fn no_process_dies_of_files_that_are_cut_under_it() {
+    let rounds = count("DECKLOG_TRUNCATE_ROUNDS", 300);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let options = || still().sidecar_bytes_min(0).segment_bytes_max(3_000);
+    let manifest = {
+        let store = options().open(&path).unwrap();
+        for record in records() {
+            store.record(record).unwrap();
+        }
+        drop(store);
+        fs::read(path.join("decklog.json")).unwrap()
+    };
+    let stores = [(), ()].map(|()| options().open(&path).unwrap());
+    let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut rng = Rng::seeded("files that are cut");
+    let check = |e: decklog::Error| {
+        let kinds = [ErrorKind::Io, ErrorKind::Damaged];
+        assert!(kinds.contains(&e.kind()), "{e}");
+    };
+    let counts = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            for id in 100.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let at = DAY_1 + (id % 2) as i64 * DAY_MS;
+                match stores[0].record(turn(id, "more", at)) {
+                    Ok(_) => written += 1,
+                    Err(e) => check(e),
+                }
+            }
+            written
+        });
+        let reader = scope.spawn(|| {
+            let mut read = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for store in &stores {
+                    let answers = [
+                        store.turns(&TurnQuery::default()).map(|_| ()),
+                        store.last_lines(50).map(|_| ()),
+                        store.get_turn(Uuid::from_u128(1)).map(|_| ()),
+                        store.damage().map(|_| ()),
+                        store.refresh(),
+                        verify(&Disk::new(&path)).map(|_| ()),
+                    ];
+                    for answer in answers {
+                        match answer {
+                            Ok(()) => {
+                                read += 1;
+                                reads.store(read, Ordering::Relaxed);
+                            }
+                            Err(e) => check(e),
+                        }
+                    }
+                }
+            }
+            read
+        });
+        let mut cuts = 0;
+        while cuts < rounds || reads.load(Ordering::Relaxed) < rounds / 4 {
+            cuts += 1;
+            let storage = Disk::new(&path);
+            let mut files = vec!["LOCK".to_owned(), "decklog.json".to_owned()];
+            files.push("cache/index".to_owned());
+            for dir in storage
+                .read_dir("")
+                .unwrap()
+                .iter()
+                .filter(|dir| dir.is_dir)
+            {
+                let names = storage.read_dir(&dir.name).unwrap().into_iter();
+                files.extend(names.map(|file| format!("{}/{}", dir.name, file.name)));
+            }
+            let name = rng.pick(&files);
+            if let Ok(file) = fs::File::options().write(true).open(path.join(name)) {
+                let len = file.metadata().unwrap().len() as usize;
+                file.set_len(rng.below(len + 1) as u64).unwrap();
+            }
+            if name == "decklog.json" {
+                fs::write(path.join(name), &manifest).unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        [cuts, writer.join().unwrap(), reader.join().unwrap()]
+    });
+    println!(
+        "{} cuts, {} records written, {} reads",
+        counts[0], counts[1], counts[2]
+    );
+    drop(stores);
+    let store = options().open(&path).unwrap();
+    store.repair(true).unwrap();
+    store.record(turn(50, "on", DAY_1)).unwrap();
+    assert!(store.get_turn(Uuid::from_u128(50)).unwrap().is_some());
+    assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);
+}
+
+/// One process leaves a torn line, cut at any byte, with or without what else may be left there;
+/// another appends. Its line is whole, and what was torn stays by itself and is reported.
+#[test]
+fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
+    let step = count("DECKLOG_TORN_STEP", 37) as usize;
+    let whole = sample();
+    let bytes = whole.bytes(TURNS).unwrap();
+    let bounds = line_bounds(&bytes);
+    // The one with a character of four bytes in it.
+    let (start, end) = bounds[1];
+    let (kept, line) = (&bytes[..start], &bytes[start..end - 1]);
+    assert!(!line.is_ascii());
+    let next = format!(
+        "{{\"kind\":\"conversation_turns\",\"id\":\"{}\",\"message_id\":\"{}\",\"turn_kind\":\"user\",\"content\":\"next\",\"created_at\":{DAY_1}}}\n",
+        Uuid::from_u128(9),
+        Uuid::from_u128(10),
+    );
+    let (mut nth, mut cases) = (0, 0);
+    let tails: [&[u8]; 4] = [b"", b"\r", b"\xf0\x9f", b"\0\0\0"];
+    for after in tails {
+        for cut in 0..=line.len() {
+            nth += 1;
+            // Where the line is whole, nothing is left out.
+            if nth % step != 0 && cut < line.len() {
+                continue;
+            }
+            cases += 1;
+            let case = format!("cut at {cut}, then {after:?}");
+            let torn = [&line[..cut], after].concat();
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            to_disk(&whole, &path);
+            let calls = whole.bytes(CALLS).unwrap();
+            let first_two = line_bounds(&calls)[1].1;
+            fs::write(path.join(CALLS), &calls[..first_two]).unwrap();
+            fs::write(path.join(TURNS), kept).unwrap();
+            // By a process that is gone by then.
+            let left = Command::new("sh")
+                .args(["-c", "cat >> \"$0\""])
+                .arg(path.join(TURNS))
+                .stdin(std::process::Stdio::piped())
+                .spawn();
+            feed(left.unwrap(), &torn);
+
+            let found = verify(&Disk::new(&path)).unwrap();
+            let told: Vec<_> = found
+                .damage
+                .iter()
+                .map(|one| (one.class, one.offset, one.length))
+                .collect();
+            let expected = (DamageClass::Torn, start as u64, torn.len() as u64);
+            assert_eq!(
+                told,
+                if torn.is_empty() {
+                    vec![]
+                } else {
+                    vec![expected]
+                },
+                "{case}"
+            );
+
+            let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+            command.arg("--store").arg(&path).args(["record", "--ack"]);
+            command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::null());
+            let answer = feed(command.spawn().unwrap(), next.as_bytes());
+            assert!(answer.contains("\"status\":\"added\""), "{case}: {answer}");
+
+            let now = fs::read(path.join(TURNS)).unwrap();
+            let lf: &[u8] = if torn.is_empty() { b"" } else { b"\n" };
+            let before = [kept, &torn, lf].concat();
+            assert!(now.starts_with(&before), "{case}");
+            let added = std::str::from_utf8(&now[before.len()..]).unwrap();
+            assert_eq!(added.lines().count(), 1, "{case}");
+            assert!(
+                added.ends_with("\"}\n") && added.contains("\"content\":\"next\""),
+                "{case}"
+            );
+
+            // The torn line counts if it was whole.
+            let is_whole = cut == line.len();
+            let expected: Vec<u64> = (1..=4 + u64::from(is_whole)).collect();
+            assert_eq!(seqs(&Store::open(&path).unwrap()), expected, "{case}");
+            let found = verify(&Disk::new(&path)).unwrap();
+            let is_clean = torn.is_empty() || is_whole && after.is_empty();
+            assert_eq!(
+                found.damage.len(),
+                usize::from(!is_clean),
+                "{case}: {found:?}"
+            );
+            if let Some(damage) = found.damage.first() {
+                assert_eq!(
+                    (damage.offset, damage.length),
+                    (start as u64, torn.len() as u64),
+                    "{case}"
+                );
+            }
+            assert_eq!(found.repeats, [], "{case}");
+        }
+    }
+    println!("{cases} of {nth} torn lines");
+}
+
+/// Gives a process its input; waits for its end, and returns what it said.
+fn feed(mut child: std::process::Child, input: &[u8]) -> String {
+    use std::io::Write as _;
+    // Before anything that could fail, so that it ends.
+    let mut stdin = child.stdin.take().unwrap();
+    let is_written = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    is_written.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
