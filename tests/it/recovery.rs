@@ -1302,7 +1302,7 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
             for (store, id) in [(&store, 8), (&before, 9), (&store, 10)] {
                 let ack = store.record(turn(id, "next", DAY_1)).unwrap();
                 assert_eq!(u128::from(ack.seq), id, "{case}");
-                for other in [&reader, &store, &before] {
+                for other in [&reader, store, &before] {
                     let found = other.get_turn(Uuid::from_u128(id)).unwrap();
                     assert!(found.is_some(), "{case}");
                 }
