@@ -1,14 +1,16 @@
 //! Lines across kinds in the order of their sequence numbers: the last ones, and those to come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::belief::believe;
+use super::state::State;
 use super::{Store, View};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, scan};
@@ -36,22 +38,7 @@ pub struct LogLine {
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
-        let view = self.inner().fresh()?;
-        let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
-        for id in view.state.growth.latest_first() {
-            let id = id as usize;
-            let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
-            if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
-                break;
-            }
-            lines(&view, id, 0, &mut |line| {
-                last.insert((line.seq, id, line.offset), line);
-                if last.len() > count {
-                    last.pop_first();
-                }
-            })?;
-        }
-        Ok(last.into_values().collect())
+        self.inner().ask(|view| last_lines(view, count))
     }
 
     /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
@@ -129,38 +116,68 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let view = self.store.inner().fresh()?;
-        let mut news = Vec::new();
-        let state = &view.state;
-        let grown = self
-            .seen
-            .filter(|(generation, _)| *generation == state.generation)
-            .map(|(_, point)| state.growth.since(point).iter().map(|id| *id as usize));
-        let all = grown.is_none().then_some(0..state.segments.len());
-        self.read.resize(state.segments.len(), (0, 0));
-        for id in grown.into_iter().flatten().chain(all.into_iter().flatten()) {
-            let segment = &state.segments[id];
-            if self.read[id].0 != segment.identity {
-                self.read[id] = (segment.identity, 0);
-            }
-            let from = self.read[id].1;
-            if segment.end > from {
-                let after = self.seq;
-                if segment.last_seq > after {
-                    lines(&view, id, from, &mut |line| {
-                        if line.seq > after {
-                            news.push(line);
-                        }
-                    })?;
+        let after = self.seq;
+        let (mut news, read, seen) = self.store.inner().ask(|view| {
+            let state = &view.state;
+            let (mut news, mut read) = (Vec::new(), Vec::new());
+            for id in self.grown(state) {
+                let segment = &state.segments[id];
+                let known = self.read.get(id);
+                let known = known.filter(|(identity, _)| *identity == segment.identity);
+                let from = known.map_or(0, |(_, end)| *end);
+                if segment.end > from {
+                    if segment.last_seq > after {
+                        lines(view, id, from, &mut |line| {
+                            if line.seq > after {
+                                news.push(line);
+                            }
+                        })?;
+                    }
+                    read.push((id, (segment.identity, segment.end)));
                 }
-                self.read[id].1 = segment.end;
             }
+            Ok((news, read, (state.generation, state.growth.point())))
+        })?;
+        for (id, known) in read {
+            if self.read.len() <= id {
+                self.read.resize(id + 1, (0, 0));
+            }
+            self.read[id] = known;
         }
-        self.seen = Some((state.generation, state.growth.point()));
+        self.seen = Some(seen);
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         self.seq = news.last().map_or(self.seq, |line| line.seq);
         Ok(news)
     }
+
+    /// The segments that may have lines that were not handed out, each once.
+    fn grown(&self, state: &State) -> BTreeSet<usize> {
+        match self.seen {
+            Some((generation, point)) if generation == state.generation => {
+                let grown = state.growth.since(point).iter();
+                grown.map(|id| *id as usize).collect()
+            }
+            _ => (0..state.segments.len()).collect(),
+        }
+    }
+}
+
+fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
+    let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
+    for id in view.state.growth.latest_first() {
+        let id = id as usize;
+        let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
+        if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
+            break;
+        }
+        lines(view, id, 0, &mut |line| {
+            last.insert((line.seq, id, line.offset), line);
+            if last.len() > count {
+                last.pop_first();
+            }
+        })?;
+    }
+    Ok(last.into_values().collect())
 }
 
 /// Calls `sink` for every line of a segment from `from` up to where the view knows it.
@@ -172,7 +189,18 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     let file = storage.open(&path, Access::Read).map_err(io)?;
     let (mut lines, mut seqs) = (Vec::new(), Vec::new());
+    let mut changed = None;
     let mut found = |found: Found<'_>| {
+        if let Some(report) = found.report() {
+            let offset = report.offset as u32;
+            let loc = Loc {
+                segment: id as u32,
+                offset,
+            };
+            if changed.is_none() && !view.state.knows_damage(loc) {
+                changed = Some(report.offset);
+            }
+        }
         found.facts(kind, &mut |fact: Fact<'_>| {
             let text = String::from_utf8_lossy(fact.bytes).into_owned();
             let Fact {
@@ -192,6 +220,12 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
         });
     };
     scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found).map_err(io)?;
+    if let Some(offset) = changed {
+        // By this handle, or by who left the sidecar: to be read anew, and reported.
+        let message = "the line was changed since it was indexed";
+        let err = Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path));
+        return Err(err.with_offset(offset));
+    }
     believe(&mut seqs, 0, view.state.max_seq);
     for (line, (seq, _)) in lines.into_iter().zip(seqs) {
         sink(LogLine { seq, ..line });

@@ -24,7 +24,7 @@ impl News {
         is_seen.then(|| head.commits().ok().flatten()).flatten()
     }
 
-    /// The file; `None` if there is none. And whether it is another one than before, which may be
+    /// The file; `None` if there is none. And whether it may be another one than before, such as
     /// an older copy that counts again what is known. Not to be called while the state is locked.
     pub(super) fn head(&self, storage: &dyn Storage) -> Result<(Option<Arc<Head>>, bool)> {
         let io = |e| Error::io("open HEAD", &full_path(storage, "HEAD"), e);
@@ -44,8 +44,7 @@ impl News {
             Some(head) => head.commits().map_err(io)?.and(found.clone()),
             None => None,
         };
-        let is_another = known.is_some();
         *known = whole.map(|head| (head, Instant::now()));
-        Ok((found, is_another))
+        Ok((found, true))
     }
 }

@@ -90,7 +90,7 @@ fn batches(phase: Phase) -> Vec<Vec<Record>> {
                 event.created_at = DAY_1 + id;
                 let mut entry = HistoryEntry::new(7, Role::User, format!("said {id}"));
                 entry.created_at = DAY_1 + 2 * DAY_MS + id;
-                let id = id as u128;
+                let id = id.unsigned_abs().into();
                 let mut batch: Vec<Record> = vec![turn(id, &long(id), DAY_1).into()];
                 if id == 11 {
                     batch.push(event.into());

@@ -4,21 +4,26 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use decklog::storage::{Access, Disk, Memory, Storage};
+use decklog::import::Importer;
+use decklog::storage::{Access, Disk, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
 use decklog::{
-    Damage, DamageClass, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store, TurnQuery,
-    verify,
+    AckStatus, Damage, DamageClass, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store,
+    TurnQuery, verify,
 };
 use uuid::Uuid;
 
+use super::anything::Mirror;
 use super::support::{
-    DAY_1, DAY_1_NAME, DAY_MS, Spy, all_lines, count, done, in_memory, request, turn,
+    DAY_1, DAY_1_NAME, DAY_MS, Rng, Spy, all_lines, count, done, in_memory, request, still, turn,
 };
 
 const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
@@ -474,6 +479,64 @@ fn a_tail_of_nul_bytes_stays_by_itself() {
     let repaired = store.repair(false).unwrap();
     assert_eq!(repaired[0].quarantined_lines, 1);
     assert!(verify(&memory).unwrap().is_clean());
+}
+
+/// Bug: a last line that was whole, but had other bytes than its LF after it, as when the LF lies
+/// in a block that was lost, or was rewritten by a program that ends no last line, counted once the
+/// next append had ended it, under the number that was given to that append as well.
+#[test]
+fn a_last_line_that_is_not_ended_keeps_its_number() {
+    let lost = [&b"\0"[..], &[0; 4096], b"garbage", b"J{\"seq\":8,"];
+    let white = [&b"\r"[..], b" \t"];
+    let pairs = |all: &[&[u8]], class| -> Vec<(Vec<u8>, DamageClass)> {
+        all.iter().map(|after| (after.to_vec(), class)).collect()
+    };
+    let mut cases = pairs(&lost, DamageClass::Damaged);
+    cases.extend(pairs(&white, DamageClass::Altered));
+    for (after, class) in cases {
+        check_unended(|line| [line, &after[..]].concat(), class);
+        check_unended(
+            |line| [b"\0\0", line, &after[..]].concat(),
+            DamageClass::Damaged,
+        );
+    }
+    check_unended(
+        |line| {
+            let mut edited = rewritten(line);
+            edited.pop();
+            edited
+        },
+        DamageClass::Altered,
+    );
+}
+
+/// Puts something else where the last line of all stands, without an LF.
+fn check_unended(harm: impl Fn(&[u8]) -> Vec<u8>, class: DamageClass) {
+    let memory = sample();
+    // The last turn is the last but one of all lines.
+    let mut calls = memory.bytes(CALLS).unwrap();
+    calls.truncate(line_bounds(&calls)[2].1);
+    memory.put_bytes(CALLS, calls);
+    let bytes = memory.bytes(TURNS).unwrap();
+    let (start, end) = line_bounds(&bytes)[2];
+    let harmed = harm(&bytes[start..end - 1]);
+    memory.put_bytes(TURNS, [&bytes[..start], &harmed].concat());
+    let case = String::from_utf8_lossy(&harmed).into_owned();
+    let found = verify(&memory).unwrap();
+    assert_eq!(classes(&found.damage), [DamageClass::Torn], "{case}");
+
+    let store = in_memory(&memory, Durability::Process);
+    let ack = store.record(turn(9, "next", DAY_1)).unwrap();
+    assert_eq!(ack.seq, 7, "{case}");
+    for store in [&store, &in_memory(&memory, Durability::Process)] {
+        assert_eq!(seqs(store), [1, 2, 3, 4, 5, 6, 7], "{case}");
+    }
+    let found = verify(&memory).unwrap();
+    assert_eq!((found.repeats, found.gaps), (vec![], vec![]), "{case}");
+    assert_eq!(classes(&found.damage), [class], "{case}");
+    store.repair(true).unwrap();
+    assert!(verify(&memory).unwrap().is_clean(), "{case}");
+    assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7], "{case}");
 }
 
 #[test]
@@ -976,4 +1039,499 @@ fn a_segment_that_was_replaced_is_not_read_by_the_old_places() {
     let ids: Vec<u128> = listed.iter().map(|turn| turn.id.as_u128()).collect();
     assert_eq!(ids, [1, 2, 3]);
     assert!(readers[1].get_turn(Uuid::from_u128(1)).unwrap().is_some());
+}
+
+/// A storage whose files say that they were not touched for long, as after bits rotted in place.
+#[derive(Debug)]
+struct Settled(Memory);
+
+impl Storage for Settled {
+    fn root(&self) -> &Path {
+        self.0.root()
+    }
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
+        self.0.read_dir(dir)
+    }
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        self.0.open(path, access)
+    }
+    fn stat(&self, path: &str) -> io::Result<FileStat> {
+        self.0.stat(path)
+    }
+    fn times(&self, _: &str) -> io::Result<Option<FileTimes>> {
+        Ok(Some(FileTimes {
+            modified_ns: 1,
+            changed_ns: 1,
+        }))
+    }
+    fn create_dir(&self, dir: &str) -> io::Result<bool> {
+        self.0.create_dir(dir)
+    }
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+}
+
+/// All nine kinds, with every step that each can take, and the imported sample sessions: several
+/// days, several segments of a day and kind. Closed with a sidecar.
+fn everything() -> Memory {
+    let memory = Memory::new();
+    let options = still().sidecar_bytes_min(0).segment_bytes_max(8_000);
+    let storage = Arc::new(Settled(memory.clone()));
+    let store = options.storage(storage).open("memory").unwrap();
+    let (mut mirror, mut rng) = (Mirror::default(), Rng(11));
+    for nth in 0..90 {
+        let record = mirror.any(&mut rng, Kind::ALL[nth % Kind::ALL.len()]);
+        let ack = store.record(record.clone()).unwrap();
+        if ack.status == AckStatus::Added {
+            mirror.take(record, ack);
+        }
+    }
+    let mut importer = Importer::new(&store);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    importer.path(&data).unwrap();
+    importer.finish().unwrap();
+    drop(store);
+    assert!(memory.bytes("cache/index").is_some());
+    memory
+}
+
+/// The paths of a store's segments.
+fn segments(memory: &Memory) -> Vec<String> {
+    let mut found = Vec::new();
+    for dir in memory.read_dir("").unwrap() {
+        if dir.is_dir && dir.name.starts_with(|c: char| c.is_ascii_digit()) {
+            let names = memory.read_dir(&dir.name).unwrap().into_iter();
+            found.extend(names.map(|file| format!("{}/{}", dir.name, file.name)));
+        }
+    }
+    found
+}
+
+/// The segment at this path, alone in a store.
+fn alone(memory: &Memory, path: &str) -> Memory {
+    let other = Memory::new();
+    other.create_dir("").unwrap();
+    other.create_dir(path.split('/').next().unwrap()).unwrap();
+    for name in ["decklog.json", path] {
+        other.put_bytes(name, memory.bytes(name).unwrap());
+    }
+    other
+}
+
+fn read_only(storage: impl Storage + 'static) -> Store {
+    let options = Store::options().read_only(true);
+    options.storage(Arc::new(storage)).open("memory").unwrap()
+}
+
+fn texts(store: &Store) -> Vec<String> {
+    let lines = store.last_lines(usize::MAX).unwrap().into_iter();
+    lines.map(|line| line.text).collect()
+}
+
+/// Every bit of every line of every kind: told by verify, by who opens the store, and by who reads
+/// the line where a sidecar says that it need not be read. All other lines stay as they are.
+#[test]
+fn every_flipped_bit_of_a_store_is_told() {
+    let step = count("DECKLOG_BITS_STEP", 7_001) as usize;
+    let whole = everything();
+    let paths = segments(&whole);
+    let kinds: BTreeSet<String> = paths
+        .iter()
+        .map(|path| path.split(['/', '.']).nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds.len(), Kind::ALL.len());
+    assert!(paths.iter().any(|path| path.contains(".0002.")));
+    let (mut nth, mut bits, mut bytes_all) = (0, 0, 0);
+    for path in &paths {
+        let memory = alone(&whole, path);
+        // With a sidecar that vouches for the segment.
+        let options = still().sidecar_bytes_min(0);
+        let settled = Arc::new(Settled(memory.clone()));
+        drop(options.storage(settled).open("memory").unwrap());
+        let sidecar = memory.bytes("cache/index").unwrap();
+        let bytes = memory.bytes(path).unwrap();
+        bytes_all += bytes.len();
+        for (start, end) in line_bounds(&bytes) {
+            let line = std::str::from_utf8(&bytes[start..end - 1]).unwrap();
+            let others: Vec<&str> = std::str::from_utf8(&bytes)
+                .unwrap()
+                .lines()
+                .filter(|other| *other != line)
+                .collect();
+            for bit in start * 8..end * 8 {
+                nth += 1;
+                if nth % step != 0 {
+                    continue;
+                }
+                bits += 1;
+                let case = format!("{path}, bit {bit}");
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                memory.put_bytes(path, flipped);
+
+                let found = verify(&memory).unwrap().damage;
+                let is_there = |damage: &Damage| {
+                    let range = damage.offset..=damage.offset + damage.length;
+                    damage.file == *path && range.contains(&(bit as u64 / 8))
+                };
+                assert!(found.iter().any(is_there), "{case}: {found:?}");
+
+                memory.remove_file("cache/index").unwrap();
+                let opened = read_only(memory.clone());
+                let told = opened.damage().unwrap();
+                assert!(told.iter().any(is_there), "{case}: {told:?}");
+                memory.put_bytes("cache/index", sidecar.clone());
+
+                let covered = read_only(Settled(memory.clone()));
+                assert_eq!(covered.damage().unwrap(), [], "{case}");
+                for store in [&covered, &opened] {
+                    let texts = texts(store);
+                    let is_kept = |other: &&&str| texts.iter().any(|text| text == **other);
+                    let kept = others.iter().filter(is_kept).count();
+                    assert_eq!(kept, others.len(), "{case}");
+                }
+                let told = covered.damage().unwrap();
+                assert!(told.iter().any(is_there), "{case}: {told:?}");
+            }
+        }
+        memory.put_bytes(path, bytes);
+    }
+    println!(
+        "{bits} of {} bits in {} segments, of {} kinds",
+        bytes_all * 8,
+        paths.len(),
+        kinds.len()
+    );
+}
+
+/// Every segment of such a store, cut at every byte.
+#[test]
+fn every_cut_of_a_store_leaves_what_was_before() {
+    let step = count("DECKLOG_CUTS_STEP", 997) as usize;
+    let whole = everything();
+    let (mut nth, mut cuts) = (0, 0);
+    for path in segments(&whole) {
+        let memory = alone(&whole, &path);
+        let bytes = memory.bytes(&path).unwrap();
+        let bounds = line_bounds(&bytes);
+        for cut in 0..bytes.len() {
+            nth += 1;
+            if nth % step != 0 {
+                continue;
+            }
+            cuts += 1;
+            let case = format!("{path}, cut at {cut}");
+            memory.put_bytes(&path, bytes[..cut].to_vec());
+            let kept: Vec<(usize, usize)> = bounds
+                .iter()
+                .copied()
+                .filter(|(_, end)| *end <= cut)
+                .collect();
+            let end = kept.last().map_or(0, |(_, end)| *end);
+            let expected: Vec<&[u8]> = kept
+                .iter()
+                .map(|(start, end)| &bytes[*start..end - 1])
+                .collect();
+            let found = verify(&memory).unwrap();
+            let torn: Vec<_> = found
+                .damage
+                .iter()
+                .map(|one| (one.class, one.offset))
+                .collect();
+            let tail = (cut > end).then_some((DamageClass::Torn, end as u64));
+            assert_eq!(torn, Vec::from_iter(tail), "{case}");
+            let store = read_only(memory.clone());
+            assert_eq!(store.damage().unwrap(), found.damage, "{case}");
+            let texts = texts(&store);
+            let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            assert_eq!(texts, expected, "{case}");
+        }
+    }
+    println!("{cuts} of {nth} cuts");
+}
+
+/// Every bit of `HEAD` and of the manifest, and every length: a clear error, or the same store.
+#[test]
+fn a_head_or_manifest_that_is_harmed_hides_nothing() {
+    let step = count("DECKLOG_FLIP_STEP", 61) as usize;
+    let whole = sample();
+    let expected: Vec<_> = (1..).zip(records()).collect();
+    let mut cases = [0, 0];
+    for name in ["HEAD", "decklog.json"] {
+        let bytes = whole.bytes(name).unwrap();
+        let flips = (0..bytes.len() * 8).step_by(step).map(|bit| {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            (format!("{name}, bit {bit}"), flipped)
+        });
+        let cuts = (0..bytes.len()).step_by(step.div_ceil(4));
+        let cuts = cuts.map(|cut| (format!("{name}, cut at {cut}"), bytes[..cut].to_vec()));
+        for (case, harmed) in flips.chain(cuts) {
+            let memory = copy(&whole);
+            let before = in_memory(&memory, Durability::Process);
+            before.record_batch([]).unwrap();
+            memory.put_bytes(name, harmed);
+            let open = |read_only| {
+                let options = Store::options().read_only(read_only);
+                options.storage(Arc::new(memory.clone())).open("memory")
+            };
+            let store = match open(false) {
+                Ok(store) => store,
+                Err(e) => {
+                    assert_eq!(name, "decklog.json", "{case}: {e}");
+                    let kinds = [ErrorKind::Damaged, ErrorKind::NewerFormat];
+                    assert!(kinds.contains(&e.kind()), "{case}: {e}");
+                    assert!(e.path().unwrap().ends_with(name), "{case}: {e}");
+                    assert_eq!(verify(&memory).unwrap_err().kind(), e.kind(), "{case}");
+                    cases[1] += 1;
+                    continue;
+                }
+            };
+            cases[0] += 1;
+            let reader = open(true).unwrap();
+            for store in [&reader, &store, &before] {
+                assert_eq!(all_lines(store), expected, "{case}");
+            }
+            for (store, id) in [(&store, 8), (&before, 9), (&store, 10)] {
+                let ack = store.record(turn(id, "next", DAY_1)).unwrap();
+                assert_eq!(u128::from(ack.seq), id, "{case}");
+                for other in [&reader, store, &before] {
+                    let found = other.get_turn(Uuid::from_u128(id)).unwrap();
+                    assert!(found.is_some(), "{case}");
+                }
+            }
+            drop((before, store));
+            assert!(verify(&memory).unwrap().is_clean(), "{case}");
+        }
+    }
+    println!("{} the same, {} refused", cases[0], cases[1]);
+    assert!(cases[0] > 0 && cases[1] > 0);
+}
+
+/// Files that are made shorter while stores are open, again and again, by someone who should not:
+/// they are read with calls that can fail, and are no memory whose loss would end the process. Only
+/// `HEAD` is, and has to be left alone.
+#[test]
+fn no_process_dies_of_files_that_are_cut_under_it() {
+    let rounds = count("DECKLOG_TRUNCATE_ROUNDS", 300);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let options = || still().sidecar_bytes_min(0).segment_bytes_max(3_000);
+    let manifest = {
+        let store = options().open(&path).unwrap();
+        for record in records() {
+            store.record(record).unwrap();
+        }
+        drop(store);
+        fs::read(path.join("decklog.json")).unwrap()
+    };
+    let stores = [(), ()].map(|()| options().open(&path).unwrap());
+    let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut rng = Rng::seeded("files that are cut");
+    let check = |e: decklog::Error| {
+        let kinds = [ErrorKind::Io, ErrorKind::Damaged];
+        assert!(kinds.contains(&e.kind()), "{e}");
+    };
+    let counts = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            for id in 100.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let at = DAY_1 + (id % 2) as i64 * DAY_MS;
+                match stores[0].record(turn(id, "more", at)) {
+                    Ok(_) => written += 1,
+                    Err(e) => check(e),
+                }
+            }
+            written
+        });
+        let reader = scope.spawn(|| {
+            let mut read = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for store in &stores {
+                    let answers = [
+                        store.turns(&TurnQuery::default()).map(|_| ()),
+                        store.last_lines(50).map(|_| ()),
+                        store.get_turn(Uuid::from_u128(1)).map(|_| ()),
+                        store.damage().map(|_| ()),
+                        store.refresh(),
+                        verify(&Disk::new(&path)).map(|_| ()),
+                    ];
+                    for answer in answers {
+                        match answer {
+                            Ok(()) => {
+                                read += 1;
+                                reads.store(read, Ordering::Relaxed);
+                            }
+                            Err(e) => check(e),
+                        }
+                    }
+                }
+            }
+            read
+        });
+        let mut cuts = 0;
+        while cuts < rounds || reads.load(Ordering::Relaxed) < rounds / 4 {
+            cuts += 1;
+            let storage = Disk::new(&path);
+            let mut files = vec!["LOCK".to_owned(), "decklog.json".to_owned()];
+            files.push("cache/index".to_owned());
+            for dir in storage
+                .read_dir("")
+                .unwrap()
+                .iter()
+                .filter(|dir| dir.is_dir)
+            {
+                let names = storage.read_dir(&dir.name).unwrap().into_iter();
+                files.extend(names.map(|file| format!("{}/{}", dir.name, file.name)));
+            }
+            let name = rng.pick(&files);
+            if let Ok(file) = fs::File::options().write(true).open(path.join(name)) {
+                let len = file.metadata().unwrap().len() as usize;
+                file.set_len(rng.below(len + 1) as u64).unwrap();
+            }
+            if name == "decklog.json" {
+                fs::write(path.join(name), &manifest).unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        [cuts, writer.join().unwrap(), reader.join().unwrap()]
+    });
+    println!(
+        "{} cuts, {} records written, {} reads",
+        counts[0], counts[1], counts[2]
+    );
+    drop(stores);
+    let store = options().open(&path).unwrap();
+    store.repair(true).unwrap();
+    store.record(turn(50, "on", DAY_1)).unwrap();
+    assert!(store.get_turn(Uuid::from_u128(50)).unwrap().is_some());
+    assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);
+}
+
+/// One process leaves a torn line, cut at any byte, with or without what else may be left there;
+/// another appends. Its line is whole, and what was torn stays by itself and is reported.
+#[test]
+fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
+    let step = count("DECKLOG_TORN_STEP", 37) as usize;
+    let whole = sample();
+    let bytes = whole.bytes(TURNS).unwrap();
+    let bounds = line_bounds(&bytes);
+    // The one with a character of four bytes in it.
+    let (start, end) = bounds[1];
+    let (kept, line) = (&bytes[..start], &bytes[start..end - 1]);
+    assert!(!line.is_ascii());
+    let next = format!(
+        "{{\"kind\":\"conversation_turns\",\"id\":\"{}\",\"message_id\":\"{}\",\"turn_kind\":\"user\",\"content\":\"next\",\"created_at\":{DAY_1}}}\n",
+        Uuid::from_u128(9),
+        Uuid::from_u128(10),
+    );
+    let (mut nth, mut cases) = (0, 0);
+    let tails: [&[u8]; 4] = [b"", b"\r", b"\xf0\x9f", b"\0\0\0"];
+    for after in tails {
+        for cut in 0..=line.len() {
+            nth += 1;
+            // Where the line is whole, nothing is left out.
+            if nth % step != 0 && cut < line.len() {
+                continue;
+            }
+            cases += 1;
+            let case = format!("cut at {cut}, then {after:?}");
+            let torn = [&line[..cut], after].concat();
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            to_disk(&whole, &path);
+            let calls = whole.bytes(CALLS).unwrap();
+            let first_two = line_bounds(&calls)[1].1;
+            fs::write(path.join(CALLS), &calls[..first_two]).unwrap();
+            fs::write(path.join(TURNS), kept).unwrap();
+            // By a process that is gone by then.
+            let left = Command::new("sh")
+                .args(["-c", "cat >> \"$0\""])
+                .arg(path.join(TURNS))
+                .stdin(std::process::Stdio::piped())
+                .spawn();
+            feed(left.unwrap(), &torn);
+
+            let found = verify(&Disk::new(&path)).unwrap();
+            let told: Vec<_> = found
+                .damage
+                .iter()
+                .map(|one| (one.class, one.offset, one.length))
+                .collect();
+            let expected = (DamageClass::Torn, start as u64, torn.len() as u64);
+            assert_eq!(
+                told,
+                if torn.is_empty() {
+                    vec![]
+                } else {
+                    vec![expected]
+                },
+                "{case}"
+            );
+
+            let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+            command.arg("--store").arg(&path).args(["record", "--ack"]);
+            command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::null());
+            let answer = feed(command.spawn().unwrap(), next.as_bytes());
+            assert!(answer.contains("\"status\":\"added\""), "{case}: {answer}");
+
+            let now = fs::read(path.join(TURNS)).unwrap();
+            let lf: &[u8] = if torn.is_empty() { b"" } else { b"\n" };
+            let before = [kept, &torn, lf].concat();
+            assert!(now.starts_with(&before), "{case}");
+            let added = std::str::from_utf8(&now[before.len()..]).unwrap();
+            assert_eq!(added.lines().count(), 1, "{case}");
+            assert!(
+                added.ends_with("\"}\n") && added.contains("\"content\":\"next\""),
+                "{case}"
+            );
+
+            // The torn line counts if it was whole.
+            let is_whole = cut == line.len();
+            let expected: Vec<u64> = (1..=4 + u64::from(is_whole)).collect();
+            assert_eq!(seqs(&Store::open(&path).unwrap()), expected, "{case}");
+            let found = verify(&Disk::new(&path)).unwrap();
+            let is_clean = torn.is_empty() || is_whole && after.is_empty();
+            assert_eq!(
+                found.damage.len(),
+                usize::from(!is_clean),
+                "{case}: {found:?}"
+            );
+            if let Some(damage) = found.damage.first() {
+                assert_eq!(
+                    (damage.offset, damage.length),
+                    (start as u64, torn.len() as u64),
+                    "{case}"
+                );
+            }
+            assert_eq!(found.repeats, [], "{case}");
+        }
+    }
+    println!("{cases} of {nth} torn lines");
+}
+
+/// Gives a process its input; waits for its end, and returns what it said.
+fn feed(mut child: std::process::Child, input: &[u8]) -> String {
+    use std::io::Write as _;
+    // Before anything that could fail, so that it ends.
+    let mut stdin = child.stdin.take().unwrap();
+    let is_written = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    is_written.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -177,14 +177,18 @@ fn a_sidecar_that_is_wrong_is_not_believed() {
         memory.bytes(SIDECAR).unwrap()
     };
     let mut wrong = vec![Vec::new(), vec![0; 100], other, [&good[..], b"x"].concat()];
-    let step = count("DECKLOG_FLIP_STEP", 97) as usize;
-    for at in (0..good.len()).step_by(step) {
+    let step = count("DECKLOG_FLIP_STEP", 797) as usize;
+    wrong.extend(
+        (0..good.len())
+            .step_by(step.div_ceil(8))
+            .map(|at| good[..at].to_vec()),
+    );
+    let flips = (0..good.len() * 8).step_by(step).map(|bit| {
         let mut flipped = good.clone();
-        flipped[at] ^= 1 << (at % 8);
-        wrong.push(flipped);
-        wrong.push(good[..at].to_vec());
-    }
-    for bytes in wrong {
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    });
+    for bytes in wrong.into_iter().chain(flips) {
         memory.put_bytes(SIDECAR, bytes);
         let storage = Arc::new(memory.clone());
         let reader = Store::options()

@@ -66,9 +66,10 @@ impl Writer {
         let storage = &*inner.storage;
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
-        let head = match self.head.take() {
-            Some(head) => head,
-            None => Head::open_for_writing(storage).map_err(head_io)?,
+        // One that was let go of, by a failure, may have been replaced since.
+        let (head, mut is_new) = match self.head.take() {
+            Some(head) => (head, false),
+            None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
         if let Some(given) = self.times.given.take() {
             step_back(&head, given);
@@ -86,7 +87,6 @@ impl Writer {
         let mut head = head.into_inner();
         head.share();
 
-        let mut is_new = false;
         if !head.is_current(storage).map_err(head_io)? {
             head = Head::open_for_writing(storage).map_err(head_io)?;
             is_new = true;

@@ -16,15 +16,15 @@ use self::recent::Recent;
 use self::runs::Runs;
 use super::head::{Head, Header, Reach};
 use super::lock::Lock;
-use super::state::State;
+use super::state::{Segment, State};
 use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
-use crate::line::{Decoded, Envelope, Line, classify, encode};
+use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, Line, classify, encode};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{Named, append_all, full_path};
+use crate::storage::{Access, Named, append_all, full_path, read_full};
 
 /// More room than this is given back after a transaction.
 const ROOM_KEPT_MAX: usize = 4 << 20;
@@ -138,13 +138,14 @@ impl<'s> Txn<'s> {
         Ok(txn)
     }
 
-    /// Ends last lines that lack nothing but their LF: they hold sequence numbers.
+    /// Ends last lines that count once they have an LF: they hold sequence numbers.
     fn complete_whole_tails(&mut self) -> Result<()> {
-        let whole = |tail: crate::segment::Tail| tail.is_whole_line;
-        let segments = &self.state.segments;
-        let torn: Vec<u32> = (0..segments.len() as u32)
-            .filter(|id| segments[*id as usize].tail.is_some_and(whole))
-            .collect();
+        let mut torn = Vec::new();
+        for segment in 0..self.state.segments.len() as u32 {
+            if self.has_tail_that_counts(segment)? {
+                torn.push(segment);
+            }
+        }
         for segment in &torn {
             let handle = self.handle(*segment)?;
             let written = append_all(&*handle.named.file, b"\n");
@@ -156,6 +157,25 @@ impl<'s> Txn<'s> {
                 .look_at_all(storage, self.writer.head.as_ref(), true)?;
         }
         Ok(())
+    }
+
+    fn has_tail_that_counts(&self, segment: u32) -> Result<bool> {
+        let Segment {
+            name, end, tail, ..
+        } = self.state.segments[segment as usize];
+        let len = tail.map_or(0, |tail| tail.len);
+        if len == 0 || len > LINE_BYTES_MAX as u64 {
+            return Ok(false);
+        }
+        let mut line = vec![0; len as usize];
+        let file = self.inner.storage.open(&name.path(), Access::Read);
+        let read = file.and_then(|file| read_full(&*file, &mut line, end));
+        line.truncate(read.map_err(|e| self.io("read", segment, e))?);
+        Ok(match classify(name.kind, &line) {
+            Line::Good(_) | Line::Altered(Ok(_)) => true,
+            Line::Altered(Err(_)) => false,
+            Line::Damaged(pieces) => !pieces.is_empty(),
+        })
     }
 
     /// Adds a line; returns its sequence number. It is in the files once
