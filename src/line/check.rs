@@ -39,7 +39,7 @@ pub(crate) fn any_line(kind: Kind, line: &[u8]) {
             for (start, len) in pieces {
                 assert!(start >= end && len > 0);
                 let piece = &line[start..start + len];
-                assert!(is_intact(piece));
+                assert!(good(kind, piece).is_some());
                 end = start + len;
             }
         }
@@ -104,8 +104,13 @@ fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
         return;
     }
     same_envelope(envelope, &decoded, line);
-    // The parser agrees, and nothing else of a line that decklog writes is left to it.
-    assert!(canonical::decode(kind, line).is_ok(), "{}", shown(line));
+    // Nothing of a line that decklog writes is left to the parser.
+    let is_written = decoded.record.missing().is_none() && decoded.record.checked().is_ok();
+    assert!(
+        !is_written || canonical::decode(kind, line).is_ok(),
+        "{}",
+        shown(line)
+    );
 }
 
 /// Checks that a record that may be written reads back as it was, by both paths, and again to the
@@ -142,8 +147,9 @@ pub(crate) fn any_record(record: &Record) {
     encode(&fast.record, None, 7, LINE_BYTES_MAX, &mut again).unwrap();
     again.pop();
     assert_eq!(again, line, "{}", shown(&line));
-    // A line of a file is good input.
-    if record.missing().is_none() {
+    // A line of a file is good input. There, a step also has what the log fills in.
+    let is_bare_step = matches!(&record, Record::ProposalStep(step) if step.decided_at.is_none());
+    if record.missing().is_none() && !is_bare_step {
         let text = std::str::from_utf8(&line).unwrap();
         let input = Record::from_json(text);
         let input = input.unwrap_or_else(|e| panic!("{e}: {text}"));

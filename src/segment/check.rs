@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Mutex;
 
 use super::{Buffer, Fact, Found, Scanned, Span, Stretch, Tail, scan, scan_span};
-use crate::line::{Line, classify, is_intact, piece_at};
+use crate::line::{Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{FileStat, StorageFile};
 
@@ -80,7 +80,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
         at_once: usize::from(limit % 7) * 13 + 1,
         reads: Mutex::new(0),
     };
-    let (expected, expected_end) = by_hand(bytes, line_bytes_max);
+    let (expected, expected_end) = by_hand(kind, bytes, line_bytes_max);
     let whole = scanned(&file, kind, 0, u64::MAX, line_bytes_max);
     assert_eq!(whole, (expected.clone(), expected_end));
 
@@ -98,7 +98,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     assert_eq!(end, expected_end);
     let (first, end) = scanned(&file, kind, 0, cut, line_bytes_max);
     let until = usize::try_from(cut).unwrap();
-    assert_eq!((first, end), by_hand(&bytes[..until], line_bytes_max));
+    assert_eq!((first, end), by_hand(kind, &bytes[..until], line_bytes_max));
 
     // Divided in two, every line is in one part.
     let mut buffer = Buffer::default();
@@ -117,7 +117,8 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
         }
         if stop > 0 {
             let mut sink = |stretch: Stretch<'_>| found.push(place(stretch));
-            let part = scan_span(&file, span, line_bytes_max, &mut buffer, &mut sink).unwrap();
+            let part =
+                scan_span(&file, kind, span, line_bytes_max, &mut buffer, &mut sink).unwrap();
             end = Some(part);
         }
     }
@@ -132,7 +133,7 @@ fn place(stretch: Stretch<'_>) -> Place {
 }
 
 /// The lines as anyone would find them.
-fn by_hand(bytes: &[u8], line_bytes_max: usize) -> (Vec<Place>, Scanned) {
+fn by_hand(kind: Kind, bytes: &[u8], line_bytes_max: usize) -> (Vec<Place>, Scanned) {
     let (mut places, mut offset) = (Vec::new(), 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         if line.ends_with(b"\n") {
@@ -144,9 +145,18 @@ fn by_hand(bytes: &[u8], line_bytes_max: usize) -> (Vec<Place>, Scanned) {
     let rest = &bytes[usize::try_from(offset).unwrap()..];
     let tail = (!rest.is_empty()).then(|| Tail {
         len: rest.len() as u64,
-        is_whole_line: rest.len() < line_bytes_max && piece_at(rest) == Some(rest.len()),
+        holds_facts: rest.len() < line_bytes_max && holds_facts(kind, rest),
     });
     (places, Scanned { end: offset, tail })
+}
+
+/// Whether something counts once there is an LF.
+fn holds_facts(kind: Kind, line: &[u8]) -> bool {
+    match classify(kind, line) {
+        Line::Good(_) => true,
+        Line::Altered(read) => read.is_ok_and(|decoded| decoded.seq.is_some()),
+        Line::Damaged(pieces) => !pieces.is_empty(),
+    }
 }
 
 /// What a scan finds, each line checked by itself.

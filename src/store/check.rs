@@ -12,10 +12,11 @@ use crate::collections::{
     AckStatus, CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, TaskQuery,
     TurnQuery,
 };
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::line::check::with_checksums;
 use crate::record::{
-    ConversationTurn, Day, Event, HistoryEntry, Kind, Record, Role, ToolCallReq, TurnKind, Validity,
+    ConversationMessage, ConversationTurn, Day, Event, HistoryEntry, Kind, Record, Role, Timestamp,
+    ToolCallReq, TurnKind, Validity,
 };
 use crate::segment::{DamageClass, SegmentName, list};
 use crate::storage::{Access, Memory, Storage, read_full};
@@ -236,6 +237,14 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
             }
         }
     }
+    if let Err(error) = further(&store) {
+        let kinds = [
+            ErrorKind::Conflict,
+            ErrorKind::Lifecycle,
+            ErrorKind::Damaged,
+        ];
+        assert!(sound.is_none() || kinds.contains(&error.kind()), "{error}");
+    }
     for (path, bytes) in &before {
         assert!(memory.bytes(path).unwrap().starts_with(bytes), "{path}");
     }
@@ -260,31 +269,59 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
     assert_eq!(everything(&open(memory, u64::MAX)), told);
 }
 
+/// What is written with what is there.
+fn further(store: &Store) -> Result<()> {
+    let query = ConversationQuery {
+        limit: 3,
+        ..ConversationQuery::default()
+    };
+    for (conversation, _) in store.conversations(&query)?.items {
+        let message = ConversationMessage {
+            id: Uuid::from_u128(conversation.id.as_u128() ^ 1),
+            timestamp: Timestamp::from_ms(DAY_1_MS)?,
+            ..ConversationMessage::new(conversation.id, Role::User, "more")
+        };
+        let ack = store.record(message)?;
+        assert!(ack.assigned.is_some());
+    }
+    if let Some(task) = store.inbox().claim()? {
+        assert_eq!(store.inbox().get(task.id)?.as_ref(), Some(&task));
+        store.inbox().done(&task)?;
+    }
+    Ok(())
+}
+
 /// A repaired store is without damage but for edits that no one accepted, and is not repaired
 /// again.
 fn repaired(memory: &Memory, accept_edits: bool) {
     let store = open(memory, u64::MAX);
-    let told = everything(&store);
+    let mut told = everything(&store);
+    let altered = |class| matches!(class, DamageClass::Altered);
+    let is_edited = store.damage().unwrap().iter().any(|one| altered(one.class));
     store.repair(accept_edits).unwrap();
     let found = verify(memory).unwrap();
-    let left = |class| matches!(class, DamageClass::Altered);
-    assert!(found.damage.iter().all(|one| left(one.class)), "{found:?}");
+    assert!(
+        found.damage.iter().all(|one| altered(one.class)),
+        "{found:?}"
+    );
     let after = segments(memory);
     store.repair(accept_edits).unwrap();
     assert_eq!(segments(memory), after);
     let told_after = everything(&store);
-    // Who wrote a line with its checksum that holds no record made queries fail until it is gone.
-    let is_refused = told.iter().any(|answer| answer.starts_with("Err"));
-    assert!(
-        !told_after.iter().any(|answer| answer.starts_with("Err")),
-        "{told_after:?}"
-    );
-    if !accept_edits && !is_refused {
-        assert_eq!(told_after, told);
-    }
+    let is_refused = |told: &[String]| told.iter().any(|answer| answer.starts_with("Err"));
+    assert!(!is_refused(&told_after), "{told_after:?}");
     drop(store);
     assert_eq!(everything(&open(memory, u64::MAX)), told_after);
+    // Who wrote a line with its checksum that holds no record made queries fail until it is gone.
+    // What number an edited line is believed to have depends on the damage beside it.
+    if !accept_edits && !is_edited && !is_refused(&told) {
+        told.truncate(told.len() - DAMAGE_TOLD);
+        assert!(told_after.starts_with(&told), "{told_after:?} {told:?}");
+    }
 }
+
+/// So many answers at the end of [`everything`] tell damage.
+const DAMAGE_TOLD: usize = 2;
 
 /// All that a store tells, of every kind.
 pub(crate) fn everything(store: &Store) -> Vec<String> {
@@ -360,6 +397,11 @@ pub(crate) fn everything(store: &Store) -> Vec<String> {
     tell(format!("{:?}", thoughts.map_err(|e| e.kind())));
     let chains = store.thoughts().verify_chains();
     tell(format!("{:?}", chains.map_err(|e| e.kind())));
+    let damage = store.damage().map(|mut damage| {
+        damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
+        damage
+    });
+    tell(format!("{:?}", damage.map_err(|e| e.kind())));
     told
 }
 

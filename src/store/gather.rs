@@ -287,7 +287,7 @@ impl Part {
                 take(fact.offset, fact.envelope, fact.is_altered);
             });
         };
-        let scanned = scan_span(&**file, span, LINE_BYTES_MAX, buffer, &mut sink);
+        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
             scanned: scanned.map_err(io)?,
             run: Run::new(lines),
