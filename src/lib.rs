@@ -52,6 +52,9 @@
 mod capture;
 mod collections;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod import;
 mod index;
 mod line;

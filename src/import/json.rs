@@ -14,6 +14,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use scan::check::any_text;
 pub(super) use scan::{Cursor, Shape};
 pub(super) use shape::shapes;
 

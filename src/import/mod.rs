@@ -27,12 +27,15 @@ mod tests;
 mod walk;
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 pub use format::Format;
 pub use ids::{NAMESPACE, foreign_id, named};
 pub use report::{Broken, FileReport, Progress, Report};
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use json::any_text;
 
 use batch::{Log, Place};
 use facts::Facts;
@@ -183,9 +186,36 @@ impl<'a> Importer<'a> {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), Stop> {
-        let mut place = self.run.open_file(path);
+        let place = self.run.open_file(path);
+        match File::open(path) {
+            Ok(file) => self.read(path, place, file),
+            Err(e) => Err(Stop::Source(place, Error::io("read", path, e))),
+        }
+    }
+
+    /// Imports the bytes that a file could have.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let place = self.run.open_file(path);
+        let read = self.read(path, place, io::Cursor::new(bytes));
+        if let Err(Stop::Log(error)) = read {
+            return Err(error);
+        }
+        self.run.end_file()?;
+        self.run.settle()?;
+        match read {
+            Err(Stop::Source(_, error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        mut place: Place,
+        mut file: impl Read + Seek,
+    ) -> Result<(), Stop> {
         let unreadable = |place, e| Stop::Source(place, Error::io("read", path, e));
-        let mut file = File::open(path).map_err(|e| unreadable(place, e))?;
         let format = match self.format {
             Some(format) => Some(format),
             None => match self.detect(&mut file).map_err(|e| unreadable(place, e))? {
@@ -217,7 +247,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn detect(&self, file: &mut File) -> io::Result<Detected> {
+    fn detect(&self, file: &mut (impl Read + Seek)) -> io::Result<Detected> {
         let detected = format::detect(&mut Lines::new(
             BufReader::new(&mut *file),
             self.line_bytes_max,
@@ -288,6 +318,6 @@ impl Parser {
 }
 
 /// Some editors put a byte order mark before the first line.
-fn without_bom(line: &[u8]) -> &[u8] {
+pub(crate) fn without_bom(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }

@@ -37,7 +37,7 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
     match decode_logged(kind, line) {
         Ok(decoded) => Line::Altered(Ok(decoded)),
         Err(reason) if reason.is_object => Line::Altered(Err(reason.text)),
-        Err(_) => Line::Damaged(glued_pieces(line)),
+        Err(_) => Line::Damaged(glued_pieces(kind, line)),
     }
 }
 
@@ -49,11 +49,14 @@ pub(crate) fn is_intact(line: &[u8]) -> bool {
 /// The whole good lines that stand in a damaged one: from its start, with nothing between them
 /// but filler or the one byte that used to be the LF. Deeper ones are not looked for: what an
 /// agent wrote may itself hold lines of a log.
-fn glued_pieces(line: &[u8]) -> Vec<(usize, usize)> {
+fn glued_pieces(kind: Kind, line: &[u8]) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut pos = skip_filler(line, 0);
     while let Some(len) = piece_at(&line[pos..]) {
-        pieces.push((pos, len));
+        // What has its checksum may still be no line of this kind.
+        if good(kind, &line[pos..pos + len]).is_some() {
+            pieces.push((pos, len));
+        }
         pos += len;
         let next = skip_filler(line, pos);
         pos = if line[next..].starts_with(LINE_START.as_bytes()) {
@@ -139,6 +142,24 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             let class = classify(Kind::ToolCalls, &flipped);
             assert!(!matches!(class, Line::Good(_)), "bit {bit} of {class:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_its_checksum_and_is_no_line_is_no_piece() {
+        let covered = b"{\"seq\":7,\"at\":1,\"op\":\"completed\",\"vendor\":\"a\":2";
+        let crc = crc32fast::hash(covered);
+        let line = [&covered[..], format!(",\"crc\":\"{crc:08x}\"}}").as_bytes()].concat();
+        assert!(is_intact(&line));
+        let glued = [&line[..], &sample()].concat();
+        for (bytes, expected) in [
+            (&line, vec![]),
+            (&glued, vec![(line.len(), sample().len())]),
+        ] {
+            let Line::Damaged(pieces) = classify(Kind::ToolCalls, bytes) else {
+                panic!()
+            };
+            assert_eq!(pieces, expected);
         }
     }
 

@@ -11,6 +11,8 @@
 //! ```
 
 mod canonical;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod check;
 mod classify;
 mod cursor;
 mod decode;

@@ -62,6 +62,19 @@ fn canonical(text: &str) -> Option<Canonical> {
     quick.or_else(|| by_value(text))
 }
 
+/// Checks that the quick canonical form, where there is one, is the canonicalizer's.
+///
+/// # Panics
+/// If it is not.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_canonical(text: &str) {
+    if let Some(quick) = quick::canonical(text) {
+        let slow = by_value(text).map(|slow| (slow.bytes, slow.lossy));
+        assert_eq!(Some((quick, false)), slow, "{text}");
+    }
+    assert!(same_json(Some(text), Some(text)));
+}
+
 fn by_value(text: &str) -> Option<Canonical> {
     let Unique(value) = serde_json::from_str(text).ok()?;
     let bytes = serde_json_canonicalizer::to_vec(&value).ok()?;

@@ -25,6 +25,8 @@ pub(crate) use grammar::container;
 pub use history::HistoryEntry;
 pub use inbox::{InboxStep, InboxTask, TaskStatus};
 pub use json::args_sha256;
+#[cfg(any(test, fuzzing))]
+pub(crate) use json::check_canonical;
 pub(crate) use json::same_json;
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};

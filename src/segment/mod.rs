@@ -1,6 +1,8 @@
 //! Segments: the files that hold lines. Their names, and reading them; nothing here writes but
 //! [`repair`].
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod check;
 mod damage;
 mod name;
 mod read;

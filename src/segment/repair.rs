@@ -6,8 +6,8 @@ use std::io;
 use serde::Serialize;
 
 use super::name::SegmentName;
-use super::scan::{Found, scan};
-use crate::line::{LINE_BYTES_MAX, Line, decode, restamp};
+use super::scan::{Found, Stretch, scan};
+use crate::line::{Decoded, LINE_BYTES_MAX, Line, decode, restamp};
 use crate::storage::{Access, Named, Storage, StorageFile, append_all, read_full, replace_file};
 
 /// What [`repair`](crate::Store::repair) did to one segment.
@@ -78,26 +78,29 @@ pub(crate) fn repair_segment(
             Line::Damaged(pieces) => {
                 taken_out.push((offset, bytes.len() as u64 + 1));
                 for (start, len) in pieces {
-                    kept.extend_from_slice(&bytes[start..start + len]);
-                    kept.push(b'\n');
+                    let piece = &bytes[start..start + len];
+                    if let Ok(Decoded { seq: found, .. }) = decode(name.kind, piece) {
+                        seq = seq.max(found.unwrap_or(0));
+                        kept.extend_from_slice(piece);
+                        kept.push(b'\n');
+                    }
                 }
             }
         },
     };
     let scanned = scan(&**file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
-    let mut tail_kept = false;
     if let Some(tail) = scanned.tail {
-        if tail.is_whole_line {
+        if tail.holds_facts {
             let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
             read_full(&**file, &mut line, scanned.end)?;
-            kept.append(&mut line);
-            kept.push(b'\n');
-            tail_kept = true;
+            let (offset, bytes) = (scanned.end, &*line);
+            sort(Stretch::Line { offset, bytes }.classified(name.kind));
         } else {
             taken_out.push((scanned.end, tail.len));
         }
     }
-    if taken_out.is_empty() && restamped == 0 && !tail_kept {
+    let is_tail_ended = scanned.tail.is_some_and(|tail| tail.holds_facts);
+    if taken_out.is_empty() && restamped == 0 && !is_tail_ended {
         let report = Repaired {
             file: path,
             quarantine: None,

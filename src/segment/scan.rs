@@ -5,11 +5,12 @@ use std::io;
 
 use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
-use crate::line::{Envelope, Line, classify, piece_at};
+use crate::line::{Envelope, Line, classify};
 use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
-const CHUNK_BYTES: usize = 256 << 10;
+// Few for a fuzzer, which then meets the ends of many.
+const CHUNK_BYTES: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
 /// Most lines are found in fewer bytes than this.
 const FIRST_LINE_BYTES: u64 = 8 << 10;
 
@@ -114,6 +115,12 @@ impl Found<'_> {
         }
     }
 
+    fn has_facts(&self, kind: Kind) -> bool {
+        let mut has_any = false;
+        self.facts(kind, &mut |_| has_any = true);
+        has_any
+    }
+
     /// What is wrong here, if anything is.
     pub(crate) fn report(&self) -> Option<Report> {
         let (offset, length, class, reason) = match self {
@@ -199,13 +206,13 @@ pub(crate) struct Scanned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub len: u64,
-    /// Only the LF is missing.
-    pub is_whole_line: bool,
+    /// Only an LF is missing for something in it to count.
+    pub holds_facts: bool,
 }
 
 impl Tail {
     pub(crate) fn report(self, end: u64) -> Report {
-        let reason = if self.is_whole_line {
+        let reason = if self.holds_facts {
             "the last line has no LF; it is whole and counts once it has one"
         } else {
             "the last line is cut short"
@@ -288,17 +295,25 @@ pub(crate) fn scan(
     let span = Span { from, stop, until };
     let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
     let mut buffer = Buffer(ROOM.take());
-    let scanned = scan_span(file, span, line_bytes_max, &mut buffer, &mut classified);
+    let scanned = scan_span(
+        file,
+        kind,
+        span,
+        line_bytes_max,
+        &mut buffer,
+        &mut classified,
+    );
     if buffer.0.len() <= CHUNK_BYTES {
         ROOM.set(buffer.0);
     }
     scanned
 }
 
-/// Reads the lines of a span, the first of which starts where it does, and calls `sink` for
-/// every one.
+/// Reads the lines of a span of a segment of `kind`, the first of which starts where it does, and
+/// calls `sink` for every one.
 pub(crate) fn scan_span(
     file: &dyn StorageFile,
+    kind: Kind,
     span: Span,
     line_bytes_max: usize,
     buffer: &mut Buffer,
@@ -336,8 +351,14 @@ pub(crate) fn scan_span(
         if read == 0 {
             let rest = &bytes[start..];
             let len = skipping + rest.len() as u64;
-            let is_whole_line = skipping == 0 && piece_at(rest) == Some(rest.len());
-            let tail = (len > 0).then_some(Tail { len, is_whole_line });
+            // With its LF, it must not be too long.
+            let is_read = skipping == 0 && rest.len() < line_bytes_max;
+            let bytes = rest;
+            let holds_facts = is_read
+                && Stretch::Line { offset, bytes }
+                    .classified(kind)
+                    .has_facts(kind);
+            let tail = (len > 0).then_some(Tail { len, holds_facts });
             return Ok(Scanned { end: offset, tail });
         }
         if skipping > 0 || filled - start > line_bytes_max {

@@ -14,7 +14,11 @@ use crate::storage::{Access, Storage, StorageFile, full_path};
 /// Fewer bytes than this are not worth a thread.
 const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 /// Longer segments are read in parts, so that one does not keep a core waiting.
-const PART_BYTES: u64 = if cfg!(test) { 300 } else { 8 << 20 };
+const PART_BYTES: u64 = if cfg!(any(test, fuzzing)) {
+    300
+} else {
+    8 << 20
+};
 
 /// Room for as many lines is made before a part is read; more costs a little.
 const LINE_BYTES_USUAL: u64 = 400;
@@ -293,7 +297,7 @@ impl Part {
                 take(fact.offset, fact.envelope, fact.is_altered);
             });
         };
-        let scanned = scan_span(&**file, span, LINE_BYTES_MAX, buffer, &mut sink);
+        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
             scanned: scanned?,
             run: Run::new(lines),

@@ -2,6 +2,8 @@
 //! here; see `collections`.
 
 mod belief;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod check;
 mod files;
 mod follow;
 mod gather;

@@ -349,5 +349,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod check;
 #[cfg(test)]
 mod tests;

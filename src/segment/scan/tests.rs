@@ -56,7 +56,7 @@ fn every_byte_belongs_to_one_line_or_the_tail() {
             end,
             tail: Some(Tail {
                 len: 4,
-                is_whole_line: false
+                holds_facts: false
             })
         }
     );
@@ -106,7 +106,14 @@ fn however_a_segment_is_divided_every_line_is_in_one_part() {
                         Stretch::TooLong { offset, len } => (offset, len, false),
                     });
                 };
-                let part = scan_span(&*file, span, line_bytes_max, &mut buffer, &mut sink);
+                let part = scan_span(
+                    &*file,
+                    Kind::ToolCalls,
+                    span,
+                    line_bytes_max,
+                    &mut buffer,
+                    &mut sink,
+                );
                 scanned = Some(part.unwrap());
             }
             assert_eq!((found, scanned.unwrap()), whole, "{cut} {line_bytes_max}");

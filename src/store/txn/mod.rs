@@ -14,17 +14,17 @@ use uuid::Uuid;
 use self::hold::{Times, hold};
 use self::recent::Recent;
 use self::runs::Runs;
-use super::head::{Head, Header, Reach};
+use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
-use super::state::{Segment, State};
+use super::state::State;
 use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
-use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, Line, classify, encode};
+use crate::line::{Decoded, Envelope, Line, classify, encode};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{Access, Named, append_all, full_path, read_full};
+use crate::storage::{Named, append_all, full_path};
 
 /// More room than this is given back after a transaction.
 const ROOM_KEPT_MAX: usize = 4 << 20;
@@ -138,18 +138,18 @@ impl<'s> Txn<'s> {
         Ok(txn)
     }
 
-    /// Ends last lines that count once they have an LF: they hold sequence numbers.
+    /// Ends last lines in which something counts once they have an LF: it holds sequence numbers.
     fn complete_whole_tails(&mut self) -> Result<()> {
-        let mut torn = Vec::new();
-        for segment in 0..self.state.segments.len() as u32 {
-            if self.has_tail_that_counts(segment)? {
-                torn.push(segment);
-            }
-        }
+        let segments = &self.state.segments;
+        let torn: Vec<u32> = (0..segments.len() as u32)
+            .filter(|id| {
+                segments[*id as usize]
+                    .tail
+                    .is_some_and(|tail| tail.holds_facts)
+            })
+            .collect();
         for segment in &torn {
-            let handle = self.handle(*segment)?;
-            let written = append_all(&*handle.named.file, b"\n");
-            self.after_append(*segment, handle, written)?;
+            self.end_line(*segment)?;
         }
         if !torn.is_empty() {
             let storage = &*self.inner.storage;
@@ -159,23 +159,10 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    fn has_tail_that_counts(&self, segment: u32) -> Result<bool> {
-        let Segment {
-            name, end, tail, ..
-        } = self.state.segments[segment as usize];
-        let len = tail.map_or(0, |tail| tail.len);
-        if len == 0 || len > LINE_BYTES_MAX as u64 {
-            return Ok(false);
-        }
-        let mut line = vec![0; len as usize];
-        let file = self.inner.storage.open(&name.path(), Access::Read);
-        let read = file.and_then(|file| read_full(&*file, &mut line, end));
-        line.truncate(read.map_err(|e| self.io("read", segment, e))?);
-        Ok(match classify(name.kind, &line) {
-            Line::Good(_) | Line::Altered(Ok(_)) => true,
-            Line::Altered(Err(_)) => false,
-            Line::Damaged(pieces) => !pieces.is_empty(),
-        })
+    fn end_line(&mut self, segment: u32) -> Result<()> {
+        let handle = self.handle(segment)?;
+        let written = append_all(&*handle.named.file, b"\n");
+        self.after_append(segment, handle, written)
     }
 
     /// Adds a line; returns its sequence number. It is in the files once
@@ -196,23 +183,25 @@ impl<'s> Txn<'s> {
         line: &mut Vec<u8>,
     ) -> Result<u64> {
         let (seq, segment) = loop {
-            let seq = self.state.max_seq + 1;
+            let seq = self.next_seq()?;
             line.clear();
             encode(record, parent_id, seq, self.inner.line_bytes_max, line)?;
             let segment = self.target(day, kind, line.len() as u64)?;
+            if self.state.segments[segment as usize].tail.is_some() {
+                // A torn line, of a process that died: ended, it stays by itself and is reported.
+                self.flush()?;
+                self.end_line(segment)?;
+                self.look_again()?;
+                continue;
+            }
             // Lines may have come to light that someone else put there.
-            if self.state.max_seq + 1 == seq {
+            if self.next_seq()? == seq {
                 break (seq, segment);
             }
         };
 
         let known = &mut self.state.segments[segment as usize];
-        let mut offset = known.expected_len();
-        if known.tail.take().is_some() {
-            // A torn line, of a process that died: end it, so that it stays by itself.
-            self.room.runs.push(segment, offset, b"\n");
-            offset += 1;
-        }
+        let offset = known.end;
         self.room.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
@@ -229,6 +218,17 @@ impl<'s> Txn<'s> {
         self.state.index.apply(kind, &entry);
         self.state.max_seq = seq;
         Ok(seq)
+    }
+
+    /// # Errors
+    /// Only someone who writes lines by another program can have used up the numbers.
+    fn next_seq(&self) -> Result<u64> {
+        let next = self.state.max_seq.checked_add(1);
+        // The greatest says in `HEAD` that the last number is not known.
+        next.filter(|seq| *seq < SEQ_UNKNOWN).ok_or_else(|| {
+            let message = "a line has the greatest sequence number that there is, so none can follow: take it out";
+            Error::new(ErrorKind::Damaged, message).with_path(self.inner.storage.root())
+        })
     }
 
     /// The envelope of a line that this handle wrote lately.

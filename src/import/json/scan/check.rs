@@ -1,0 +1,58 @@
+//! What holds of any text: the fast reading says what the parser says, or nothing.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::value::RawValue;
+
+use super::{Raw, array, object};
+use crate::import::json::{self, shapes};
+
+shapes! {
+    Sample {
+        a: "a",
+        b: "b",
+        name: "a longer name",
+    }
+}
+
+fn members(sample: &Sample<'_>) -> [Option<String>; 3] {
+    [sample.a, sample.b, sample.name].map(|raw| raw.get().map(str::to_owned))
+}
+
+/// Checks that what the fast reading answers is what the parser answers.
+///
+/// # Panics
+/// If it is not.
+pub(crate) fn any_text(text: &str) {
+    if let Some(quick) = object::<Sample<'_>>(text) {
+        let slow = json::parsed::<Sample<'_>>(text).unwrap().unwrap();
+        assert_eq!(members(&quick), members(&slow), "{text}");
+    }
+    if text.starts_with('[')
+        && let Some(quick) = array(text)
+    {
+        let slow: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+        let slow: Vec<&str> = slow.into_iter().map(RawValue::get).collect();
+        assert_eq!(quick, slow, "{text}");
+    }
+    if let Ok(raw) = serde_json::from_str::<Raw<'_>>(text) {
+        let said = json::text(raw).ok();
+        let slow = raw.string().map(serde_json::from_str::<String>).transpose();
+        assert_eq!(said, slow.map(|text| text.map(Into::into)).ok(), "{text}");
+        let at = json::timestamp(raw).ok();
+        let slow = slow_timestamp(raw);
+        assert_eq!(at, slow, "{text}");
+    }
+}
+
+/// The time that the calendar reads.
+fn slow_timestamp(raw: Raw<'_>) -> Option<Option<i64>> {
+    if raw.get().is_none() {
+        return Some(None);
+    }
+    let text = json::text(raw).ok()??;
+    let time = chrono::DateTime::parse_from_rfc3339(&text).ok()?;
+    let at = time.timestamp_millis();
+    crate::record::Day::of(at).ok()?;
+    Some(Some(at))
+}

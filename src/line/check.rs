@@ -1,0 +1,291 @@
+//! What holds of any bytes as a line, for tests that make lines up and for fuzzers.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::decode::decode_any;
+use super::held::canonical_as;
+use super::{
+    Decoded, Envelope, LINE_BYTES_MAX, Line, Op, TAIL_LEN, TAIL_START, Value, canonical, classify,
+    decode, encode, good, is_intact, piece_at, restamp, split_crc,
+};
+use crate::error::ErrorKind;
+use crate::record::{Kind, Record};
+
+/// Checks all that must hold of these bytes as a line, given without LF, of a segment of a kind.
+///
+/// # Panics
+/// If it does not.
+pub(crate) fn any_line(kind: Kind, line: &[u8]) {
+    fast_path(kind, line);
+    match classify(kind, line) {
+        Line::Good(envelope) => {
+            assert!(is_intact(line));
+            assert_eq!(piece_at(line), Some(line.len()));
+            assert!(envelope.seq > 0);
+            good_line(kind, line, &envelope);
+        }
+        Line::Altered(Ok(decoded)) => {
+            assert!(good(kind, line).is_none());
+            assert_eq!(decoded.record.kind(), kind);
+            any_record(&decoded.record);
+            accepted_edit(kind, line, &decoded);
+        }
+        Line::Altered(Err(reason)) => {
+            assert!(good(kind, line).is_none());
+            assert!(!reason.is_empty());
+        }
+        Line::Damaged(pieces) => {
+            let mut end = 0;
+            for (start, len) in pieces {
+                assert!(start >= end && len > 0);
+                let piece = &line[start..start + len];
+                assert!(good(kind, piece).is_some());
+                end = start + len;
+            }
+        }
+    }
+}
+
+/// Where the fast path is sure, it says what the parser says.
+pub(super) fn fast_path(kind: Kind, line: &[u8]) {
+    let slow = || {
+        let slow = decode_any(kind, line).map_err(|reason| reason.text);
+        slow.unwrap_or_else(|e| panic!("{e}: {}", shown(line)))
+    };
+    if let Ok(fast) = canonical::decode(kind, line) {
+        assert_eq!(facts(&fast), facts(&slow()), "{}", shown(line));
+        if let Some(held) = held(&fast.record, line) {
+            assert_eq!(held, fast.record, "{}", shown(line));
+        }
+    }
+    let sure = match kind {
+        Kind::ConversationTurns => canonical_as(line).ok().map(Record::Turn),
+        Kind::Events => canonical_as(line).ok().map(Record::Event),
+        Kind::History => canonical_as(line).ok().map(Record::History),
+        Kind::Messages => canonical_as(line).ok().map(Record::Message),
+        Kind::ToolCalls => {
+            let request = canonical_as(line).ok().map(Record::CallRequested);
+            request.or_else(|| canonical_as(line).ok().map(Record::CallDone))
+        }
+        _ => None,
+    };
+    if let Some(held) = sure {
+        assert_eq!(held, slow().record, "{}", shown(line));
+    }
+}
+
+/// A line whose checksum holds: what the index takes from it is what its record says, at least
+/// if it is one that decklog writes.
+fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
+    texts(envelope);
+    let measures = envelope.measures();
+    assert_eq!(measures.is_some(), kind == Kind::Messages);
+    let Ok(decoded) = decode(kind, line) else {
+        return;
+    };
+    assert_eq!(decoded.record.kind(), kind);
+    assert_eq!(decoded.seq, Some(envelope.seq));
+    any_record(&decoded.record);
+    let parent_id = match &decoded.record {
+        Record::CallDone(_) => envelope.lookups[0].as_ref().and_then(|value| {
+            let mut buffer = [0; Value::BYTES];
+            std::str::from_utf8(value.text(&mut buffer))
+                .ok()?
+                .parse()
+                .ok()
+        }),
+        _ => None,
+    };
+    let mut again = Vec::new();
+    let seq = envelope.seq;
+    if encode(&decoded.record, parent_id, seq, LINE_BYTES_MAX, &mut again).is_err()
+        || again.strip_suffix(b"\n") != Some(line)
+    {
+        return;
+    }
+    same_envelope(envelope, &decoded, line);
+    // Nothing of a line that decklog writes is left to the parser.
+    let is_written = decoded.record.missing().is_none() && decoded.record.checked().is_ok();
+    assert!(
+        !is_written || canonical::decode(kind, line).is_ok(),
+        "{}",
+        shown(line)
+    );
+}
+
+/// Checks that a record that may be written reads back as it was, by both paths, and again to the
+/// byte.
+///
+/// # Panics
+/// If it does not.
+pub(crate) fn any_record(record: &Record) {
+    let Ok(record) = record.clone().checked() else {
+        return;
+    };
+    let mut line = Vec::new();
+    if let Err(e) = encode(&record, None, 7, LINE_BYTES_MAX, &mut line) {
+        assert_eq!(e.kind(), ErrorKind::InvalidInput);
+        assert!(line.is_empty());
+        return;
+    }
+    assert_eq!(line.pop(), Some(b'\n'));
+    assert!(!line.contains(&b'\n') && !line.contains(&0));
+    let kind = record.kind();
+    let envelope = good(kind, &line).unwrap_or_else(|| panic!("not good: {}", shown(&line)));
+    let fast = canonical::decode(kind, &line);
+    let fast = fast.unwrap_or_else(|_| panic!("not canonical: {}", shown(&line)));
+    assert_eq!(
+        facts(&fast),
+        (Some(7), envelope.op, &record),
+        "{}",
+        shown(&line)
+    );
+    fast_path(kind, &line);
+    assert_eq!(has_own_type(&record), held(&record, &line).is_some());
+    same_envelope(&envelope, &fast, &line);
+    let mut again = Vec::new();
+    encode(&fast.record, None, 7, LINE_BYTES_MAX, &mut again).unwrap();
+    again.pop();
+    assert_eq!(again, line, "{}", shown(&line));
+    // A line of a file is good input. There, a step also has what the log fills in.
+    let is_bare_step = matches!(&record, Record::ProposalStep(step) if step.decided_at.is_none());
+    if record.missing().is_none() && !is_bare_step {
+        let text = std::str::from_utf8(&line).unwrap();
+        let input = Record::from_json(text);
+        let input = input.unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert_eq!(input.checked().unwrap(), record, "{text}");
+    }
+}
+
+/// An edit that is accepted is a good line of the same record.
+fn accepted_edit(kind: Kind, line: &[u8], decoded: &Decoded) {
+    let Some((seq, stamped)) = restamp(kind, line, 1..=u64::MAX) else {
+        return;
+    };
+    assert_eq!(Some(seq), decoded.seq);
+    let stamped = stamped.strip_suffix(b"\n").unwrap();
+    assert!(!stamped.contains(&b'\n'));
+    let Line::Good(envelope) = classify(kind, stamped) else {
+        panic!("not good: {}", shown(stamped));
+    };
+    let again = decode(kind, stamped).map_err(|reason| reason.text);
+    let again = again.unwrap_or_else(|e| panic!("{e}: {}", shown(stamped)));
+    assert_eq!(facts(&again), facts(decoded), "{}", shown(stamped));
+    same_envelope(&envelope, &again, stamped);
+}
+
+/// Compares an envelope with that of a line's record.
+fn same_envelope(envelope: &Envelope<'_>, decoded: &Decoded, line: &[u8]) {
+    let own = decoded.envelope(envelope.seq);
+    let facts = |envelope: &Envelope<'_>| {
+        let Envelope {
+            seq,
+            at,
+            op,
+            number,
+            ..
+        } = envelope;
+        (*seq, *at, *op, *number)
+    };
+    assert_eq!(facts(envelope), facts(&own), "{}", shown(line));
+    let of = |measures| format!("{measures:?}");
+    assert_eq!(
+        of(envelope.measures()),
+        of(own.measures()),
+        "{}",
+        shown(line)
+    );
+    // The parent of an outcome is its request's.
+    if !matches!(decoded.record, Record::CallDone(_)) {
+        assert_eq!(texts(envelope), texts(&own), "{}", shown(line));
+    }
+}
+
+fn shown(line: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(line)
+}
+
+pub(super) fn facts(decoded: &Decoded) -> (Option<u64>, Op, &Record) {
+    (decoded.seq, decoded.op, &decoded.record)
+}
+
+pub(super) fn has_own_type(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Turn(_)
+            | Record::CallRequested(_)
+            | Record::CallDone(_)
+            | Record::Event(_)
+            | Record::History(_)
+            | Record::Message(_)
+    )
+}
+
+/// What the fast path reads from a line for one who expects a record of this one's type.
+pub(super) fn held(of_type: &Record, line: &[u8]) -> Option<Record> {
+    match of_type {
+        Record::Turn(_) => canonical_as(line).ok().map(Record::Turn),
+        Record::CallRequested(_) => canonical_as(line).ok().map(Record::CallRequested),
+        Record::CallDone(_) => canonical_as(line).ok().map(Record::CallDone),
+        Record::Event(_) => canonical_as(line).ok().map(Record::Event),
+        Record::History(_) => canonical_as(line).ok().map(Record::History),
+        Record::Message(_) => canonical_as(line).ok().map(Record::Message),
+        _ => None,
+    }
+}
+
+/// The line with another checksum that holds, if it still has the place for one.
+pub(crate) fn restamped(mut line: Vec<u8>) -> Vec<u8> {
+    let Some(covered_len) = line.len().checked_sub(TAIL_LEN) else {
+        return line;
+    };
+    line.truncate(covered_len);
+    let crc = crc32fast::hash(&line);
+    line.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}").as_bytes());
+    line
+}
+
+/// The texts of an envelope.
+pub(super) fn texts(envelope: &Envelope<'_>) -> Vec<Option<String>> {
+    let text = |value: &Value<'_>| {
+        let mut buffer = [0; Value::BYTES];
+        String::from_utf8(value.text(&mut buffer).to_vec()).unwrap()
+    };
+    let key = envelope.key.iter().map(|value| Some(text(value)));
+    let lookups = envelope
+        .lookups
+        .iter()
+        .map(|value| value.as_ref().map(text));
+    key.chain(lookups).collect()
+}
+
+/// Gives every line in these bytes the checksum that holds, also those that are glued to others:
+/// a fuzzer does not find one by itself. A line that states none is left as it is.
+pub(crate) fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
+    const START: &[u8] = super::LINE_START.as_bytes();
+    let mut from = 0;
+    while let Some(start) = memchr::memmem::find(&bytes[from..], START).map(|at| from + at) {
+        let Some(tail) = memchr::memmem::find(&bytes[start..], TAIL_START).map(|at| start + at)
+        else {
+            break;
+        };
+        // A line that was cut short is none.
+        if bytes[start..tail].contains(&b'\n') {
+            from = start + START.len();
+            continue;
+        }
+        let end = tail + TAIL_LEN;
+        if bytes
+            .get(tail..end)
+            .is_some_and(|tail| tail.ends_with(b"\"}"))
+        {
+            let stamped = restamped(bytes[start..end].to_vec());
+            debug_assert!(split_crc(&stamped).is_some());
+            bytes[start..end].copy_from_slice(&stamped);
+            from = end;
+        } else {
+            from = tail + 1;
+        }
+    }
+    bytes
+}
