@@ -31,6 +31,12 @@ pub enum DamageClass {
     Torn,
     /// A line past the limit.
     TooLong,
+    /// Lines with sequence numbers that other lines have: a copy of a segment, or a part of one.
+    Repeated,
+    /// Lines of another day than their directory's.
+    Misplaced,
+    /// Something that is no file, as a directory or a pipe, has the name of a segment.
+    NoFile,
 }
 
 impl DamageClass {
@@ -41,6 +47,9 @@ impl DamageClass {
             DamageClass::Damaged => "damaged",
             DamageClass::Torn => "torn",
             DamageClass::TooLong => "too_long",
+            DamageClass::Repeated => "repeated",
+            DamageClass::Misplaced => "misplaced",
+            DamageClass::NoFile => "no_file",
         }
     }
 }

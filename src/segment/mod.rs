@@ -10,4 +10,6 @@ mod scan;
 pub use damage::{Damage, DamageClass};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::Window;
-pub(crate) use scan::{Buffer, Fact, Found, Report, Scanned, Span, Stretch, Tail, scan, scan_span};
+pub(crate) use scan::{
+    Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, scan, scan_span,
+};

@@ -10,6 +10,7 @@ mod lock;
 mod manifest;
 mod mend;
 mod news;
+mod notices;
 mod options;
 mod sidecar;
 mod state;

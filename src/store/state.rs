@@ -1,17 +1,16 @@
 //! What a handle knows of its store: the segments, how far each was read, and the index.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use super::belief::believe;
-use super::gather::{Gathered, Job, Run, gather};
+use super::gather::{Gathered, Job, LineEnd, Run, gather};
 use super::head::{Head, Header, Reach};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
-use crate::segment::{Damage, SegmentName, Tail, list};
-use crate::storage::{Access, Storage, full_path, read_full};
+use crate::segment::{Damage, DamageClass, Report, SegmentName, Tail, list};
+use crate::storage::{Access, FileTimes, Storage, full_path, is_gone, read_full};
 
 /// More damage than this of one kind of record is counted, but not listed.
 const DAMAGE_LISTED_MAX: usize = 10_000;
@@ -29,6 +28,10 @@ pub(super) struct Segment {
     pub identity: u64,
     /// The greatest sequence number in it.
     pub last_seq: u64,
+    /// Its times before it was read, where all that is known of it was read then.
+    pub read_times: Option<FileTimes>,
+    /// How the line before `end` ends, where that is known.
+    pub last: Option<LineEnd>,
 }
 
 impl Segment {
@@ -44,6 +47,8 @@ pub(super) struct State {
     /// Segments keep their places, so that locations stay good.
     pub segments: Vec<Segment>,
     pub by_name: BTreeMap<SegmentName, u32>,
+    /// Names of segments that are not a file's: no line goes there.
+    pub taken: Vec<SegmentName>,
     pub index: Index,
     pub max_seq: u64,
     /// [`Header::commits`] up to which this state is.
@@ -68,6 +73,7 @@ impl State {
             hasher,
             segments: Vec::new(),
             by_name: BTreeMap::new(),
+            taken: Vec::new(),
             index: Index::new(),
             max_seq: 0,
             commits: 0,
@@ -103,6 +109,8 @@ impl State {
                 tail: None,
                 identity: 0,
                 last_seq: 0,
+                read_times: None,
+                last: None,
             });
             (self.segments.len() - 1) as u32
         })
@@ -141,6 +149,10 @@ impl State {
         for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
             let known = &self.segments[segment as usize];
+            // Someone cut it, and others appended.
+            if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
+                return false;
+            }
             if known.end < end {
                 jobs.push(Job {
                     segment,
@@ -210,8 +222,14 @@ impl State {
         let (before, bound) = loop {
             looks += 1;
             let before = header()?;
-            self.look_until_whole(storage, &mut gathered)?;
-            if is_locked || header()? == before {
+            let is_new = self.look_until_whole(storage, head, &mut gathered)?;
+            // Who writes right now notes it only once all is written: what was read last may be
+            // there without what was read first, unless nothing came since the look before.
+            let is_still = || {
+                let is_free = before.is_none_or(|header| header.holder == 0);
+                is_free || looks > 1 && !is_new
+            };
+            if is_locked || is_still() && header()? == before {
                 break (before, u64::MAX);
             }
             if looks == LOOKS_MAX {
@@ -223,7 +241,7 @@ impl State {
             // Lines came that belong before known ones: the index must be built in order.
             self.forget();
             let mut gathered = Vec::new();
-            self.look_until_whole(storage, &mut gathered)?;
+            self.look_until_whole(storage, head, &mut gathered)?;
             self.rewind_past(bound, &mut gathered);
             self.take_in(gathered);
         }
@@ -233,15 +251,18 @@ impl State {
     }
 
     /// Reads what is new in any segment, and everything anew if something known was taken away
-    /// or rewritten.
+    /// or rewritten. Tells whether lines came.
     fn look_until_whole(
         &mut self,
         storage: &dyn Storage,
+        head: Option<&Head>,
         gathered: &mut Vec<Gathered>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         for _ in 0..LOOKS_MAX {
-            if self.look(storage, gathered)? {
-                return Ok(());
+            let known = gathered.len();
+            if self.look(storage, head, gathered)? {
+                let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
+                return Ok(runs.any(|run| !run.lines.is_empty()));
             }
             self.forget();
             gathered.clear();
@@ -252,15 +273,25 @@ impl State {
     }
 
     /// Reads what is new in any segment; `false` if a known part of one is no longer there.
-    fn look(&mut self, storage: &dyn Storage, gathered: &mut Vec<Gathered>) -> Result<bool> {
+    fn look(
+        &mut self,
+        storage: &dyn Storage,
+        head: Option<&Head>,
+        gathered: &mut Vec<Gathered>,
+    ) -> Result<bool> {
+        // Where others appended, a segment as long as before may be another one.
+        let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
+        let appended_to =
+            appended_to.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         let listing = list(storage)?;
+        self.taken = listing.taken;
         let mut jobs = Vec::new();
         let mut present = 0;
         for name in listing.segments {
             let path = name.path();
             let stat = match storage.stat(&path) {
                 Ok(stat) => stat,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) if is_gone(&e) => continue,
                 Err(e) => {
                     return Err(Error::io(
                         "look at the segment",
@@ -277,11 +308,19 @@ impl State {
             }
             present += 1;
             known.identity = stat.identity;
-            if stat.len != known.expected_len() || known.tail.is_some() {
-                if known.end > 0 && !ends_line(storage, &path, known.end)? {
-                    return Ok(false);
-                }
-                let known = &self.segments[segment as usize];
+            let has_changed = stat.len != known.expected_len() || known.tail.is_some();
+            let may_differ = known.last.is_some() && appended_to.contains(&name);
+            if (has_changed || may_differ) && !is_as_read(storage, known)? {
+                return Ok(false);
+            }
+            if has_changed {
+                let known = &mut self.segments[segment as usize];
+                // All of it is read now, or what was read may have changed before this look.
+                known.read_times = if known.end == 0 {
+                    storage.times(&path).ok().flatten()
+                } else {
+                    None
+                };
                 jobs.push(Job {
                     segment,
                     name,
@@ -322,6 +361,7 @@ impl State {
             };
             segment.end = segment.end.min(u64::from(first));
             segment.tail = None;
+            read.last = None;
             read.scanned.end = segment.end;
             read.scanned.tail = None;
             for run in &mut read.runs {
@@ -344,6 +384,9 @@ impl State {
         let mut reports = Vec::new();
         for mut read in gathered {
             let segment = &mut self.segments[read.segment as usize];
+            if segment.end != read.scanned.end || read.last.is_some() {
+                segment.last = read.last;
+            }
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
             let name = segment.name;
@@ -358,6 +401,13 @@ impl State {
             );
         }
         let lines = lines.map(in_order);
+        for (kind, (_, has_repeats)) in Kind::ALL.into_iter().zip(&lines) {
+            if *has_repeats {
+                let runs = &lines[kind as usize].0;
+                reports.extend(self.repeats(runs).into_iter().map(|found| (kind, found)));
+            }
+        }
+        let lines = lines.map(|(runs, _)| runs);
         let firsts = lines.iter().filter_map(|runs| runs.first()?.first());
         let first = firsts.map(|first| first.seq).min();
         if first.is_some_and(|first| first <= self.max_seq) {
@@ -386,13 +436,35 @@ impl State {
         true
     }
 
+    /// Segments with lines, in order, that have the numbers of lines before them.
+    fn repeats(&self, runs: &[Vec<Entry>]) -> Vec<Damage> {
+        let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut last: Option<&Entry> = None;
+        for line in runs.iter().flatten().filter(|line| !line.is_altered) {
+            if last.is_some_and(|last| last.seq == line.seq) {
+                let offset = u64::from(line.loc.offset);
+                let (first, count) = found.entry(line.loc.segment).or_insert((offset, 0));
+                *first = offset.min(*first);
+                *count += 1;
+            }
+            last = Some(line);
+        }
+        let report = |(segment, (first, count)): (u32, (u64, u64))| {
+            let Segment { name, end, .. } = self.segments[segment as usize];
+            Report::repeated(count, first, end).in_file(name)
+        };
+        found.into_iter().map(report).collect()
+    }
+
     /// Whether the line at a place was found to be other than decklog wrote it.
     pub(super) fn knows_damage(&self, loc: Loc) -> bool {
         let name = self.segments[loc.segment as usize].name;
         let (path, offset) = (name.path(), u64::from(loc.offset));
         let is_there = |damage: &Damage| {
             let range = damage.offset..=damage.offset + damage.length;
-            damage.file == path && range.contains(&offset)
+            // As it was written, but not where or how often it was.
+            let is_whole = [DamageClass::Repeated, DamageClass::Misplaced].contains(&damage.class);
+            damage.file == path && !is_whole && range.contains(&offset)
         };
         // Past the limit, it may be one that is not listed.
         self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
@@ -412,6 +484,8 @@ impl State {
                 tail: None,
                 identity: 0,
                 last_seq: 0,
+                read_times: None,
+                last: None,
             };
         }
         self.index = Index::new();
@@ -436,12 +510,19 @@ fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
     }
 }
 
-/// The lines of one kind in order, those of all runs after one another.
-fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
+/// The lines of one kind in order, those of all runs after one another; and whether two may have
+/// one number.
+fn in_order(mut runs: Vec<Run>) -> (Vec<Vec<Entry>>, bool) {
     runs.retain(|run| !run.lines.is_empty());
     runs.sort_by_key(|run| run.lines.first().map(Entry::order));
     let edges =
         |run: &Run| [run.lines.first(), run.lines.last()].map(|edge| edge.map(Entry::order));
+    let grows = |pair: &[Run]| {
+        let [one, next] = pair else { return true };
+        let last = one.lines.last().map(|line| line.seq);
+        last < next.lines.first().map(|line| line.seq)
+    };
+    let may_repeat = !(runs.iter().all(Run::is_plain) && runs.windows(2).all(grows));
     let is_sorted = runs.iter().all(Run::is_sorted) && runs.iter().flat_map(edges).is_sorted();
     let mut runs: Vec<_> = runs.into_iter().map(|run| run.lines).collect();
     if !is_sorted {
@@ -449,15 +530,32 @@ fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
         lines.sort_by_key(Entry::order);
         runs = vec![lines];
     }
-    runs
+    (runs, may_repeat)
 }
 
-/// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.
-fn ends_line(storage: &dyn Storage, path: &str, end: u64) -> Result<bool> {
-    let mut last = [0];
+/// Whether the last line that was read still stands where it ended: if not, someone rewrote the
+/// file in place.
+fn is_as_read(storage: &dyn Storage, segment: &Segment) -> Result<bool> {
+    if segment.end == 0 {
+        return Ok(true);
+    }
+    let path = segment.name.path();
+    let mut expected = segment.last.map_or(Vec::new(), |last| last.to_vec());
+    expected.push(b'\n');
+    let Some(start) = segment.end.checked_sub(expected.len() as u64) else {
+        return Ok(false);
+    };
+    let mut found = vec![0; expected.len()];
     let read = storage
-        .open(path, Access::Read)
-        .and_then(|file| read_full(&*file, &mut last, end - 1))
-        .map_err(|e| Error::io("read the segment", &full_path(storage, path), e))?;
-    Ok(read == 1 && last == *b"\n")
+        .open(&path, Access::Read)
+        .and_then(|file| read_full(&*file, &mut found, start));
+    match read {
+        Ok(read) => Ok(read == found.len() && found == expected),
+        // Taken away a moment ago.
+        Err(e) if is_gone(&e) => Ok(false),
+        Err(e) => {
+            let path = full_path(storage, &path);
+            Err(Error::io("read the segment", &path, e))
+        }
+    }
 }

@@ -1,12 +1,16 @@
 //! Checks every line of a store, trusting nothing but the bytes.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::head::{Head, Header};
 use super::manifest;
 use crate::error::{Error, Result};
 use crate::line::{LINE_BYTES_MAX, decode};
-use crate::segment::{Damage, DamageClass, Fact, Found, Report, list, scan};
+use crate::segment::{
+    Damage, DamageClass, Fact, Found, Misplaced, Report, SegmentName, list, scan,
+};
 use crate::storage::{Access, Storage, full_path};
 
 /// Sequence numbers from the first to the last, both included.
@@ -33,7 +37,8 @@ pub struct Verification {
     pub gaps: Vec<SeqRange>,
     /// Sequence numbers that several lines have.
     pub repeats: Vec<SeqRange>,
-    /// Files in day directories that are none of the store's. They are no damage.
+    /// Files in day directories that are none of the store's, and what is no directory under the
+    /// name of a day. They are no damage.
     pub foreign: Vec<String>,
 }
 
@@ -66,17 +71,20 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     // Others may write while this reads: of what they add, some is seen and some is not.
     let before = header(storage);
     let listing = list(storage)?;
+    let taken = listing.taken.into_iter();
     let mut found = Verification {
+        damage: taken.map(|name| Report::no_file().in_file(name)).collect(),
         foreign: listing.foreign,
         ..Verification::default()
     };
     let mut seqs = Vec::new();
-    for name in listing.segments {
+    for name in listing.segments.iter().copied() {
         let path = name.path();
         let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
         let file = storage.open(&path, Access::Read).map_err(io)?;
         let kind = name.kind;
         let mut last_seq = 0;
+        let mut misplaced = Misplaced::in_day_of(name);
         let mut check = |line: Found<'_>| {
             let mut report = line.report();
             line.facts(kind, &mut |fact: Fact<'_>| {
@@ -87,6 +95,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
                     Ok(_) => {
                         let seq = fact.envelope.seq;
                         seqs.push(seq);
+                        let end = fact.offset + fact.bytes.len() as u64;
+                        misplaced.look(fact.envelope.at, fact.offset, end);
                         // One that is there twice is told as such.
                         if seq < last_seq {
                             report = Some(Report {
@@ -122,6 +132,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
             .tail
             .map(|tail| tail.report(scanned.end).in_file(name));
         found.damage.extend(tail);
+        let misplaced = misplaced.report().map(|report| report.in_file(name));
+        found.damage.extend(misplaced);
     }
     let is_live = header(storage) != before;
     if is_live {
@@ -149,6 +161,46 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
             }
         }
         expected = expected.max(seq.saturating_add(1));
+    }
+    if !found.repeats.is_empty() {
+        let repeated = copies(storage, &listing.segments, &found.repeats)?;
+        found.damage.extend(repeated);
+    }
+    Ok(found)
+}
+
+/// The segments with lines that have the numbers of lines before them, which is where a copy is.
+fn copies(
+    storage: &dyn Storage,
+    names: &[SegmentName],
+    repeats: &[SeqRange],
+) -> Result<Vec<Damage>> {
+    // Each is of one number.
+    let mut seen: BTreeMap<u64, bool> = repeats.iter().map(|one| (one.first, false)).collect();
+    let mut found = Vec::new();
+    for name in names.iter().copied() {
+        let path = name.path();
+        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+        let file = storage.open(&path, Access::Read).map_err(io)?;
+        let (mut count, mut first) = (0, 0);
+        let mut look = |line: Found<'_>| {
+            line.facts(name.kind, &mut |fact: Fact<'_>| {
+                let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
+                    return;
+                };
+                if std::mem::replace(is_seen, true) {
+                    if count == 0 {
+                        first = fact.offset;
+                    }
+                    count += 1;
+                }
+            });
+        };
+        let limit = LINE_BYTES_MAX;
+        let scanned = scan(&*file, name.kind, 0, u64::MAX, limit, &mut look).map_err(io)?;
+        if count > 0 {
+            found.push(Report::repeated(count, first, scanned.end).in_file(name));
+        }
     }
     Ok(found)
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use self::hold::{Times, hold};
 use self::recent::Recent;
 use self::runs::Runs;
+use super::gather::line_end;
 use super::head::{Head, Header, Reach};
 use super::lock::Lock;
 use super::state::State;
@@ -136,12 +137,17 @@ impl<'s> Txn<'s> {
         let torn: Vec<u32> = (0..segments.len() as u32)
             .filter(|id| segments[*id as usize].tail.is_some_and(whole))
             .collect();
-        for segment in &torn {
+        self.end_tails(&torn)
+    }
+
+    /// Ends the last lines of segments, and reads what they are then.
+    fn end_tails(&mut self, segments: &[u32]) -> Result<()> {
+        for segment in segments {
             let handle = self.handle(*segment)?;
             let written = append_all(&*handle.named.file, b"\n");
             self.after_append(*segment, handle, written)?;
         }
-        if !torn.is_empty() {
+        if !segments.is_empty() {
             let storage = &*self.inner.storage;
             self.state
                 .look_at_all(storage, self.writer.head.as_ref(), true)?;
@@ -178,15 +184,11 @@ impl<'s> Txn<'s> {
         };
 
         let known = &mut self.state.segments[segment as usize];
-        let mut offset = known.expected_len();
-        if known.tail.take().is_some() {
-            // A torn line, of a process that died: end it, so that it stays by itself.
-            self.room.runs.push(segment, offset, b"\n");
-            offset += 1;
-        }
+        let offset = known.end;
         self.room.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
+        known.last = line.strip_suffix(b"\n").and_then(line_end);
         let loc = Loc {
             segment,
             offset: offset as u32,
