@@ -71,6 +71,9 @@ fn findings(health: &Health) -> Vec<Finding> {
         torn,
         too_long,
         unreadable,
+        repeated,
+        misplaced,
+        no_file,
         ..
     } = health.damage;
     if unreadable > 0 {
@@ -95,6 +98,30 @@ fn findings(health: &Health) -> Vec<Finding> {
             "altered",
             format!("{} changed after it was written", places(altered)),
             "'decklog verify' tells where; if the changes are right, 'decklog repair --accept-edits' gives them a checksum",
+        );
+    }
+    if repeated > 0 {
+        let files = count(repeated, "file");
+        find(
+            "repeated",
+            format!("{files} with lines that others have already, as copies have"),
+            "'decklog verify' names them: move the copies out of the store",
+        );
+    }
+    if misplaced > 0 {
+        let files = count(misplaced, "file");
+        find(
+            "misplaced",
+            format!("{files} with lines of another day than their directory's"),
+            "'decklog verify' names them: move them back to their day",
+        );
+    }
+    if no_file > 0 {
+        let names = count(no_file, "segment's name");
+        find(
+            "no file",
+            format!("{names} taken by what is no regular file"),
+            "'decklog verify' names them: move them away",
         );
     }
     if torn > 0 {

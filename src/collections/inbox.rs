@@ -230,12 +230,20 @@ impl Inbox<'_> {
         Ok(step.status)
     }
 
-    /// Releases claims that are older than a timeout, as those of workers that died; returns the
-    /// tasks as they stand then: queued, or failed if that was the last attempt.
+    /// Releases claims that are older than a timeout, as those of workers that died, or as far in
+    /// the future, as where the clock was set back; returns the tasks as they stand then: queued,
+    /// or failed if that was the last attempt.
     pub fn release_stale(&self, timeout: Duration) -> Result<Vec<InboxTask>> {
         let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let stale_since = now().saturating_sub(timeout);
-        let is_stale = |task: &InboxTask| task.locked_at.is_none_or(|at| at <= stale_since);
+        let now = now();
+        // A claim from a time that is still to come was made by a clock that was set back since:
+        // how old it is, no one knows, and waiting for that time may take days.
+        let is_stale = |task: &InboxTask| {
+            let age = task
+                .locked_at
+                .map(|at| now.saturating_sub(at).saturating_abs());
+            age.is_none_or(|age| age >= timeout)
+        };
         if !self.is_any(TaskStatus::InProgress)? {
             return Ok(Vec::new());
         }

@@ -281,7 +281,7 @@ fn id_in_words(id: i64) -> String {
 
 /// Now, by the system's clock, in epoch milliseconds.
 pub(crate) fn now() -> i64 {
-    chrono::Utc::now().timestamp_millis()
+    timestamp::system_time().timestamp_millis()
 }
 
 fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {

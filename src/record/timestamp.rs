@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -30,7 +31,7 @@ pub struct Timestamp {
 impl Timestamp {
     /// Now, by the system's clock, in UTC with milliseconds.
     pub fn now() -> Timestamp {
-        Timestamp::of(&Utc::now())
+        Timestamp::of(&system_time())
     }
 
     /// An instant given in epoch milliseconds, in UTC with milliseconds.
@@ -113,6 +114,11 @@ impl FromStr for Timestamp {
             at: time.timestamp_millis(),
         })
     }
+}
+
+/// The system's clock, also where it stands before 1970.
+pub(super) fn system_time() -> DateTime<Utc> {
+    SystemTime::now().into()
 }
 
 impl fmt::Display for Timestamp {

@@ -35,6 +35,12 @@ pub enum DamageClass {
     TooLong,
     /// A file or directory that cannot be read: a bad sector, or permissions.
     Unreadable,
+    /// Lines with sequence numbers that other lines have: a copy of a segment, or a part of one.
+    Repeated,
+    /// Lines of another day than their directory's.
+    Misplaced,
+    /// Something that is no file, as a directory or a pipe, has the name of a segment.
+    NoFile,
 }
 
 /// How many places of each class there are.
@@ -51,6 +57,12 @@ pub struct DamageCounts {
     pub too_long: u64,
     /// [`DamageClass::Unreadable`].
     pub unreadable: u64,
+    /// [`DamageClass::Repeated`].
+    pub repeated: u64,
+    /// [`DamageClass::Misplaced`].
+    pub misplaced: u64,
+    /// [`DamageClass::NoFile`].
+    pub no_file: u64,
 }
 
 impl DamageCounts {
@@ -61,12 +73,16 @@ impl DamageCounts {
             DamageClass::Torn => &mut self.torn,
             DamageClass::TooLong => &mut self.too_long,
             DamageClass::Unreadable => &mut self.unreadable,
+            DamageClass::Repeated => &mut self.repeated,
+            DamageClass::Misplaced => &mut self.misplaced,
+            DamageClass::NoFile => &mut self.no_file,
         } += 1;
     }
 
     /// How many places there are in all.
     pub fn total(&self) -> u64 {
-        self.altered + self.damaged + self.torn + self.too_long + self.unreadable
+        let lines = self.altered + self.damaged + self.torn + self.too_long;
+        lines + self.unreadable + self.repeated + self.misplaced + self.no_file
     }
 }
 
@@ -92,6 +108,9 @@ impl DamageClass {
             DamageClass::Torn => "torn",
             DamageClass::TooLong => "too_long",
             DamageClass::Unreadable => "unreadable",
+            DamageClass::Repeated => "repeated",
+            DamageClass::Misplaced => "misplaced",
+            DamageClass::NoFile => "no_file",
         }
     }
 }

@@ -12,4 +12,6 @@ mod scan;
 pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::Window;
-pub(crate) use scan::{Buffer, Fact, Found, Report, Scanned, Span, Stretch, Tail, scan, scan_span};
+pub(crate) use scan::{
+    Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, scan, scan_span,
+};

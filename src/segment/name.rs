@@ -5,7 +5,7 @@ use std::io;
 
 use crate::error::{Error, Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
-use crate::storage::{Storage, full_path};
+use crate::storage::{Storage, full_path, is_gone};
 
 /// A segment's day, kind and number: `2025-12-27/tool_calls.0001.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,7 +70,10 @@ impl fmt::Display for SegmentName {
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub segments: Vec<SegmentName>,
-    /// Files in day directories that are no segments.
+    /// Names of segments that something has that is no file: a directory, a pipe, a link that
+    /// leads nowhere.
+    pub taken: Vec<SegmentName>,
+    /// Files in day directories that are no segments, and what is no directory under a day's name.
     pub foreign: Vec<String>,
     /// Day directories that cannot be listed, and why.
     pub unreadable: Vec<(String, io::Error)>,
@@ -82,14 +85,18 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
     let root = storage
         .read_dir("")
         .map_err(|e| Error::io("list the directory", storage.root(), e))?;
-    for entry in root.iter().filter(|entry| entry.is_dir) {
+    for entry in &root {
         let Ok(day) = entry.name.parse::<Day>() else {
             continue;
         };
+        if !entry.is_dir {
+            listing.foreign.push(entry.name.clone());
+            continue;
+        }
         let names = match storage.read_dir(&entry.name) {
             Ok(names) => names,
             // Moved away since it was listed.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) if is_gone(&e) => continue,
             Err(e) if is_of_what_is_read(&e) => {
                 listing.unreadable.push((entry.name.clone(), e));
                 continue;
@@ -100,8 +107,9 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
             }
         };
         for file in names {
-            match SegmentName::parse(day, &file.name).filter(|_| file.is_file) {
-                Some(name) => listing.segments.push(name),
+            match SegmentName::parse(day, &file.name) {
+                Some(name) if file.is_file => listing.segments.push(name),
+                Some(name) => listing.taken.push(name),
                 None if file.name == "seals.jsonl" => {}
                 None => listing
                     .foreign
@@ -110,6 +118,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
         }
     }
     listing.segments.sort_unstable();
+    listing.taken.sort_unstable();
     listing.foreign.sort_unstable();
     Ok(listing)
 }

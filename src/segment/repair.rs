@@ -35,7 +35,7 @@ pub(crate) fn repair_segment(
     name: SegmentName,
     accept_edits: bool,
     seq_max: u64,
-    moment: &str,
+    moment: u128,
 ) -> io::Result<Option<Repaired>> {
     let path = name.path();
     let segment = Named::open(storage, &path, Access::Read)?;
@@ -114,7 +114,7 @@ pub(crate) fn repair_segment(
 
     let mut quarantine = None;
     if !taken_out.is_empty() {
-        let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
+        let target = free_name(storage, name, moment)?;
         if let Err(e) = copy_out(storage, &**file, &taken_out, &target) {
             // What there is of it would take up space that may be what is missing.
             let _ = storage.remove_file(&target);
@@ -142,6 +142,18 @@ pub(crate) fn repair_segment(
         restamped_lines: restamped,
         altered_lines_left: left,
     }))
+}
+
+/// A name in quarantine that no file has: a clock may stand still, or be set back.
+fn free_name(storage: &dyn Storage, name: SegmentName, moment: u128) -> io::Result<String> {
+    for moment in moment.. {
+        let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
+        match storage.stat(&target) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(target),
+            found => found?,
+        };
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Copies parts of a segment, by offset and length, into a new file that survives the machine.

@@ -176,6 +176,28 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Of a name that is not a file's.
+    pub(crate) fn no_file() -> Report {
+        Report {
+            offset: 0,
+            length: 0,
+            class: DamageClass::NoFile,
+            reason: "this is not a regular file and is not read: move it away".to_owned(),
+        }
+    }
+
+    /// Of lines from `first` up to `end` that others repeat.
+    pub(crate) fn repeated(count: u64, first: u64, end: u64) -> Report {
+        Report {
+            offset: first,
+            length: end.saturating_sub(first),
+            class: DamageClass::Repeated,
+            reason: format!(
+                "from here on, {count} lines have sequence numbers that others have: if it is a copy, move it away"
+            ),
+        }
+    }
+
     pub(crate) fn in_file(self, name: SegmentName) -> Damage {
         let Report {
             offset,
@@ -190,6 +212,62 @@ impl Report {
             class,
             reason,
         }
+    }
+}
+
+/// Lines that stand in the directory of another day than their own.
+#[derive(Debug)]
+pub(crate) struct Misplaced {
+    bounds_ms: std::ops::Range<i64>,
+    count: u64,
+    first: u64,
+    end: u64,
+}
+
+impl Misplaced {
+    pub(crate) fn in_day_of(name: SegmentName) -> Misplaced {
+        let (start, end) = name.day.bounds_ms();
+        Misplaced {
+            bounds_ms: start..end,
+            count: 0,
+            first: 0,
+            end: 0,
+        }
+    }
+
+    /// Looks at the time of a line from `offset` up to `end`.
+    pub(crate) fn look(&mut self, at: i64, offset: u64, end: u64) {
+        if self.bounds_ms.contains(&at) {
+            return;
+        }
+        if self.count == 0 {
+            self.first = offset;
+        }
+        self.count += 1;
+        self.end = end;
+    }
+
+    /// Adds what was found further on in the segment.
+    pub(crate) fn go_on(&mut self, rest: &Misplaced) {
+        if self.count == 0 {
+            self.first = rest.first;
+        }
+        if rest.count > 0 {
+            self.count += rest.count;
+            self.end = rest.end;
+        }
+    }
+
+    pub(crate) fn report(&self) -> Option<Report> {
+        (self.count > 0).then(|| Report {
+            offset: self.first,
+            length: self.end - self.first,
+            class: DamageClass::Misplaced,
+            reason: format!(
+                "from here on, {} lines are of another day than their directory",
+                self.count
+            ),
+        })
     }
 }
 

@@ -47,7 +47,7 @@ impl Storage for Disk {
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let path = self.path(path);
         let mut options = OpenOptions::new();
-        options.read(true);
+        sys::at_once(options.read(true));
         match access {
             Access::Read => {}
             Access::Append => _ = options.append(true),
@@ -61,6 +61,13 @@ impl Storage for Disk {
             }
             other => other?,
         };
+        // Whoever reads a pipe waits for its writer, and what is written to a device is gone.
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "this is not a regular file: move it away",
+            ));
+        }
         Ok(Arc::new(DiskFile { file, access }))
     }
 
@@ -126,7 +133,13 @@ fn read_dir(path: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        let kind = match entry.file_type()? {
+        let kind = match entry.file_type() {
+            Ok(kind) => kind,
+            // Taken away since it was listed.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        let kind = match kind {
             kind if kind.is_symlink() => fs::metadata(entry.path()).map(|found| found.file_type()),
             kind => Ok(kind),
         };
@@ -218,10 +231,18 @@ mod sys {
     use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::Path;
 
+    use rustix::fs::OFlags;
+
     use super::FileTimes;
 
     pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(0o600)
+    }
+
+    // Opening a pipe would wait for the other end, and a terminal might become this process's own.
+    pub(super) fn at_once(options: &mut OpenOptions) {
+        let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+        options.custom_flags(flags.bits().cast_signed());
     }
 
     pub(super) fn private_dir() -> DirBuilder {
@@ -391,6 +412,8 @@ mod sys {
     pub(super) fn private_dir() -> DirBuilder {
         DirBuilder::new()
     }
+
+    pub(super) fn at_once(_: &mut OpenOptions) {}
 
     // A user's own directories are private by their inherited access lists.
     pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {

@@ -155,6 +155,14 @@ pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
     }
 }
 
+/// Whether a file's name, or its directory, is no longer there.
+pub(crate) fn is_gone(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
 /// An open file that can be told from a later one of the same name.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {

@@ -1,24 +1,25 @@
 //! Lines across kinds in the order of their sequence numbers: the last ones, and those to come.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-
 use super::belief::believe;
-use super::state::State;
+use super::gather::LineEnd;
+use super::notices::Notices;
+use super::state::{Segment, State};
 use super::{Store, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, scan};
-use crate::storage::{Access, full_path};
+use crate::storage::full_path;
 
-/// How long a change may go unnoticed where the system's notices fail, as they do on network
-/// mounts or when its queue overflows.
+/// How long a record may go unnoticed where the system's notices fail, as they do on network
+/// mounts or where it has no more of them to give.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long other hands' changes may, which `HEAD` does not tell.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A line as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,26 +59,24 @@ impl Store {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read.
     pub fn follow(&self, seq: u64) -> Result<Follow> {
-        let (sender, notices) = channel();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading the store is an event as well, and no news.
-            if !event.is_ok_and(|event| event.kind.is_access()) {
-                let _ = sender.send(());
-            }
-        });
-        // Without a watcher, as on a system that has no more of them to give, polling remains.
-        let watcher = watcher.ok().and_then(|mut watcher| {
-            watcher.watch(self.path(), RecursiveMode::Recursive).ok()?;
-            Some(watcher)
-        });
-        Ok(Follow {
+        let mut follow = Follow {
             store: self.clone(),
+            last: None,
+            pending: Vec::new(),
             seq,
-            read: Vec::new(),
+            read: HashMap::new(),
+            before: HashMap::new(),
+            generation: 0,
+            segments: 0,
             seen: None,
-            notices,
-            _watcher: watcher,
-        })
+            has_new_day: false,
+            notices: Notices::new(self),
+            is_look_due: false,
+            looked: Instant::now(),
+        };
+        // What is there now tells later whether it is still the same log.
+        follow.pending = follow.poll()?;
+        Ok(follow)
     }
 }
 
@@ -87,77 +86,147 @@ pub struct Follow {
     store: Store,
     /// The last line handed out.
     seq: u64,
-    /// Which file each segment was, by its place, and how far it was read.
-    read: Vec<(u64, u64)>,
-    /// Up to where all that grew was looked at, and in which generation of the state.
-    seen: Option<(u64, u64)>,
-    notices: Receiver<()>,
-    _watcher: Option<RecommendedWatcher>,
+    /// Its number and text, if there was one.
+    last: Option<(u64, String)>,
+    /// Read, and not handed out yet.
+    pending: Vec<LogLine>,
+    /// How far each segment was read, by its place and identity.
+    read: HashMap<(usize, u64), ReadTo>,
+    /// How far those were read that are not there any more, or not as they were.
+    before: HashMap<(usize, u64), ReadTo>,
+    /// [`State::generation`](super::state::State::generation) that `read` is of.
+    generation: u64,
+    /// Up to where all that grew was looked at, in that generation.
+    seen: Option<u64>,
+    /// How many segments there were when they were last seen.
+    segments: usize,
+    /// There is a day that is not watched.
+    has_new_day: bool,
+    notices: Notices,
+    /// Something changed since the files were last looked at, which `HEAD` may not tell.
+    is_look_due: bool,
+    looked: Instant,
 }
+
+/// How much of a segment was read, and how the line ends that is the last of it.
+type ReadTo = (u64, Option<LineEnd>);
 
 impl Follow {
     /// The lines that came since the last call, in order; waits up to `timeout` for the first.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read, as where its directory was moved away.
+    /// Nothing is lost by that: the next call goes on where this one began.
     pub fn next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
         let started = Instant::now();
         loop {
-            let lines = self.poll()?;
+            if !self.pending.is_empty() {
+                return Ok(std::mem::take(&mut self.pending));
+            }
+            self.look_if_due()?;
+            let mut lines = self.poll()?;
+            if std::mem::take(&mut self.has_new_day) {
+                self.notices.renew(&self.store);
+                lines.extend(self.poll()?);
+            }
             let left = timeout.saturating_sub(started.elapsed());
             if !lines.is_empty() || left.is_zero() {
                 return Ok(lines);
             }
-            match self.notices.recv_timeout(left.min(POLL_INTERVAL)) {
-                Ok(()) => while self.notices.try_recv().is_ok() {},
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    std::thread::sleep(left.min(POLL_INTERVAL));
-                }
-            }
+            self.is_look_due |= self.notices.wait(left.min(POLL_INTERVAL));
         }
     }
 
-    fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let after = self.seq;
-        let (mut news, read, seen) = self.store.inner().ask(|view| {
-            let state = &view.state;
-            let (mut news, mut read) = (Vec::new(), Vec::new());
-            for id in self.grown(state) {
-                let segment = &state.segments[id];
-                let known = self.read.get(id);
-                let known = known.filter(|(identity, _)| *identity == segment.identity);
-                let from = known.map_or(0, |(_, end)| *end);
-                if segment.end > from {
-                    if segment.last_seq > after {
-                        lines(view, id, from, &mut |line| {
-                            if line.seq > after {
-                                news.push(line);
-                            }
-                        })?;
-                    }
-                    read.push((id, (segment.identity, segment.end)));
-                }
+    /// `HEAD` tells what was recorded. What other hands do to the files is found by looking at
+    /// them: at once where notices were lost, else now and then.
+    fn look_if_due(&mut self) -> Result<()> {
+        let passed = self.looked.elapsed();
+        let is_due = passed >= LOOK_INTERVAL || self.is_look_due && passed >= POLL_INTERVAL;
+        if self.notices.has_lost_some() || is_due {
+            // What changes from here on is news.
+            self.notices.renew(&self.store);
+            self.is_look_due = false;
+            self.looked = Instant::now();
+            if let Err(e) = self.store.refresh() {
+                self.is_look_due = true;
+                return Err(e);
             }
-            Ok((news, read, (state.generation, state.growth.point())))
-        })?;
-        for (id, known) in read {
-            if self.read.len() <= id {
-                self.read.resize(id + 1, (0, 0));
-            }
-            self.read[id] = known;
         }
-        self.seen = Some(seen);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Vec<LogLine>> {
+        const TRIES_MAX: u32 = 3;
+        let mut tries = 1;
+        loop {
+            match self.try_poll() {
+                // A segment was taken away or replaced a moment ago, or a line changed.
+                Err(_) if tries < TRIES_MAX => self.store.inner().look_again(tries)?,
+                polled => return polled,
+            }
+            tries += 1;
+        }
+    }
+
+    fn try_poll(&mut self) -> Result<Vec<LogLine>> {
+        let view = self.store.inner().fresh()?;
+        if self.generation != view.state.generation {
+            // Segments were replaced or cut: nothing is where it was.
+            self.generation = view.state.generation;
+            // What is recorded after the end of the log was taken away may get its numbers again.
+            self.seq = if self.is_same_log(&view)? {
+                self.seq.min(view.state.max_seq)
+            } else {
+                0
+            };
+            self.before.extend(self.read.drain());
+            self.seen = None;
+        }
+        if self.segments != view.state.segments.len() {
+            let new = view.state.segments.iter().skip(self.segments);
+            let mut days = new.map(|segment| segment.name.day);
+            self.has_new_day |= days.any(|day| !self.notices.knows(day));
+            self.segments = view.state.segments.len();
+        }
+        let (mut news, mut read) = (Vec::new(), Vec::new());
+        for id in self.grown(&view.state) {
+            let segment = &view.state.segments[id];
+            let place = (id, segment.identity);
+            let now = (segment.end, segment.last);
+            // One that was moved away and back is known.
+            let back_again = || self.before.get(&place).filter(|then| **then == now);
+            let known = self.read.get(&place);
+            let from = known.or_else(back_again).map_or(0, |(end, _)| *end);
+            if segment.end > from || known.is_none() {
+                let after = self.seq;
+                if segment.end > from && segment.last_seq > after {
+                    lines(&view, id, from, &mut |line| {
+                        if line.seq > after {
+                            news.push(line);
+                        }
+                    })?;
+                }
+                read.push((place, now));
+            }
+        }
+        self.seen = Some(view.state.growth.point());
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
-        self.seq = news.last().map_or(self.seq, |line| line.seq);
+        self.read.extend(read);
+        if let Some(last) = news.last() {
+            self.seq = last.seq;
+            self.last = Some((last.seq, last.text.clone()));
+        }
         Ok(news)
     }
 
     /// The segments that may have lines that were not handed out, each once.
     fn grown(&self, state: &State) -> BTreeSet<usize> {
         match self.seen {
-            Some((generation, point)) if generation == state.generation => {
+            Some(point) => {
                 let grown = state.growth.since(point).iter();
                 grown.map(|id| *id as usize).collect()
             }
-            _ => (0..state.segments.len()).collect(),
+            None => (0..state.segments.len()).collect(),
         }
     }
 }
@@ -180,6 +249,33 @@ fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
     Ok(last.into_values().collect())
 }
 
+impl Follow {
+    /// Whether anything is left of what was read: if not, all was taken away, and the log begins
+    /// again.
+    fn is_same_log(&self, view: &View<'_>) -> Result<bool> {
+        let ends: HashSet<LineEnd> = self.read.values().filter_map(|(_, end)| *end).collect();
+        let is_known = |(id, segment): (usize, &Segment)| {
+            let is_same = self.read.contains_key(&(id, segment.identity));
+            segment.end > 0 && (is_same || segment.last.is_some_and(|last| ends.contains(&last)))
+        };
+        let mut segments = view.state.segments.iter().enumerate();
+        if ends.is_empty() || segments.any(is_known) {
+            return Ok(true);
+        }
+        // Other files, as of a copy that was put back: the last line handed out may stand there.
+        let mut is_there = false;
+        for (id, segment) in view.state.segments.iter().enumerate() {
+            if segment.end > 0 && segment.last_seq >= self.seq {
+                lines(view, id, 0, &mut |line| {
+                    let this = (line.seq, line.text);
+                    is_there |= self.last.as_ref() == Some(&this);
+                })?;
+            }
+        }
+        Ok(is_there)
+    }
+}
+
 /// Calls `sink` for every line of a segment from `from` up to where the view knows it.
 fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
     let segment = &view.state.segments[id];
@@ -187,7 +283,12 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
     let path = segment.name.path();
     let kind = segment.name.kind;
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-    let file = storage.open(&path, Access::Read).map_err(io)?;
+    // The file that the view knows, not one that has its name by now.
+    let place = u32::try_from(id).unwrap_or(u32::MAX);
+    let file = view
+        .inner
+        .files
+        .get(storage, place, segment.name, segment.identity)?;
     let (mut lines, mut seqs) = (Vec::new(), Vec::new());
     let mut changed = None;
     let mut found = |found: Found<'_>| {

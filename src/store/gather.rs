@@ -7,7 +7,7 @@ use crate::error::{Error, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Loc};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::segment::{
-    Buffer, DamageClass, Fact, Report, Scanned, SegmentName, Span, Stretch, scan_span,
+    Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
 };
 use crate::storage::{Access, Storage, StorageFile, full_path};
 
@@ -43,21 +43,37 @@ pub(super) struct Gathered {
     pub reports: Vec<Report>,
     /// Why nothing of it could be read.
     pub failed: Option<io::Error>,
+    /// How the last line ends.
+    pub last: Option<LineEnd>,
+}
+
+/// The last bytes of a line, LF not counted: most of its checksum, by which a segment that was
+/// cut and has grown again is told from one that has only grown.
+pub(super) type LineEnd = [u8; 16];
+
+/// How a line without its LF ends; `None` if it is shorter than that.
+pub(super) fn line_end(line: &[u8]) -> Option<LineEnd> {
+    line.last_chunk().copied()
 }
 
 /// Lines of one kind.
 #[derive(Debug)]
 pub(super) struct Run {
     pub lines: Vec<Entry>,
-    /// None was rewritten, and they are in order: the first and the last one tell the rest.
+    /// None was rewritten, and their numbers grow: the first and the last one tell the rest.
     is_plain: bool,
 }
 
 impl Run {
     pub(super) fn new(lines: Vec<Entry>) -> Run {
-        let is_plain =
-            !lines.iter().any(|line| line.is_altered) && lines.is_sorted_by_key(Entry::order);
+        let is_plain = !lines.iter().any(|line| line.is_altered)
+            && lines.is_sorted_by(|one, next| one.seq < next.seq);
         Run { lines, is_plain }
+    }
+
+    /// Whether each line has a greater number than the one before it, and none was rewritten.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     pub(super) fn has_altered(&self) -> bool {
@@ -146,16 +162,21 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
             Err((place, e)) => return Err(io_error(storage, &jobs[place].name.path(), e)),
         }
     }
+    let misplaced = jobs.iter().map(|job| Misplaced::in_day_of(job.name));
+    let mut misplaced: Vec<Misplaced> = misplaced.collect();
     parts.sort_unstable_by_key(|(place, from, _)| (*place, *from));
     for (place, _, read) in parts {
         let all = &mut gathered[place];
         if let Some(read) = read.filter(|_| all.failed.is_none()) {
             all.scanned = read.scanned;
             all.runs.push(read.run);
+            all.last = read.last;
+            misplaced[place].go_on(&read.misplaced);
             all.reports.extend(read.reports);
         }
     }
-    for all in &mut gathered {
+    for (all, misplaced) in gathered.iter_mut().zip(misplaced) {
+        all.reports.extend(misplaced.report());
         all.reports.extend(beyond_index(all.scanned.end));
     }
     Ok(gathered)
@@ -172,6 +193,7 @@ impl Gathered {
             runs: Vec::new(),
             reports: Vec::new(),
             failed: None,
+            last: None,
         }
     }
 }
@@ -249,6 +271,8 @@ impl Iterator for Parts<'_> {
 /// The lines that start in one part.
 struct Read {
     run: Run,
+    misplaced: Misplaced,
+    last: Option<LineEnd>,
     reports: Vec<Report>,
     scanned: Scanned,
 }
@@ -272,7 +296,11 @@ impl Part {
         let bytes = span.stop.min(span.until).saturating_sub(span.from);
         let mut lines = Vec::with_capacity((bytes / LINE_BYTES_USUAL) as usize);
         let mut reports = Vec::new();
-        let mut take = |offset: u64, envelope: &Envelope<'_>, is_altered| {
+        let mut misplaced = Misplaced::in_day_of(job.name);
+        let mut take = |offset: u64, len: usize, envelope: &Envelope<'_>, is_altered: bool| {
+            if !is_altered {
+                misplaced.look(envelope.at, offset, offset + len as u64);
+            }
             // What is beyond that is told.
             let Ok(offset) = u32::try_from(offset) else {
                 return;
@@ -284,23 +312,35 @@ impl Part {
                 ..hasher.entry(kind, envelope, loc)
             });
         };
+        let mut last = None;
         let mut sink = |stretch: Stretch<'_>| {
+            last = match stretch {
+                Stretch::Line { bytes, .. } => line_end(bytes),
+                Stretch::TooLong { .. } => None,
+            };
             if let Stretch::Line { offset, bytes } = stretch
                 && let Some(envelope) = good(kind, bytes)
             {
-                take(offset, &envelope, false);
+                take(offset, bytes.len(), &envelope, false);
                 return;
             }
             let found = stretch.classified(kind);
             reports.extend(found.report());
             found.facts(kind, &mut |fact: Fact<'_>| {
-                take(fact.offset, fact.envelope, fact.is_altered);
+                take(
+                    fact.offset,
+                    fact.bytes.len(),
+                    fact.envelope,
+                    fact.is_altered,
+                );
             });
         };
         let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
         Ok(Some(Read {
             scanned: scanned?,
             run: Run::new(lines),
+            misplaced,
+            last,
             reports,
         }))
     }

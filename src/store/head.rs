@@ -167,6 +167,16 @@ impl Head {
         Ok(None)
     }
 
+    /// The segments of which this tells that they were appended to after the commit numbered
+    /// `after`.
+    pub(super) fn appended_to_after(&self, after: u64) -> io::Result<Vec<SegmentName>> {
+        let slots = self.slots()?.into_iter();
+        let later = slots.filter(|slot| slot.commit > after);
+        Ok(later
+            .filter_map(|slot| SegmentName::unpack(slot.name))
+            .collect())
+    }
+
     fn slots(&self) -> io::Result<Vec<Slot>> {
         let words = self.load::<{ SLOTS * SLOT_WORDS }>(SLOTS_AT)?;
         let slots = words.chunks_exact(SLOT_WORDS).enumerate();

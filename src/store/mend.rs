@@ -21,11 +21,11 @@ impl Store {
         let moment = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let moment = moment.as_nanos().to_string();
+        let moment = moment.as_nanos();
         let mut txn = inner.begin()?;
         let mut repaired = Vec::new();
         for name in txn.segments() {
-            let one = repair_segment(&*inner.storage, name, accept_edits, txn.max_seq(), &moment);
+            let one = repair_segment(&*inner.storage, name, accept_edits, txn.max_seq(), moment);
             repaired.extend(one.map_err(|e| {
                 Error::io(
                     "repair the segment",

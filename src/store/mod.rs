@@ -14,6 +14,7 @@ mod lock;
 mod manifest;
 mod mend;
 mod news;
+mod notices;
 mod options;
 mod sidecar;
 mod state;
@@ -295,16 +296,21 @@ impl Inner {
             let answer = ask(&self.fresh()?);
             match answer {
                 Err(e) if e.kind() == ErrorKind::Damaged && tries < TRIES_MAX => {
-                    // At the second try, whatever is known.
-                    if tries > 1 {
-                        self.lock_state().forget();
-                    }
-                    self.look_at_all()?;
+                    self.look_again(tries)?;
                     tries += 1;
                 }
                 answer => return answer,
             }
         }
+    }
+
+    /// Looks at all segments after a try that met something else than is known: after the second
+    /// one whatever is known.
+    fn look_again(&self, tries: u32) -> Result<()> {
+        if tries > 1 {
+            self.lock_state().forget();
+        }
+        self.look_at_all()
     }
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {

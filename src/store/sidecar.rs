@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::manifest;
 use super::state::{Segment, State};
 use crate::index::Index;
 use crate::line::LINE_BYTES_MAX;
@@ -58,19 +59,19 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
     let Some((covered, max_seq, index)) = read(storage, store_id) else {
         return false;
     };
-    if !covered
+    let times = covered
         .iter()
-        .all(|segment| is_as_covered(storage, segment))
-    {
+        .map(|segment| times_as_covered(storage, segment));
+    let Some(times) = times.collect::<Option<Vec<_>>>() else {
         return false;
-    }
+    };
     let mut names: Vec<SegmentName> = covered.iter().map(|segment| segment.name).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         return false;
     }
     let mut grown = Vec::new();
-    for segment in &covered {
+    for (segment, read_times) in covered.iter().zip(times) {
         let place = state.place(segment.name);
         grown.push((segment.last_seq, place));
         state.segments[place as usize] = Segment {
@@ -79,6 +80,8 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
             tail: None,
             identity: segment.identity,
             last_seq: segment.last_seq,
+            read_times,
+            last: None,
         };
     }
     grown.retain(|(last_seq, _)| *last_seq > 0);
@@ -150,25 +153,25 @@ fn hash_of_hashes(hashes: &[u64]) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// Whether the part of a segment that the sidecar covers is as it was.
-fn is_as_covered(storage: &dyn Storage, covered: &Covered) -> bool {
+/// The times of a segment of which the part that the sidecar covers is as it was; `None` if it is
+/// not.
+#[allow(clippy::option_option)]
+fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<FileTimes>> {
     let path = covered.name.path();
-    let Ok(stat) = storage.stat(&path) else {
-        return false;
-    };
+    let stat = storage.stat(&path).ok()?;
     if stat.identity != covered.identity || stat.len < covered.end {
-        return false;
+        return None;
     }
+    let now = storage.times(&path).ok()?;
     if let Some((len, times)) = covered.untouched
         && stat.len == len
-        && storage.times(&path).is_ok_and(|now| now == Some(times))
+        && now == Some(times)
     {
-        return true;
+        return Some(now);
     }
-    covered.hash.is_some_and(|hash| {
-        let file = storage.open(&path, Access::Read);
-        file.is_ok_and(|file| hash_of(&*file, covered.end) == Some(hash))
-    })
+    let hash = covered.hash?;
+    let file = storage.open(&path, Access::Read).ok()?;
+    (hash_of(&*file, covered.end)? == hash).then_some(now)
 }
 
 /// Writes the sidecar if the one that there is leaves so many bytes uncovered that opening the
@@ -179,6 +182,14 @@ pub(super) fn save(storage: &dyn Storage, store_id: Uuid, state: &State, uncover
     // Damage is reported by who reads it.
     let is_whole = state.is_sound() && state.damage_counts.total() == 0;
     if !is_whole || uncovered < uncovered_min.max(bytes / 8) {
+        return;
+    }
+    // Another store may have been put under this path.
+    let is_its_own = || {
+        let manifest = manifest::read(storage);
+        manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id))
+    };
+    if !is_its_own() {
         return;
     }
     let _ = storage.create_dir(DIR);
@@ -241,10 +252,11 @@ fn cover(
             < now_ns
     };
     // Changed since it was read, by appends for all that is known: looked at again, for what is
-    // sealed in now is not reported by the next open.
+    // sealed in now is not reported by the next open. The clock alone does not tell: it may have
+    // been set back meanwhile.
     let is_as_read = times.is_some_and(|times| {
         let changed_ns = times.modified_ns.max(times.changed_ns);
-        changed_ns.saturating_add(SETTLED_NS) < read_ns
+        segment.read_times == Some(times) && changed_ns.saturating_add(SETTLED_NS) < read_ns
     });
     if !is_as_read && !is_intact(storage, segment) {
         return None;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::belief::believe;
-use super::gather::{Gathered, Job, Run, gather};
+use super::gather::{Gathered, Job, LineEnd, Run, gather};
 use super::growth::Growth;
 use super::head::{Head, Header, Reach};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
-use crate::segment::{Damage, DamageCounts, SegmentName, Tail, list};
-use crate::storage::{Access, Storage, full_path, read_full};
+use crate::segment::{Damage, DamageClass, DamageCounts, Report, SegmentName, Tail, list};
+use crate::storage::{Access, FileTimes, Storage, full_path, is_gone, read_full};
 
 /// More damage than this of one kind of record is counted, but not listed.
 const DAMAGE_LISTED_MAX: usize = 10_000;
@@ -30,6 +30,10 @@ pub(super) struct Segment {
     pub identity: u64,
     /// The greatest sequence number in it.
     pub last_seq: u64,
+    /// Its times before it was read, where all that is known of it was read then.
+    pub read_times: Option<FileTimes>,
+    /// How the line before `end` ends, where that is known.
+    pub last: Option<LineEnd>,
 }
 
 impl Segment {
@@ -47,6 +51,8 @@ pub(super) struct State {
     pub by_name: BTreeMap<SegmentName, u32>,
     /// Every segment that holds lines, by when it grew.
     pub growth: Growth,
+    /// Names of segments that are not a file's: no line goes there.
+    pub taken: Vec<SegmentName>,
     pub index: Index,
     pub max_seq: u64,
     /// [`Header::commits`] up to which this state is.
@@ -75,6 +81,7 @@ impl State {
             segments: Vec::new(),
             by_name: BTreeMap::new(),
             growth: Growth::default(),
+            taken: Vec::new(),
             index: Index::new(),
             max_seq: 0,
             commits: 0,
@@ -116,6 +123,8 @@ impl State {
                 tail: None,
                 identity: 0,
                 last_seq: 0,
+                read_times: None,
+                last: None,
             });
             (self.segments.len() - 1) as u32
         })
@@ -154,6 +163,10 @@ impl State {
         for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
             let known = &self.segments[segment as usize];
+            // Someone cut it, and others appended.
+            if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
+                return false;
+            }
             if known.end < end {
                 jobs.push(Job {
                     segment,
@@ -226,8 +239,14 @@ impl State {
         let (before, bound) = loop {
             looks += 1;
             let before = header()?;
-            self.look_until_whole(storage, is_locked, &mut gathered)?;
-            if is_locked || header()? == before {
+            let is_new = self.look_until_whole(storage, head, is_locked, &mut gathered)?;
+            // Who writes right now notes it only once all is written: what was read last may be
+            // there without what was read first, unless nothing came since the look before.
+            let is_still = || {
+                let is_free = before.is_none_or(|header| header.holder == 0);
+                is_free || looks > 1 && !is_new
+            };
+            if is_locked || is_still() && header()? == before {
                 break (before, u64::MAX);
             }
             if looks == LOOKS_MAX {
@@ -239,7 +258,7 @@ impl State {
             // Lines came that belong before known ones: the index must be built in order.
             self.forget();
             let mut gathered = Vec::new();
-            self.look_until_whole(storage, is_locked, &mut gathered)?;
+            self.look_until_whole(storage, head, is_locked, &mut gathered)?;
             self.rewind_past(bound, &mut gathered);
             self.take_in(gathered);
         }
@@ -249,16 +268,19 @@ impl State {
     }
 
     /// Reads what is new in any segment, and everything anew if something known was taken away
-    /// or rewritten.
+    /// or rewritten. Tells whether lines came.
     fn look_until_whole(
         &mut self,
         storage: &dyn Storage,
+        head: Option<&Head>,
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         for _ in 0..LOOKS_MAX {
-            if self.look(storage, is_locked, gathered)? {
-                return Ok(());
+            let known = gathered.len();
+            if self.look(storage, head, is_locked, gathered)? {
+                let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
+                return Ok(runs.any(|run| !run.lines.is_empty()));
             }
             self.forget();
             gathered.clear();
@@ -272,10 +294,16 @@ impl State {
     fn look(
         &mut self,
         storage: &dyn Storage,
+        head: Option<&Head>,
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
+        // Where others appended, a segment as long as before may be another one.
+        let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
+        let appended_to =
+            appended_to.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         let listing = list(storage)?;
+        self.taken = listing.taken;
         let mut unreadable = Vec::new();
         let mut leave_out = |path: String, e: io::Error| {
             if is_locked {
@@ -294,7 +322,7 @@ impl State {
             let path = name.path();
             let stat = match storage.stat(&path) {
                 Ok(stat) => stat,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) if is_gone(&e) => continue,
                 Err(e) if is_of_what_is_read(&e) => {
                     leave_out(path, e)?;
                     continue;
@@ -315,22 +343,30 @@ impl State {
             }
             present += 1;
             known.identity = stat.identity;
-            if stat.len != known.expected_len() || known.tail.is_some() {
-                if known.end > 0 {
-                    match ends_line(storage, &path, known.end) {
-                        Ok(true) => {}
-                        Ok(false) => return Ok(false),
-                        Err(e) if is_of_what_is_read(&e) => {
-                            leave_out(path, e)?;
-                            continue;
-                        }
-                        Err(e) => {
-                            let path = full_path(storage, &path);
-                            return Err(Error::io("read the segment", &path, e));
-                        }
+            let has_changed = stat.len != known.expected_len() || known.tail.is_some();
+            let may_differ = known.last.is_some() && appended_to.contains(&name);
+            if has_changed || may_differ {
+                match is_as_read(storage, known) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(false),
+                    Err(e) if is_of_what_is_read(&e) => {
+                        leave_out(path, e)?;
+                        continue;
+                    }
+                    Err(e) => {
+                        let path = full_path(storage, &path);
+                        return Err(Error::io("read the segment", &path, e));
                     }
                 }
-                let known = &self.segments[segment as usize];
+            }
+            if has_changed {
+                let known = &mut self.segments[segment as usize];
+                // All of it is read now, or what was read may have changed before this look.
+                known.read_times = if known.end == 0 {
+                    storage.times(&path).ok().flatten()
+                } else {
+                    None
+                };
                 jobs.push(Job {
                     segment,
                     name,
@@ -375,6 +411,7 @@ impl State {
             };
             segment.end = segment.end.min(u64::from(first));
             segment.tail = None;
+            read.last = None;
             read.scanned.end = segment.end;
             read.scanned.tail = None;
             for run in &mut read.runs {
@@ -397,6 +434,9 @@ impl State {
         let (mut reports, mut grown) = (Vec::new(), Vec::new());
         for mut read in gathered {
             let segment = &mut self.segments[read.segment as usize];
+            if segment.end != read.scanned.end || read.last.is_some() {
+                segment.last = read.last;
+            }
             segment.end = read.scanned.end;
             segment.tail = read.scanned.tail;
             let name = segment.name;
@@ -412,6 +452,13 @@ impl State {
             );
         }
         let lines = lines.map(in_order);
+        for (kind, (_, has_repeats)) in Kind::ALL.into_iter().zip(&lines) {
+            if *has_repeats {
+                let runs = &lines[kind as usize].0;
+                reports.extend(self.repeats(runs).into_iter().map(|found| (kind, found)));
+            }
+        }
+        let lines = lines.map(|(runs, _)| runs);
         let firsts = lines.iter().filter_map(|runs| runs.first()?.first());
         let first = firsts.map(|first| first.seq).min();
         if first.is_some_and(|first| first <= self.max_seq) {
@@ -449,13 +496,35 @@ impl State {
         }
     }
 
+    /// Segments with lines, in order, that have the numbers of lines before them.
+    fn repeats(&self, runs: &[Vec<Entry>]) -> Vec<Damage> {
+        let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut last: Option<&Entry> = None;
+        for line in runs.iter().flatten().filter(|line| !line.is_altered) {
+            if last.is_some_and(|last| last.seq == line.seq) {
+                let offset = u64::from(line.loc.offset);
+                let (first, count) = found.entry(line.loc.segment).or_insert((offset, 0));
+                *first = offset.min(*first);
+                *count += 1;
+            }
+            last = Some(line);
+        }
+        let report = |(segment, (first, count)): (u32, (u64, u64))| {
+            let Segment { name, end, .. } = self.segments[segment as usize];
+            Report::repeated(count, first, end).in_file(name)
+        };
+        found.into_iter().map(report).collect()
+    }
+
     /// Whether the line at a place was found to be other than decklog wrote it.
     pub(super) fn knows_damage(&self, loc: Loc) -> bool {
         let name = self.segments[loc.segment as usize].name;
         let (path, offset) = (name.path(), u64::from(loc.offset));
         let is_there = |damage: &Damage| {
             let range = damage.offset..=damage.offset + damage.length;
-            damage.file == path && range.contains(&offset)
+            // As it was written, but not where or how often it was.
+            let is_whole = [DamageClass::Repeated, DamageClass::Misplaced].contains(&damage.class);
+            damage.file == path && !is_whole && range.contains(&offset)
         };
         // Past the limit, it may be one that is not listed.
         self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
@@ -475,6 +544,8 @@ impl State {
                 tail: None,
                 identity: 0,
                 last_seq: 0,
+                read_times: None,
+                last: None,
             };
         }
         self.growth.clear();
@@ -500,12 +571,19 @@ fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
     }
 }
 
-/// The lines of one kind in order, those of all runs after one another.
-fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
+/// The lines of one kind in order, those of all runs after one another; and whether two may have
+/// one number.
+fn in_order(mut runs: Vec<Run>) -> (Vec<Vec<Entry>>, bool) {
     runs.retain(|run| !run.lines.is_empty());
     runs.sort_by_key(|run| run.lines.first().map(Entry::order));
     let edges =
         |run: &Run| [run.lines.first(), run.lines.last()].map(|edge| edge.map(Entry::order));
+    let grows = |pair: &[Run]| {
+        let [one, next] = pair else { return true };
+        let last = one.lines.last().map(|line| line.seq);
+        last < next.lines.first().map(|line| line.seq)
+    };
+    let may_repeat = !(runs.iter().all(Run::is_plain) && runs.windows(2).all(grows));
     let is_sorted = runs.iter().all(Run::is_sorted) && runs.iter().flat_map(edges).is_sorted();
     let mut runs: Vec<_> = runs.into_iter().map(|run| run.lines).collect();
     if !is_sorted {
@@ -513,14 +591,29 @@ fn in_order(mut runs: Vec<Run>) -> Vec<Vec<Entry>> {
         lines.sort_by_key(Entry::order);
         runs = vec![lines];
     }
-    runs
+    (runs, may_repeat)
 }
 
-/// Whether an LF still stands where a line ended: if not, someone rewrote the file in place.
-fn ends_line(storage: &dyn Storage, path: &str, end: u64) -> io::Result<bool> {
-    let mut last = [0];
+/// Whether the last line that was read still stands where it ended: if not, someone rewrote the
+/// file in place.
+fn is_as_read(storage: &dyn Storage, segment: &Segment) -> io::Result<bool> {
+    if segment.end == 0 {
+        return Ok(true);
+    }
+    let path = segment.name.path();
+    let mut expected = segment.last.map_or(Vec::new(), |last| last.to_vec());
+    expected.push(b'\n');
+    let Some(start) = segment.end.checked_sub(expected.len() as u64) else {
+        return Ok(false);
+    };
+    let mut found = vec![0; expected.len()];
     let read = storage
-        .open(path, Access::Read)
-        .and_then(|file| read_full(&*file, &mut last, end - 1))?;
-    Ok(read == 1 && last == *b"\n")
+        .open(&path, Access::Read)
+        .and_then(|file| read_full(&*file, &mut found, start));
+    match read {
+        Ok(read) => Ok(read == found.len() && found == expected),
+        // Taken away a moment ago.
+        Err(e) if is_gone(&e) => Ok(false),
+        Err(e) => Err(e),
+    }
 }

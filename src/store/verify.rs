@@ -1,5 +1,6 @@
 //! Checks every line of a store, trusting nothing but the bytes.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use serde::Serialize;
@@ -8,7 +9,9 @@ use super::head::{Head, Header};
 use super::manifest;
 use crate::error::{Error, Result, is_of_what_is_read};
 use crate::line::{LINE_BYTES_MAX, decode};
-use crate::segment::{Damage, DamageClass, Fact, Found, Report, list, scan};
+use crate::segment::{
+    Damage, DamageClass, Fact, Found, Misplaced, Report, SegmentName, list, scan,
+};
 use crate::storage::{Access, Storage, full_path};
 
 /// Sequence numbers from the first to the last, both included.
@@ -35,7 +38,8 @@ pub struct Verification {
     pub gaps: Vec<SeqRange>,
     /// Sequence numbers that several lines have.
     pub repeats: Vec<SeqRange>,
-    /// Files in day directories that are none of the store's. They are no damage.
+    /// Files in day directories that are none of the store's, and what is no directory under the
+    /// name of a day. They are no damage.
     pub foreign: Vec<String>,
 }
 
@@ -68,13 +72,18 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     let listing = list(storage)?;
     let unreadable = listing.unreadable.into_iter();
     let unreadable = unreadable.map(|(dir, e)| Damage::unreadable(dir, &e));
+    let taken = listing.taken.into_iter();
     let mut found = Verification {
         foreign: listing.foreign,
-        damage: manifest_damage.into_iter().chain(unreadable).collect(),
+        damage: manifest_damage
+            .into_iter()
+            .chain(unreadable)
+            .chain(taken.map(|name| Report::no_file().in_file(name)))
+            .collect(),
         ..Verification::default()
     };
     let mut seqs = Vec::new();
-    for name in listing.segments {
+    for name in listing.segments.iter().copied() {
         let path = name.path();
         let file = match storage.open(&path, Access::Read) {
             Ok(file) => file,
@@ -85,6 +94,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
         };
         let kind = name.kind;
         let mut last_seq = 0;
+        let mut misplaced = Misplaced::in_day_of(name);
         let mut check = |line: Found<'_>| {
             let mut report = line.report();
             line.facts(kind, &mut |fact: Fact<'_>| {
@@ -95,6 +105,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
                     Ok(_) => {
                         let seq = fact.envelope.seq;
                         seqs.push(seq);
+                        let end = fact.offset + fact.bytes.len() as u64;
+                        misplaced.look(fact.envelope.at, fact.offset, end);
                         // One that is there twice is told as such.
                         if seq < last_seq {
                             report = Some(Report {
@@ -136,6 +148,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
             .tail
             .map(|tail| tail.report(scanned.end).in_file(name));
         found.damage.extend(tail);
+        let misplaced = misplaced.report().map(|report| report.in_file(name));
+        found.damage.extend(misplaced);
     }
     let is_live = header(storage) != before;
     if is_live {
@@ -145,26 +159,72 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
             .damage
             .retain(|damage| damage.class != DamageClass::Torn);
     }
-    seqs.sort_unstable();
-    let mut expected = 1;
-    for seq in seqs {
-        if seq > expected {
-            found.gaps.push(SeqRange {
-                first: expected,
-                last: seq - 1,
-            });
-        } else if seq < expected {
-            let repeated = SeqRange {
-                first: seq,
-                last: seq,
-            };
-            if found.repeats.last() != Some(&repeated) {
-                found.repeats.push(repeated);
-            }
-        }
-        expected = expected.max(seq.saturating_add(1));
+    found.count_off(seqs);
+    if !found.repeats.is_empty() {
+        let repeated = copies(storage, &listing.segments, &found.repeats);
+        found.damage.extend(repeated);
     }
     Ok(found)
+}
+
+impl Verification {
+    /// Notes which sequence numbers are missing, or there several times.
+    fn count_off(&mut self, mut seqs: Vec<u64>) {
+        seqs.sort_unstable();
+        let mut expected = 1;
+        for seq in seqs {
+            if seq > expected {
+                self.gaps.push(SeqRange {
+                    first: expected,
+                    last: seq - 1,
+                });
+            } else if seq < expected {
+                let repeated = SeqRange {
+                    first: seq,
+                    last: seq,
+                };
+                if self.repeats.last() != Some(&repeated) {
+                    self.repeats.push(repeated);
+                }
+            }
+            expected = expected.max(seq.saturating_add(1));
+        }
+    }
+}
+
+/// The segments with lines that have the numbers of lines before them, which is where a copy is.
+fn copies(storage: &dyn Storage, names: &[SegmentName], repeats: &[SeqRange]) -> Vec<Damage> {
+    // Each is of one number.
+    let mut seen: BTreeMap<u64, bool> = repeats.iter().map(|one| (one.first, false)).collect();
+    let mut found = Vec::new();
+    for name in names.iter().copied() {
+        // What cannot be read was told before.
+        let Ok(file) = storage.open(&name.path(), Access::Read) else {
+            continue;
+        };
+        let (mut count, mut first) = (0, 0);
+        let mut look = |line: Found<'_>| {
+            line.facts(name.kind, &mut |fact: Fact<'_>| {
+                let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
+                    return;
+                };
+                if std::mem::replace(is_seen, true) {
+                    if count == 0 {
+                        first = fact.offset;
+                    }
+                    count += 1;
+                }
+            });
+        };
+        let limit = LINE_BYTES_MAX;
+        let scanned = scan(&*file, name.kind, 0, u64::MAX, limit, &mut look);
+        if let Ok(scanned) = scanned
+            && count > 0
+        {
+            found.push(Report::repeated(count, first, scanned.end).in_file(name));
+        }
+    }
+    found
 }
 
 /// What cannot be read is a finding; only what is wrong with the machine ends the work.

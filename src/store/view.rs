@@ -11,7 +11,7 @@ use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
 use crate::record::Kind;
-use crate::segment::{Damage, DamageCounts, Window};
+use crate::segment::{Damage, DamageCounts, Report, Window};
 use crate::storage::full_path;
 
 /// What the rules look things up in: the store at one moment, or in a transaction.
@@ -185,12 +185,15 @@ impl<'a> View<'a> {
             self.state.segments.iter().filter_map(|segment| {
                 Some(segment.tail?.report(segment.end).in_file(segment.name))
             });
+        let taken = self.state.taken.iter();
+        let taken = taken.map(|name| Report::no_file().in_file(*name));
         let files = &self.inner.manifest_damage;
         files
             .iter()
             .chain(&self.state.unreadable)
             .cloned()
             .chain(torn)
+            .chain(taken)
     }
 }
 

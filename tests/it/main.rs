@@ -12,11 +12,13 @@
 mod anything;
 mod capture;
 mod cli;
+mod clock;
 mod conversations;
 mod crash;
 mod events;
 mod faults;
 mod files;
+mod follow;
 #[cfg(target_os = "linux")]
 mod full;
 mod health;
@@ -35,6 +37,7 @@ mod phases;
 mod power;
 mod proposals;
 mod races;
+mod reader;
 mod recovery;
 mod rules;
 mod sidecar;

@@ -84,7 +84,8 @@ proptest! {
             let lines = read.runs.iter().flat_map(|run| &run.lines);
             let lines = lines.map(|line| (line.seq, line.loc, line.key, line.is_altered));
             prop_assert_eq!(lines.collect::<Vec<_>>(), facts);
-            let told = read.reports.iter().map(|report| format!("{report:?}"));
+            let told = read.reports.iter().filter(|report| report.class != DamageClass::Misplaced);
+            let told = told.map(|report| format!("{report:?}"));
             prop_assert_eq!(told.collect::<Vec<_>>(), reports);
             prop_assert_eq!((read.segment, read.scanned), (segment, scanned));
         }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use self::hold::{Times, hold};
 use self::recent::Recent;
 use self::runs::Runs;
+use super::gather::line_end;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
 use super::state::State;
@@ -148,10 +149,15 @@ impl<'s> Txn<'s> {
                     .is_some_and(|tail| tail.holds_facts)
             })
             .collect();
-        for segment in &torn {
+        self.end_tails(&torn)
+    }
+
+    /// Ends the last lines of segments, and reads what they are then.
+    fn end_tails(&mut self, segments: &[u32]) -> Result<()> {
+        for segment in segments {
             self.end_line(*segment)?;
         }
-        if !torn.is_empty() {
+        if !segments.is_empty() {
             let storage = &*self.inner.storage;
             self.state
                 .look_at_all(storage, self.writer.head.as_ref(), true)?;
@@ -205,6 +211,7 @@ impl<'s> Txn<'s> {
         self.room.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
+        known.last = line.strip_suffix(b"\n").and_then(line_end);
         let segments = self.state.segments.len();
         self.state.growth.note(segment, segments);
         let loc = Loc {

@@ -7,7 +7,7 @@ use super::{HANDLES_MAX, Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Named, full_path};
+use crate::storage::{Access, Named, full_path, is_gone};
 
 impl Writer {
     /// The open handle of a segment, if it is open; it is the first to be found from then on.
@@ -32,7 +32,7 @@ impl Txn<'_> {
             };
             let active = match self.state.active(day, kind) {
                 Some(active) => active,
-                None => self.create(first)?,
+                None => self.create_from(first)?,
             };
             if self.is_as_known(active)? {
                 let segment = &self.state.segments[active as usize];
@@ -42,9 +42,17 @@ impl Txn<'_> {
                     .saturating_sub(segment.expected_len());
                 let next_number = segment.name.number.checked_add(1);
                 let Some(number) = next_number.filter(|_| segment.end > 0 && len > room) else {
-                    return Ok(active);
+                    if segment.tail.is_none() {
+                        return Ok(active);
+                    }
+                    // A torn line, of a process that died: ended, it stays by itself.
+                    self.flush()?;
+                    let ended = self.end_tails(&[active]);
+                    ended.map_err(|e| self.give_up(e))?;
+                    self.room.checked.clear();
+                    continue;
                 };
-                let next = self.create(SegmentName { number, ..first })?;
+                let next = self.create_from(SegmentName { number, ..first })?;
                 if self.is_as_known(next)? {
                     return Ok(next);
                 }
@@ -73,14 +81,15 @@ impl Txn<'_> {
         let path = open.unwrap_or_else(|| self.path(segment).into());
         let found = match self.inner.storage.stat(&path) {
             Ok(stat) => stat,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) if is_gone(&e) => return Ok(false),
             Err(e) => return Err(self.io("look at", segment, e)),
         };
-        let handle = self.handle(segment)?;
         let known = &self.state.segments[segment as usize];
-        let is_as_known = found.identity == handle.named.identity
-            && found.identity == known.identity
-            && found.len == known.expected_len();
+        if found.identity != known.identity || found.len != known.expected_len() {
+            // It may not even be a file that can be opened.
+            return Ok(false);
+        }
+        let is_as_known = self.handle(segment)?.named.identity == found.identity;
         if is_as_known {
             self.room.checked.push(segment);
         }
@@ -94,8 +103,13 @@ impl Txn<'_> {
         self.writer.recent.clear();
         self.room.checked.clear();
         self.writer.header.call_for_a_look();
+        // Lines that are gone leave a gap: their numbers are not given to others.
+        let last_seq = self.writer.header.last_seq;
+        let given = last_seq.min(self.state.max_seq);
         self.state
-            .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)
+            .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)?;
+        self.state.max_seq = self.state.max_seq.max(given);
+        Ok(())
     }
 
     /// The greatest sequence number that any line can have.
@@ -112,6 +126,32 @@ impl Txn<'_> {
             .filter(|(_, id)| present(id))
             .map(|(name, _)| *name)
             .collect()
+    }
+
+    /// Makes a segment, under the first name from this one on that nothing else has.
+    fn create_from(&mut self, mut name: SegmentName) -> Result<u32> {
+        loop {
+            if !self.state.taken.contains(&name) {
+                match self.create(name) {
+                    Err(_) if self.is_taken(name) => self.state.taken.push(name),
+                    made => return made,
+                }
+            }
+            match name.number.checked_add(1) {
+                Some(number) => name.number = number,
+                None => return self.create(name),
+            }
+        }
+    }
+
+    /// Whether a name is that of something that is no file.
+    fn is_taken(&self, name: SegmentName) -> bool {
+        let file_name = name.file_name();
+        let entries = self.inner.storage.read_dir(&name.day.to_string());
+        entries.is_ok_and(|entries| {
+            let mut entries = entries.iter();
+            entries.any(|entry| entry.name == file_name && !entry.is_file)
+        })
     }
 
     fn create(&mut self, name: SegmentName) -> Result<u32> {

@@ -45,7 +45,8 @@ pub(crate) fn any_text(text: &str) {
     }
 }
 
-/// The time that the calendar reads.
+/// The time that the calendar reads; outside, whether it is a time or none.
+#[allow(clippy::option_option)]
 fn slow_timestamp(raw: Raw<'_>) -> Option<Option<i64>> {
     if raw.get().is_none() {
         return Some(None);
