@@ -320,8 +320,11 @@ fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -
             });
         });
     };
-    scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found).map_err(io)?;
-    if let Some(offset) = changed {
+    let scanned = scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found);
+    let end = scanned.map_err(io)?.end;
+    // What was a line may no longer end.
+    let is_cut = end < segment.end;
+    if let Some(offset) = changed.or(is_cut.then_some(end)) {
         // By this handle, or by who left the sidecar: to be read anew, and reported.
         let message = "the line was changed since it was indexed";
         let err = Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path));
