@@ -1,17 +1,33 @@
 //! People have their hands in a store while agents write it: they delete `LOCK` because it looks
 //! stale, run `sed -i`, move a day to an archive. Every handle that is open meanwhile notices at
 //! its next append or read, loses nothing, and overwrites nothing.
+//!
+//! `DECKLOG_HANDS` sets in how many of four ways each hand of the list below is at work: in the
+//! older day or the newer one, while handles are open or not. `DECKLOG_HANDS_RECORDS` sets what each
+//! writer records while others delete the lock.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use decklog::storage::{Disk, Fault, Memory, Storage};
-use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity, verify};
+use decklog::{
+    ConversationTurn, Damage, DamageClass, ErrorKind, LogLine, ObservabilityStore, Store, TurnKind,
+    Validity, verify,
+};
 use uuid::Uuid;
+
+use super::support::{DAY_MS, count, crc32};
 
 const NOON: i64 = 1_766_836_800_000;
 const DAY: &str = "2025-12-27";
+/// Long enough for the slowest machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn turn(n: u128) -> ConversationTurn {
     ConversationTurn {
@@ -306,11 +322,713 @@ fn a_repair_that_fails_anywhere_leaves_the_damaged_bytes_somewhere() {
     }
 }
 
-/// CRC-32 of ISO-HDLC, bit by bit: another way to the same number.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            crc >> 1 ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+// --- The matrix: what hands do, to which file, and who looks then. ---
+
+/// What is asked of a store after a hand was in it.
+struct Hand {
+    /// What is done, in the store's directory: `$F` is the segment, `$D` its day, `$T` a
+    /// directory elsewhere.
+    script: &'static str,
+    /// The turns that are gone: numbered from 1 within the segment.
+    lost: &'static [u128],
+    /// What is damaged afterwards, as far as it can be named: `F` and `D` stand for themselves.
+    named: &'static [&'static str],
+    /// What else `verify` tells: `gap`, `repeat`, `note`.
+    told: &'static [&'static str],
+    /// What is recorded to the segment's day next cannot be, and the error names that.
+    is_refused: bool,
+}
+
+const NOTHING: Hand = Hand {
+    script: "",
+    lost: &[],
+    named: &[],
+    told: &[],
+    is_refused: false,
+};
+
+/// Three turns each on these days.
+const DAYS: [&str; 2] = ["2025-12-26", "2025-12-27"];
+
+#[rustfmt::skip]
+const HANDS: &[Hand] = &[
+    // Editors, and tools that rewrite lines.
+    Hand { script: "sed -i 's/turn 2/turn II/; s/turn 5/turn V/' $F", named: &["F"], ..NOTHING },
+    Hand { script: "sed -i.bak 's/turn/TURN/' $F", named: &["F"], told: &["note"], ..NOTHING },
+    Hand { script: "jq -c -S . $F > $T/new && mv $T/new $F", named: &["F"], ..NOTHING },
+    Hand { script: "jq -c -S . $F > $T/new && cat $T/new > $F", named: &["F"], ..NOTHING },
+    Hand { script: "jq . $F > $T/new && mv $T/new $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "sed -i 2d $F", lost: &[2], told: &["gap"], ..NOTHING },
+    Hand { script: "sed -i 3d $F", lost: &[3], told: &["gap"], ..NOTHING },
+    Hand { script: "cat $F > $T/new && sed 1d $T/new > $F", lost: &[1], told: &["gap"], ..NOTHING },
+    Hand { script: "sed -i 's/$/\\r/' $F", named: &["F"], ..NOTHING },
+    Hand { script: "sed -i '1s/^/\\xef\\xbb\\xbf/' $F", named: &["F"], ..NOTHING },
+    Hand { script: "sed -i 'N;s/\\n//' $F", named: &["F"], ..NOTHING },
+    Hand { script: "sed -i '2s/^/\\x00\\x00\\x00\\x00/' $F", named: &["F"], ..NOTHING },
+    Hand { script: "tac $F > $T/new && cat $T/new > $F", named: &["F?"], ..NOTHING },
+    // Cut, filled, appended to.
+    Hand { script: "cp $F $F.1 && truncate -s 0 $F", lost: &[1, 2, 3], told: &["gap", "note"], ..NOTHING },
+    Hand { script: "truncate -s -20 $F", lost: &[3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "truncate -s -1 $F", ..NOTHING },
+    Hand { script: "truncate -s +100000 $F", named: &["F"], ..NOTHING },
+    Hand { script: "truncate -s +40000000 $F", named: &["F"], ..NOTHING },
+    Hand { script: "echo hello >> $F", named: &["F"], ..NOTHING },
+    Hand { script: "printf 'half a line' >> $F", named: &["F"], ..NOTHING },
+    Hand { script: "echo '{\"hello\":1}' >> $F", named: &["F"], ..NOTHING },
+    Hand { script: "head -1 $F > $T/new && cat $T/new >> $F", named: &["F"], told: &["repeat"], ..NOTHING },
+    // Away, or something else under its name.
+    Hand { script: "rm $F", lost: &[1, 2, 3], told: &["gap"], ..NOTHING },
+    Hand { script: "mv $F $T/", lost: &[1, 2, 3], told: &["gap"], ..NOTHING },
+    Hand { script: "mv $F $T/x && ln -s $T/x $F", ..NOTHING },
+    Hand { script: "ln $F $T/x", ..NOTHING },
+    Hand { script: "rm $F && mkdir $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "rm $F && mkfifo $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "rm $F && ln -s $F $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "rm $F && ln -s $T/nowhere $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "rm $F && ln -s /dev/zero $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "rm $F && ln -s /dev/null $F", lost: &[1, 2, 3], named: &["F"], told: &["gap"], ..NOTHING },
+    Hand { script: "mkdir $D/conversation_turns.0002.jsonl", named: &["D/conversation_turns.0002.jsonl"], ..NOTHING },
+    Hand { script: "mkfifo $D/conversation_turns.0002.jsonl", named: &["D/conversation_turns.0002.jsonl"], ..NOTHING },
+    // Copies.
+    Hand { script: "cp $F $D/conversation_turns.0002.jsonl", named: &["D/conversation_turns.0002.jsonl"], told: &["repeat"], ..NOTHING },
+    Hand { script: "cp -r $D 2025-11-11", named: &["F?", "2025-11-11/conversation_turns.0001.jsonl"], told: &["repeat"], ..NOTHING },
+    Hand { script: "mv $D 2025-11-11", named: &["2025-11-11/conversation_turns.0001.jsonl"], ..NOTHING },
+    // Days.
+    Hand { script: "mv $D $T/", lost: &[1, 2, 3], told: &["gap"], ..NOTHING },
+    Hand { script: "rm -r $D && touch $D", lost: &[1, 2, 3], told: &["gap", "note"], is_refused: true, ..NOTHING },
+    Hand { script: "rm -r $D && mkfifo $D", lost: &[1, 2, 3], told: &["gap", "note"], is_refused: true, ..NOTHING },
+    Hand { script: "rm -r $D && ln -s $D $D", lost: &[1, 2, 3], told: &["gap", "note"], is_refused: true, ..NOTHING },
+    Hand { script: "mv $D $T/ && ln -s $T/$D $D", ..NOTHING },
+    Hand { script: "ln -s . 2025-11-11 && ln -s ../.. $D/up", told: &["note"], ..NOTHING },
+    // What is not the store's.
+    Hand { script: "cp $F $F.bak && touch $D/.x.swp \"$D/a b\" $D/\u{e4}\u{1F600} \"$D/a\nb\"", told: &["note"], ..NOTHING },
+    Hand { script: "truncate -s 20G $D/huge huge.0001.jsonl", told: &["note"], ..NOTHING },
+    Hand { script: "mkfifo pipe $D/pipe && ln -s /dev/zero zero && mkdir -p 2025-13-01 other", told: &["note"], ..NOTHING },
+    // Beside the segments.
+    Hand { script: "rm HEAD", ..NOTHING },
+    Hand { script: "cp HEAD $T/ && mv $T/HEAD HEAD", ..NOTHING },
+    Hand { script: "rm HEAD && echo garbage > HEAD", ..NOTHING },
+    Hand { script: "rm LOCK", ..NOTHING },
+    Hand { script: "mv LOCK LOCK.old && mv HEAD HEAD.old", ..NOTHING },
+    Hand { script: "rm decklog.json", ..NOTHING },
+    Hand { script: "rm -rf cache && mkfifo cache", ..NOTHING },
+    Hand { script: "rm -rf cache && mkdir -p cache/index", ..NOTHING },
+    Hand { script: "mkdir -p cache && rm -f cache/index && mkfifo cache/index", ..NOTHING },
+    Hand { script: "touch quarantine", ..NOTHING },
+    // All of it.
+    Hand { script: "cp -a . $T/backup && rm -r ./* && cp -a $T/backup/. .", ..NOTHING },
+    Hand { script: "rm -r ./*", lost: &[1, 2, 3, 4, 5, 6], ..NOTHING },
+];
+
+/// One of them at work: in the older day or in the newer one, while handles are open or not.
+#[derive(Clone, Copy)]
+struct Case {
+    hand: &'static Hand,
+    newer: bool,
+    is_live: bool,
+}
+
+impl Case {
+    fn day(self) -> &'static str {
+        DAYS[usize::from(self.newer)]
+    }
+
+    fn segment(self) -> String {
+        format!("{}/conversation_turns.0001.jsonl", self.day())
+    }
+
+    fn at(self, is_its_day: bool) -> i64 {
+        if self.newer == is_its_day {
+            NOON
+        } else {
+            NOON - DAY_MS
+        }
+    }
+
+    /// The turns that must be there, of those that were.
+    fn left(self) -> Vec<u128> {
+        let is_left = |id: &u128| {
+            let is_newer = *id > 3;
+            let nth = (id - 1) % 3 + 1;
+            let nth = if is_newer == self.newer { nth } else { nth + 3 };
+            !self.hand.lost.contains(&nth)
+        };
+        (1..=6).filter(is_left).collect()
+    }
+
+    /// What may be damaged, and what must be.
+    fn named(self, is_sure: bool) -> BTreeSet<String> {
+        let names = self.hand.named.iter();
+        let names = names.filter(|name| !is_sure || !name.ends_with('?'));
+        names
+            .map(|name| match name.trim_end_matches('?') {
+                "F" => self.segment(),
+                name => name.replacen("D/", &format!("{}/", self.day()), 1),
+            })
+            .collect()
+    }
+
+    fn says(self, name: &str) -> bool {
+        // Numbers at the end of the log that no open handle knows are given again.
+        let is_end = self.newer && !self.is_live && self.hand.lost.contains(&3);
+        self.hand.told.contains(&name) && !(name == "gap" && is_end && !self.hand.lost.is_empty())
+    }
+}
+
+fn said(id: u128, at: i64) -> ConversationTurn {
+    ConversationTurn {
+        created_at: Validity::at(at + i64::try_from(id).unwrap()),
+        ..turn(id)
+    }
+}
+
+/// Runs a script; `None` if this machine lacks a tool for it.
+fn sh(script: &str, dir: &Path, variables: &[(&str, &str)]) -> Option<()> {
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).current_dir(dir);
+    let status = command.envs(variables.iter().copied()).status().unwrap();
+    if status.code() == Some(127) {
+        println!("not run, as a tool is missing: {script}");
+        return None;
+    }
+    assert!(status.success(), "{script}");
+    Some(())
+}
+
+/// The files in the directories of the store, with their bytes, if they are not huge.
+fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for dir in fs::read_dir(path).unwrap() {
+        let dir = dir.unwrap();
+        let is_day = dir.file_name().to_string_lossy().starts_with("20");
+        // Not through a link that leads back.
+        if !is_day || fs::read_link(dir.path()).is_ok_and(|to| to == Path::new(".")) {
+            continue;
+        }
+        for file in fs::read_dir(dir.path()).into_iter().flatten() {
+            let file = file.unwrap().path();
+            let is_read = |found: fs::Metadata| found.is_file() && found.len() < 1 << 26;
+            if fs::metadata(&file).is_ok_and(is_read) {
+                found.insert(file.clone(), fs::read(&file).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn named_by(damage: &[Damage]) -> BTreeSet<String> {
+    damage.iter().map(|damage| damage.file.clone()).collect()
+}
+
+fn play(case: Case) {
+    let Case { hand, is_live, .. } = case;
+    let what = format!(
+        "{} in {}, {}",
+        hand.script,
+        case.day(),
+        if is_live { "live" } else { "closed" }
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let (path, elsewhere) = (dir.path().join("log"), dir.path().join("elsewhere"));
+    fs::create_dir(&elsewhere).unwrap();
+    let open = || Store::options().sidecar_bytes_min(0).open(&path).unwrap();
+    let store = open();
+    for id in 1..=6 {
+        let at = if id > 3 { NOON } else { NOON - DAY_MS };
+        store.upsert_conversation_turn(said(id, at)).unwrap();
+    }
+    let mut handles = Vec::new();
+    if is_live {
+        handles.extend([store, open()]);
+        assert!(handles.iter().all(|store| ids(store) == [1, 2, 3, 4, 5, 6]));
+    } else {
+        drop(store);
+        assert!(path.join("cache/index").exists());
+    }
+    let mut follow = handles.last().map(|reader| reader.follow(6).unwrap());
+
+    let segment = case.segment();
+    let elsewhere = elsewhere.to_str().unwrap();
+    let variables = [("F", &*segment), ("D", case.day()), ("T", elsewhere)];
+    if sh(hand.script, &path, &variables).is_none() {
+        return;
+    }
+    let before = contents(&path);
+    if !is_live {
+        handles.extend([open(), open()]);
+    }
+
+    // The next append, to that day and to the other.
+    let (writer, reader) = (&handles[0], &handles[1]);
+    let mut expected: BTreeSet<u128> = case.left().into_iter().collect();
+    for (id, is_its_day) in [(7, true), (8, false)] {
+        let recorded = writer.upsert_conversation_turn(said(id, case.at(is_its_day)));
+        if hand.is_refused && is_its_day {
+            let told = recorded.expect_err(&what).to_string();
+            assert!(told.contains(case.day()), "{what}: {told}");
+        } else {
+            recorded.unwrap_or_else(|e| panic!("{what}: {e}"));
+            expected.insert(id);
+        }
+    }
+    // It is whole, in one file, of its own day.
+    let after = contents(&path);
+    for id in expected.iter().filter(|id| **id > 6) {
+        let line = format!("\"content\":\"turn {id}\",\"crc\":\"");
+        let is_there = |bytes: &Vec<u8>| {
+            let text = String::from_utf8_lossy(bytes);
+            let mut lines = text.lines();
+            lines.any(|found| found.starts_with("{\"seq\":") && found.contains(&line))
+        };
+        let files: Vec<_> = after.iter().filter(|(_, bytes)| is_there(bytes)).collect();
+        assert_eq!(files.len(), 1, "{what}: turn {id}");
+        let is_its_day = *id == 7;
+        let day = DAYS[usize::from(case.newer == is_its_day)];
+        assert_eq!(files[0].0.parent().unwrap(), path.join(day), "{what}");
+    }
+
+    // The writer, another handle once it looks, and two that are opened now.
+    reader.refresh().unwrap();
+    // It need not have looked at what it did not touch.
+    writer.refresh().unwrap();
+    let new = open();
+    let only_reads = Store::options().read_only(true).open(&path).unwrap();
+    let sure = case.named(true);
+    for (who, store) in [
+        ("writer", writer),
+        ("reader", reader),
+        ("new", &new),
+        ("read-only", &only_reads),
+    ] {
+        let found: Vec<u128> = ids(store);
+        assert_eq!(found.len(), expected.len(), "{what}, {who}: {found:?}");
+        assert_eq!(
+            found.into_iter().collect::<BTreeSet<_>>(),
+            expected,
+            "{what}, {who}"
+        );
+        let named = named_by(&store.damage().unwrap());
+        assert!(named.is_superset(&sure), "{what}, {who}: {named:?}");
+        assert!(
+            named.is_subset(&case.named(false)),
+            "{what}, {who}: {named:?}"
+        );
+    }
+    if let Some(follow) = &mut follow {
+        let mut seen = Vec::new();
+        let new: Vec<String> = expected
+            .iter()
+            .filter(|id| **id > 6)
+            .map(|id| format!("turn {id}\""))
+            .collect();
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE
+            && !new
+                .iter()
+                .all(|text| seen.iter().any(|line: &LogLine| line.text.contains(text)))
+        {
+            seen.extend(follow.next_lines(Duration::from_millis(100)).unwrap());
+        }
+        for text in new {
+            let times = seen.iter().filter(|line| line.text.contains(&text)).count();
+            assert_eq!(times, 1, "{what}: {text} in {seen:?}");
+        }
+    }
+
+    // A process that knows nothing.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    let output = command
+        .arg("--store")
+        .arg(&path)
+        .arg("verify")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_clean = sure.is_empty() && !case.says("gap") && !case.says("repeat");
+    let is_as_told = output.status.code() == Some(i32::from(!is_clean));
+    assert!(
+        is_as_told || hand.named.iter().any(|name| name.ends_with('?')),
+        "{what}: {told}"
+    );
+    for name in case.named(true) {
+        assert!(told.contains(&name), "{what}: {told}");
+    }
+    for finding in ["gap", "repeat", "note"] {
+        let is_told = told
+            .lines()
+            .any(|line| line.split(' ').next() == Some(finding));
+        assert!(
+            is_told || !case.says(finding),
+            "{what}: no {finding}: {told}"
+        );
+        assert!(!is_told || hand.told.contains(&finding), "{what}: {told}");
+    }
+
+    // And nothing of anyone's was overwritten.
+    drop(handles);
+    drop(new);
+    let after = contents(&path);
+    for (file, bytes) in before {
+        let now = after
+            .get(&file)
+            .unwrap_or_else(|| panic!("{what}: {} is gone", file.display()));
+        assert!(
+            now.starts_with(&bytes),
+            "{what}: {} was changed",
+            file.display()
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn whatever_hands_do_it_is_noticed_and_nothing_else_suffers() {
+    let combinations = count("DECKLOG_HANDS", 1).min(4);
+    let cases: Vec<Case> = (0..combinations as usize)
+        .flat_map(|nth| {
+            HANDS.iter().enumerate().map(move |(place, hand)| {
+                let nth = (nth + place) % 4;
+                let (newer, is_live) = (nth % 2 == 0, nth < 2);
+                Case {
+                    hand,
+                    newer,
+                    is_live,
+                }
+            })
         })
-    })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let (sender, over) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let (next, cases, sender) = (&next, &cases, sender.clone());
+            scope.spawn(move || {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    play(*case);
+                    let _ = sender.send(());
+                }
+            });
+        }
+        drop(sender);
+        for _ in &cases {
+            // A pipe that someone waits for would hold all up.
+            match over.recv_timeout(PATIENCE) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    println!("one of the hands' cases does not come to an end");
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    println!("{} cases", cases.len());
+}
+
+#[test]
+fn hands_that_delete_the_lock_all_the_time_let_two_write_at_once_never() {
+    let records = count("DECKLOG_HANDS_RECORDS", 300);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    Store::open(&path).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let store = Store::open(&path).unwrap();
+                scope.spawn(move || {
+                    for nth in 0..records {
+                        record(&store, u128::from(nth * 3 + writer + 1));
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            for round in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let name = ["LOCK", "HEAD", "LOCK"][round % 3];
+                let _ = if round % 2 == 0 {
+                    fs::remove_file(path.join(name))
+                } else {
+                    fs::rename(path.join(name), path.join("old"))
+                };
+                std::thread::sleep(Duration::from_millis(7));
+            }
+        });
+        let ended: Vec<_> = writers
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    assert_clean(&path);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(
+        store.last_lines(usize::MAX).unwrap().len() as u64,
+        records * 3
+    );
+}
+
+/// The directory goes away under open handles, is another store for a while, and comes back.
+#[test]
+fn another_store_under_the_same_path_is_another_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, one, two) = (
+        dir.path().join("log"),
+        dir.path().join("one"),
+        dir.path().join("two"),
+    );
+    let other = Store::options().sidecar_bytes_min(0).open(&two).unwrap();
+    record(&other, 100);
+    drop(other);
+    let sidecar = fs::read(two.join("cache/index")).unwrap();
+    let stores = [(), ()].map(|()| Store::options().sidecar_bytes_min(0).open(&path).unwrap());
+    record(&stores[0], 1);
+    assert_eq!(ids(&stores[1]), [1]);
+
+    fs::rename(&path, &one).unwrap();
+    for store in &stores {
+        let err = store.upsert_conversation_turn(turn(2)).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Io);
+        assert!(err.path().unwrap().starts_with(&path), "{err:?}");
+        assert!(store.refresh().is_err());
+    }
+    assert!(!path.exists(), "no one makes it anew");
+
+    fs::rename(&two, &path).unwrap();
+    assert_eq!(ids(&stores[0]), [100]);
+    record(&stores[1], 101);
+    record(&stores[0], 102);
+    for store in &stores {
+        assert_eq!(ids(store), [100, 101, 102]);
+    }
+    assert_clean(&path);
+    assert_clean(&one);
+    assert_eq!(ids(&Store::open(&one).unwrap()), [1]);
+    // Who closes now does not leave a sidecar of the wrong store.
+    drop(stores);
+    assert_eq!(fs::read(path.join("cache/index")).unwrap(), sidecar);
+    assert_eq!(ids(&Store::open(&path).unwrap()), [100, 101, 102]);
+}
+
+/// Pipes, directories and devices in place of the files beside the segments, and a socket in place
+/// of a segment: no one waits for them, what cannot be done says for which file, and once it is
+/// moved away all is there.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_never_waited_for() {
+    use std::os::unix::net::UnixListener;
+
+    let play = || {
+        for name in ["LOCK", "HEAD", "decklog.json", "cache"] {
+            for script in ["mkdir $N", "mkfifo $N", "ln -s /dev/zero $N", "ln -s $N $N"] {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("log");
+                let live = Store::open(&path).unwrap();
+                record(&live, 1);
+                let make = format!("mv $N $T/x 2> /dev/null || true; {script}");
+                let variables = [("N", name), ("T", dir.path().to_str().unwrap())];
+                if sh(&make, &path, &variables).is_none() {
+                    continue;
+                }
+                let is_named = |e: decklog::Error| {
+                    assert!(e.to_string().contains(name), "{script} {name}: {e}");
+                };
+                let mut last = 1;
+                for _ in 0..2 {
+                    match live.upsert_conversation_turn(turn(last + 1)) {
+                        Ok(()) => last += 1,
+                        Err(e) => is_named(e),
+                    }
+                    let opened = Store::open(&path).map(|store| {
+                        let recorded = store.upsert_conversation_turn(turn(last + 1));
+                        last += u128::from(recorded.is_ok());
+                        recorded
+                    });
+                    let _ = opened.and_then(|recorded| recorded).map_err(is_named);
+                    let _ = live.refresh().map_err(is_named);
+                    let _ = verify(&Disk::new(&path)).map_err(is_named);
+                }
+                sh(
+                    "mv $N $T/y; mv $T/x $N 2> /dev/null || true",
+                    &path,
+                    &variables,
+                )
+                .unwrap();
+                let opened = Store::open(&path).unwrap();
+                record(&opened, last + 1);
+                live.refresh().unwrap();
+                for store in [&live, &opened] {
+                    assert_eq!(
+                        ids(store),
+                        (1..=last + 1).collect::<Vec<_>>(),
+                        "{script} {name}"
+                    );
+                }
+                assert_clean(&path);
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let live = Store::open(dir.path()).unwrap();
+        record(&live, 1);
+        let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
+        fs::remove_file(&segment).unwrap();
+        let _socket = UnixListener::bind(&segment).unwrap();
+        record(&live, 2);
+        for store in [&live, &Store::open(dir.path()).unwrap()] {
+            assert_eq!(ids(store), [2]);
+            assert_eq!(store.damage().unwrap()[0].class, DamageClass::NoFile);
+        }
+    };
+    let (sender, over) = channel();
+    let played = std::thread::spawn(move || {
+        play();
+        let _ = sender.send(());
+    });
+    assert_ne!(over.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout));
+    played.join().unwrap();
+}
+
+/// What the copy did not have is gone, and that is told; what is recorded next is kept.
+#[cfg(unix)]
+#[test]
+fn an_older_copy_put_over_a_live_store_is_noticed() {
+    for script in [
+        "cp -a --remove-destination $T/. .",
+        "tar -C $T -cf - . | tar -xf -",
+        // As rsync does.
+        "for f in */*.jsonl HEAD; do cp -a $T/$f $f.tmp; mv $f.tmp $f; done",
+        // In place, but for what is mapped.
+        "for f in */*.jsonl; do cat $T/$f > $f; done",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("log"), dir.path().join("copy"));
+        let stores = [(), ()].map(|()| Store::open(&path).unwrap());
+        for id in 1..=3 {
+            record(&stores[0], id);
+        }
+        let variables = [("T", copy.to_str().unwrap())];
+        if sh("cp -a . $T", &path, &variables).is_none() {
+            continue;
+        }
+        for id in 4..=6 {
+            record(&stores[1], id);
+        }
+        assert_eq!(ids(&stores[0]), [1, 2, 3, 4, 5, 6]);
+        if sh(script, &path, &variables).is_none() {
+            continue;
+        }
+        record(&stores[0], 7);
+        record(&stores[1], 8);
+        let fresh = Store::open(&path).unwrap();
+        for store in stores.iter().chain([&fresh]) {
+            store.refresh().unwrap();
+            assert_eq!(ids(store), [1, 2, 3, 7, 8], "{script}");
+        }
+        let found = verify(&Disk::new(&path)).unwrap();
+        assert!(
+            found.damage.is_empty() && found.repeats.is_empty(),
+            "{script}: {found:?}"
+        );
+    }
+}
+
+#[cfg(unix)]
+mod permissions {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    const ENV: &str = "DECKLOG_HANDS_DIR";
+    const NOBODY: u32 = 65_534;
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Does nothing, unless the test below started it, as a user whom permissions bind.
+    #[test]
+    fn process_of_the_test_below() {
+        let Ok(path) = std::env::var(ENV) else {
+            return;
+        };
+        let path = Path::new(&path).join("log");
+        let stores = [(), ()].map(|()| Store::open(&path).unwrap());
+        record(&stores[0], 1);
+        assert_eq!(ids(&stores[1]), [1]);
+        let segment = path.join(DAY).join("conversation_turns.0001.jsonl");
+        let mut last = 1;
+        for (file, allowed) in [
+            (segment, 0o600),
+            (path.join(DAY), 0o700),
+            (path.clone(), 0o700),
+        ] {
+            mode(&file, 0);
+            let name = file.file_name().unwrap().to_str().unwrap();
+            // Who has the file open may go on with it; who cannot says which it is.
+            match stores[0].upsert_conversation_turn(turn(last + 1)) {
+                Ok(()) => last += 1,
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Io);
+                    assert!(e.to_string().contains(name), "{e}");
+                }
+            }
+            // Who reads says so, by an error or as damage; who writes must know all of it.
+            let told = |damage: decklog::Result<Vec<Damage>>| {
+                damage.map_or_else(|e| e.to_string(), |damage| format!("{damage:?}"))
+            };
+            let opened = told(
+                Store::options()
+                    .read_only(true)
+                    .open(&path)
+                    .and_then(|store| store.damage()),
+            );
+            assert!(opened.contains(name), "{opened}");
+            let found = told(verify(&Disk::new(&path)).map(|found| found.damage));
+            assert!(found.contains(name), "{found}");
+            let written = Store::open(&path).and_then(|store| store.record(turn(99)));
+            assert!(written.unwrap_err().to_string().contains(name));
+            mode(&file, allowed);
+            last += 1;
+            record(&stores[1], last);
+            record(&stores[0], last + 1);
+            last += 1;
+            for store in &stores {
+                assert_eq!(ids(store), (1..=last).collect::<Vec<_>>());
+            }
+        }
+        assert_clean(&path);
+    }
+
+    #[test]
+    fn permissions_that_are_taken_away_are_told_and_given_back_all_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        mode(dir.path(), 0o755);
+        let is_root = chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
+        let mut command = if is_root {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+            command.arg(std::env::current_exe().unwrap());
+            command
+        } else {
+            Command::new(std::env::current_exe().unwrap())
+        };
+        let output = command
+            .args(["--exact", "live::permissions::process_of_the_test_below"])
+            .env(ENV, dir.path())
+            .output();
+        match output {
+            Ok(output) if output.status.code() == Some(101) => {
+                panic!("{}", String::from_utf8_lossy(&output.stdout));
+            }
+            Ok(output) if output.status.success() => {
+                let told = String::from_utf8_lossy(&output.stdout);
+                assert!(told.contains("1 passed"), "{told}");
+            }
+            other => println!("not run, as no other user can run this: {other:?}"),
+        }
+    }
 }

@@ -305,3 +305,66 @@ impl StorageFile for SpyFile {
         self.pass("unlock", || self.file.unlock())
     }
 }
+
+/// A process that ends with the test, also where that panics.
+#[derive(Debug)]
+pub struct Kid(pub std::process::Child);
+
+impl Kid {
+    /// Sends it a signal, by its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let command = format!("kill -{name} {}", self.0.id());
+        let status = std::process::Command::new("sh")
+            .args(["-c", &command])
+            .status();
+        assert!(status.unwrap().success(), "{command}");
+    }
+}
+
+impl Drop for Kid {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CRC-32 of ISO-HDLC, by a table: the test's own, so that it does not share the engine's faults.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let (mut crc, mut bit) = (byte as u32, 0);
+            while bit < 8 {
+                crc = crc >> 1 ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
+                bit += 1;
+            }
+            table[byte] = crc;
+            byte += 1;
+        }
+        table
+    };
+    let step = |crc: u32, byte: &u8| crc >> 8 ^ TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize];
+    !bytes.iter().fold(u32::MAX, step)
+}
+
+/// The sequence number of a line without its LF, if that is whole and its checksum holds.
+pub fn seq_of(line: &[u8]) -> Option<u64> {
+    let (covered, crc) = line.split_at_checked(line.len().checked_sub(18)?)?;
+    let expected = format!(",\"crc\":\"{:08x}\"}}", crc32(covered));
+    let digits = covered.strip_prefix(b"{\"seq\":")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    let seq = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
+    (crc == expected.as_bytes()).then_some(seq)
+}
+
+/// A line of another sequence number, with the checksum that it then has.
+pub fn renumbered(line: &str, seq: u64) -> String {
+    let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
+    let (_, rest) = covered.split_once(',').unwrap();
+    let covered = format!("{{\"seq\":{seq},{rest}");
+    format!(
+        "{covered},\"crc\":\"{:08x}\"}}\n",
+        crc32(covered.as_bytes())
+    )
+}

@@ -1,0 +1,367 @@
+//! Who follows a log misses nothing, gets nothing twice and all in order: also where the system's
+//! notices of changes are lost or not to be had, and where other hands move the files around.
+//!
+//! `DECKLOG_FOLLOW_EVENTS` sets how many records are written while a follower is stopped, by
+//! default a few more than the system keeps notices of.
+
+#![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use decklog::{Event, Follow, Record, Store};
+use serde_json::Value;
+
+use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Kid, count, renumbered, still, turn};
+
+/// Long enough for the slowest machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
+
+fn open(path: &Path) -> Store {
+    Store::open(path).unwrap()
+}
+
+fn record(store: &Store, id: u128) -> u64 {
+    store
+        .record(turn(id, "said", DAY_1 + id as i64))
+        .unwrap()
+        .seq
+}
+
+/// `decklog tail -f`, and what it prints, line by line.
+struct Tail {
+    kid: Kid,
+    lines: Receiver<String>,
+}
+
+impl Tail {
+    fn start(mut command: Command, path: &Path) -> Tail {
+        command.args(["tail", "-f", "-n", "1", "--json", "--store"]);
+        command.arg(path).stdout(Stdio::piped());
+        let mut kid = Kid(command.spawn().unwrap());
+        let stdout = BufReader::new(kid.0.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut read = stdout.lines().map_while(Result::ok);
+            read.all(|line| sender.send(line).is_ok())
+        });
+        Tail { kid, lines }
+    }
+
+    fn decklog(path: &Path) -> Tail {
+        Tail::start(Command::new(env!("CARGO_BIN_EXE_decklog")), path)
+    }
+
+    fn next_seq(&self) -> u64 {
+        let line = self
+            .lines
+            .recv_timeout(PATIENCE)
+            .expect("a line is missing");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        line["seq"].as_u64().unwrap()
+    }
+}
+
+/// The next lines of a follower until the one with this number, which all come in order.
+fn upto(follow: &mut Follow, last: u64) -> Vec<u64> {
+    let started = Instant::now();
+    let mut seqs = Vec::new();
+    while seqs.last() != Some(&last) {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{last} does not come: {seqs:?}"
+        );
+        let lines = follow.next_lines(Duration::from_secs(5)).unwrap();
+        seqs.extend(lines.iter().map(|line| line.seq));
+    }
+    seqs
+}
+
+/// No lines come any more.
+fn assert_quiet(follow: &mut Follow) {
+    let lines = follow.next_lines(Duration::from_millis(20)).unwrap();
+    assert!(lines.is_empty(), "{lines:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_follower_that_was_stopped_while_the_queue_of_notices_overflowed_misses_nothing() {
+    let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let kept: u64 = kept.trim().parse().unwrap();
+    let events = count("DECKLOG_FOLLOW_EVENTS", kept + 600);
+    assert!(events > kept, "so many are kept: {kept}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    // What a hand will put there: a whole day, which HEAD does not know.
+    let other = open(&dir.path().join("other"));
+    record(&other, 1);
+    let line = fs::read_to_string(other.path().join(TURNS)).unwrap();
+    drop(other);
+
+    let store = open(&path);
+    let other_day = DAY_1 + DAY_MS;
+    store.record(turn(1, "one", other_day)).unwrap();
+    store.record(Event::new(None, "a.b")).unwrap();
+    let tail = Tail::decklog(&path);
+    assert_eq!(tail.next_seq(), 2);
+    tail.kid.signal("STOP");
+    let mut last = 2;
+    for id in 2..2 + events / 2 {
+        // Notices of the same file that follow on each other would be one.
+        for record in [
+            Record::from(turn(id.into(), "", other_day)),
+            Record::from(Event::new(None, "a.b")),
+        ] {
+            last = store.record(record).unwrap().seq;
+        }
+    }
+    drop(store);
+    let day = dir.path().join("day");
+    fs::create_dir(&day).unwrap();
+    last += 1;
+    fs::write(
+        day.join("conversation_turns.0001.jsonl"),
+        renumbered(&line, last),
+    )
+    .unwrap();
+    fs::rename(day, path.join(DAY_1_NAME)).unwrap();
+    tail.kid.signal("CONT");
+    for expected in 3..=last {
+        assert_eq!(tail.next_seq(), expected);
+    }
+    // And goes on with what comes.
+    assert_eq!(record(&open(&path), 1 << 40), last + 1);
+    assert_eq!(tail.next_seq(), last + 1);
+    assert!(tail.lines.try_recv().is_err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_follower_for_which_the_system_has_no_notices_looks_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = open(&path);
+    record(&store, 1);
+    // In a namespace of its own, the limit is no one else's.
+    let none = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["-U", "-r", "sh", "-c", none, "sh"]);
+        command
+    };
+    let can = unshare().arg("true").stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        println!("not run: no user namespace with a limit of its own (unshare -Ur)");
+        return;
+    }
+    let mut command = unshare();
+    command.arg(env!("CARGO_BIN_EXE_decklog"));
+    let tail = Tail::start(command, &path);
+    assert_eq!(tail.next_seq(), 1);
+    let watches = watches_of(tail.kid.0.id());
+    assert_eq!(watches, 0, "it was to have none");
+    for id in 2..5 {
+        record(&store, id);
+        assert_eq!(tail.next_seq(), id as u64);
+    }
+    let next_day = turn(5, "", DAY_1 + DAY_MS);
+    store.record(next_day).unwrap();
+    assert_eq!(tail.next_seq(), 5);
+    // A hand's line, of which HEAD says nothing.
+    let text = fs::read_to_string(path.join(TURNS)).unwrap();
+    let line = text.lines().next().unwrap();
+    let name = path.join("2025-12-27/conversation_turns.0002.jsonl");
+    fs::write(name, renumbered(line, 6)).unwrap();
+    assert_eq!(tail.next_seq(), 6);
+}
+
+/// How many files and directories a process has watched.
+#[cfg(target_os = "linux")]
+fn watches_of(pid: u32) -> usize {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let texts = infos.filter_map(|info| fs::read_to_string(info.ok()?.path()).ok());
+    let count = |text: String| {
+        let lines = text.lines();
+        lines.filter(|line| line.starts_with("inotify ")).count()
+    };
+    texts.map(count).sum()
+}
+
+/// Bug: all that a link in the store's directory led to was watched, be it a whole disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn only_the_store_s_own_directories_are_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for nth in 0..300 {
+        fs::create_dir_all(dir.path().join(format!("elsewhere/{nth}"))).unwrap();
+    }
+    let store = open(&path);
+    record(&store, 1);
+    std::os::unix::fs::symlink(dir.path().join("elsewhere"), path.join("link")).unwrap();
+    std::os::unix::fs::symlink(&path, path.join("loop")).unwrap();
+    let tail = Tail::decklog(&path);
+    assert_eq!(tail.next_seq(), 1);
+    record(&store, 2);
+    assert_eq!(tail.next_seq(), 2);
+    assert!(watches_of(tail.kid.0.id()) <= 4);
+}
+
+#[test]
+fn the_store_is_moved_away_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, away) = (dir.path().join("log"), dir.path().join("away"));
+    let store = open(&path);
+    record(&store, 1);
+    let reader = open(&path);
+    let mut follow = reader.follow(0).unwrap();
+    assert_eq!(upto(&mut follow, 1), [1]);
+    record(&store, 2);
+    fs::rename(&path, &away).unwrap();
+    let started = Instant::now();
+    let err = loop {
+        // What was known a moment ago may still be handed out.
+        match follow.next_lines(Duration::from_millis(100)) {
+            Ok(lines) => assert!(lines.is_empty() || lines[0].seq == 2),
+            Err(e) => break e,
+        }
+        assert!(started.elapsed() < PATIENCE);
+    };
+    assert!(err.to_string().contains("log"), "{err}");
+    assert!(store.record(turn(9, "", DAY_1)).is_err());
+    assert!(!path.exists());
+    fs::rename(&away, &path).unwrap();
+    let store = open(&path);
+    record(&store, 3);
+    let seqs = upto(&mut follow, 3);
+    assert!(seqs == [2, 3] || seqs == [3], "{seqs:?}");
+    assert_quiet(&mut follow);
+    // Another directory under the name is followed as well.
+    fs::rename(&path, &away).unwrap();
+    let store = open(&path);
+    record(&store, 1);
+    let _ = follow.next_lines(Duration::from_millis(100));
+    for id in 4..9 {
+        record(&store, id);
+    }
+    let seqs = upto(&mut follow, 6);
+    assert!(seqs.is_sorted(), "{seqs:?}");
+}
+
+/// Bugs: where a segment was cut short, what was appended to it next was never handed out; what
+/// was read before an error was lost with it.
+#[test]
+fn segments_are_cut_moved_replaced_and_copied_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = open(&path);
+    let reader = open(&path);
+    for id in 1..=3 {
+        record(&store, id);
+    }
+    let mut follow = reader.follow(0).unwrap();
+    assert_eq!(upto(&mut follow, 3), [1, 2, 3]);
+    let segment = path.join(TURNS);
+    let line = fs::read_to_string(&segment).unwrap();
+    let line = line.lines().next().unwrap().to_owned();
+    // As logrotate's copytruncate does, and what comes next is as long.
+    for id in 4..=6 {
+        fs::File::options()
+            .write(true)
+            .open(&segment)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
+        assert_eq!(record(&store, id), id as u64, "no number is given twice");
+        assert_eq!(upto(&mut follow, id as u64), [id as u64]);
+        assert!(
+            reader
+                .get_turn(uuid::Uuid::from_u128(id))
+                .unwrap()
+                .is_some()
+        );
+    }
+    // Replaced by another file with the same lines.
+    let text = fs::read(&segment).unwrap();
+    fs::write(path.join("new"), text).unwrap();
+    fs::rename(path.join("new"), &segment).unwrap();
+    record(&store, 7);
+    assert_eq!(upto(&mut follow, 7), [7]);
+    // Moved away, seen to be, and moved back.
+    fs::rename(path.join(DAY_1_NAME), path.join("away")).unwrap();
+    reader.refresh().unwrap();
+    assert_quiet(&mut follow);
+    fs::rename(path.join("away"), path.join(DAY_1_NAME)).unwrap();
+    reader.refresh().unwrap();
+    assert_quiet(&mut follow);
+    record(&store, 8);
+    assert_eq!(upto(&mut follow, 8), [8]);
+    // A day that comes from elsewhere, of which nothing but its files tells.
+    fs::create_dir(path.join("2025-12-20")).unwrap();
+    let copied = path.join("2025-12-20/conversation_turns.0001.jsonl");
+    fs::write(copied, renumbered(&line, 9)).unwrap();
+    assert_eq!(upto(&mut follow, 9), [9]);
+    // All is taken away; the log begins again.
+    drop(store);
+    for day in [DAY_1_NAME, "2025-12-20"] {
+        fs::remove_dir_all(path.join(day)).unwrap();
+    }
+    reader.refresh().unwrap();
+    assert_quiet(&mut follow);
+    let first = record(&open(&path), 10);
+    assert_eq!(upto(&mut follow, first), [first]);
+}
+
+/// Bug: a look at the files while a batch was written to several of them saw a later line and not
+/// an earlier one, which then was never handed out.
+#[test]
+fn batches_over_many_files_come_in_order() {
+    let rounds = count("DECKLOG_FOLLOW_BATCHES", 60);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let reader = open(&path);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut looks = 0u64;
+            while !is_over.load(Ordering::Relaxed) {
+                reader.refresh().unwrap();
+                looks += 1;
+            }
+            looks
+        });
+        let follows = scope.spawn(|| {
+            let mut follow = reader.follow(0).unwrap();
+            let mut seqs = Vec::new();
+            let started = Instant::now();
+            while seqs.len() < 160 * rounds as usize && started.elapsed() < PATIENCE {
+                let lines = follow.next_lines(Duration::from_millis(50)).unwrap();
+                seqs.extend(lines.iter().map(|line| line.seq));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            seqs
+        });
+        for round in 0..rounds {
+            let batch = (0..160).map(|nth| {
+                let at = DAY_1 + (nth % 8) as i64 * DAY_MS;
+                turn(u128::from(round * 160 + nth + 1), "", at).into()
+            });
+            for answer in store.record_batch(batch.collect::<Vec<Record>>()).unwrap() {
+                answer.unwrap();
+            }
+        }
+        let seqs = follows.join().unwrap();
+        assert_eq!(seqs, (1..=160 * rounds).collect::<Vec<u64>>());
+        println!(
+            "{rounds} batches, {} looks meanwhile",
+            looks.join().unwrap()
+        );
+    });
+}
