@@ -19,7 +19,7 @@ fn kind(byte: u8) -> Kind {
 
 /// Whether a bit of a byte past those of the [`kind()`] is set.
 fn is_set(byte: u8, bit: u32) -> bool {
-    byte as usize / Kind::ALL.len() >> bit & 1 == 1
+    (byte as usize / Kind::ALL.len()) >> bit & 1 == 1
 }
 
 /// The bytes after the first are a line, without LF, and a text that may be JSON. The first says

@@ -212,7 +212,7 @@ fn check_line(kind: Kind, offset: u64, bytes: &[u8], line: &Line<'_>, found: &Fo
         end = fact.offset + fact.bytes.len() as u64;
         assert!(end <= offset + bytes.len() as u64);
         assert!(fact.envelope.seq > 0);
-        assert_eq!(is_intact(fact.bytes) || fact.is_altered, true);
+        assert!(is_intact(fact.bytes) || fact.is_altered);
         assert_eq!(fact.is_altered, matches!(line, Line::Altered(_)));
     });
     if let Line::Good(_) = line {
