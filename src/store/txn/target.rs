@@ -24,7 +24,7 @@ impl Writer {
 }
 
 impl Txn<'_> {
-    /// The segment that takes a line of `len` bytes, checked and open.
+    /// The segment that takes a line of `len` bytes, checked and open. It ends with an LF.
     pub(super) fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
         const LOOKS_MAX: u32 = 3;
         for _ in 0..LOOKS_MAX {
@@ -44,12 +44,18 @@ impl Txn<'_> {
                     .segment_bytes_max
                     .saturating_sub(segment.expected_len());
                 let next_number = segment.name.number.checked_add(1);
-                let Some(number) = next_number.filter(|_| segment.end > 0 && len > room) else {
+                let is_ended = segment.tail.is_none();
+                let next_number = next_number.filter(|_| segment.end > 0 && len > room);
+                if let Some(number) = next_number {
+                    let next = self.create(SegmentName { number, ..first })?;
+                    if self.is_as_known(next)? {
+                        return Ok(next);
+                    }
+                } else if is_ended {
                     return Ok(active);
-                };
-                let next = self.create(SegmentName { number, ..first })?;
-                if self.is_as_known(next)? {
-                    return Ok(next);
+                } else {
+                    // Of a process that died: ended, it stays by itself and is reported.
+                    self.end_line(active)?;
                 }
             }
             // Someone else changed it: what is gathered goes out first.
