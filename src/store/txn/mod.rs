@@ -165,6 +165,7 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Writes the LF that a segment's last line lacks.
     fn end_line(&mut self, segment: u32) -> Result<()> {
         let handle = self.handle(segment)?;
         let written = append_all(&*handle.named.file, b"\n");
@@ -193,13 +194,6 @@ impl<'s> Txn<'s> {
             line.clear();
             encode(record, parent_id, seq, self.inner.line_bytes_max, line)?;
             let segment = self.target(day, kind, line.len() as u64)?;
-            if self.state.segments[segment as usize].tail.is_some() {
-                // A torn line, of a process that died: ended, it stays by itself and is reported.
-                self.flush()?;
-                self.end_line(segment)?;
-                self.look_again()?;
-                continue;
-            }
             // Lines may have come to light that someone else put there.
             if self.next_seq()? == seq {
                 break (seq, segment);

@@ -21,7 +21,7 @@ impl Writer {
 }
 
 impl Txn<'_> {
-    /// The segment that takes a line of `len` bytes, checked and open.
+    /// The segment that takes a line of `len` bytes, checked and open. It ends with an LF.
     pub(super) fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
         const LOOKS_MAX: u32 = 3;
         for _ in 0..LOOKS_MAX {
