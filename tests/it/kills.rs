@@ -82,7 +82,7 @@ impl Slots<'_> {
                 if was_killed(status) {
                     self.killed.fetch_add(1, Ordering::Relaxed);
                     self.unheard
-                        .fetch_add(u64::from(told.is_none()), Ordering::Relaxed);
+                        .fetch_add(u64::from(first_us.is_none()), Ordering::Relaxed);
                     break;
                 }
             }
