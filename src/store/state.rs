@@ -170,6 +170,11 @@ impl State {
                 self.segments[job.segment as usize].identity = stat.identity;
             }
         }
+        for read in &gathered {
+            let segment = &mut self.segments[read.segment as usize];
+            segment.end = read.scanned.end;
+            segment.tail = read.scanned.tail;
+        }
         self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
         if !taken_in {
@@ -307,7 +312,8 @@ impl State {
         Ok(true)
     }
 
-    /// Leaves lines past `bound`, written while the look went on, for the next look.
+    /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
+    /// are known to reach as far as they were read.
     fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
         if bound == u64::MAX {
             return;
