@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::belief::believe;
+use super::head::{Head, SEQ_UNKNOWN};
 use super::{Store, View};
 use crate::error::{Error, Result};
 use crate::line::LINE_BYTES_MAX;
@@ -18,6 +19,10 @@ use crate::storage::{Access, full_path};
 /// How long a change may go unnoticed where the system's notices fail, as they do on network
 /// mounts or when its queue overflows.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long lines after a missing one are held back: it may be under way.
+const HOLE_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is looked for.
+const HOLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A line as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +99,8 @@ impl Store {
             store: self.clone(),
             seq,
             read: HashMap::new(),
+            held: Vec::new(),
+            held_since: None,
             notices,
             _watcher: watcher,
         })
@@ -108,6 +115,9 @@ pub struct Follow {
     seq: u64,
     /// How far each segment was read, by its place and identity.
     read: HashMap<(usize, u64), u64>,
+    /// Lines after a missing one.
+    held: Vec<LogLine>,
+    held_since: Option<Instant>,
     notices: Receiver<()>,
     _watcher: Option<RecommendedWatcher>,
 }
@@ -122,19 +132,24 @@ impl Follow {
             if !lines.is_empty() || left.is_zero() {
                 return Ok(lines);
             }
-            match self.notices.recv_timeout(left.min(POLL_INTERVAL)) {
+            let interval = match self.held_since {
+                Some(_) => HOLE_INTERVAL,
+                None => POLL_INTERVAL,
+            };
+            match self.notices.recv_timeout(left.min(interval)) {
                 Ok(()) => while self.notices.try_recv().is_ok() {},
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    std::thread::sleep(left.min(POLL_INTERVAL));
+                    std::thread::sleep(left.min(interval));
                 }
             }
         }
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
+        let published = self.published();
         let view = self.store.inner().fresh()?;
-        let mut news = Vec::new();
+        let mut news = std::mem::take(&mut self.held);
         for (id, segment) in view.state.segments.iter().enumerate() {
             let from = self.read.entry((id, segment.identity)).or_default();
             if segment.end > *from {
@@ -149,9 +164,45 @@ impl Follow {
                 *from = segment.end;
             }
         }
+        drop(view);
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
+        news.dedup();
+        self.hold_back(&mut news, published);
         self.seq = news.last().map_or(self.seq, |line| line.seq);
         Ok(news)
+    }
+}
+
+impl Follow {
+    /// The last line before which no line is under way; [`u64::MAX`] where none can be.
+    fn published(&self) -> u64 {
+        let head = Head::open_for_reading(&*self.store.inner().storage);
+        let header = head.ok().flatten().and_then(|head| head.header().ok()?);
+        match header.map(|header| header.last_seq) {
+            None => u64::MAX,
+            Some(SEQ_UNKNOWN) => self.seq,
+            Some(last_seq) => last_seq,
+        }
+    }
+
+    /// Holds back the lines that come after a missing one. Of a batch that is just being written,
+    /// a later line may be seen before an earlier one, which stands in another segment.
+    fn hold_back(&mut self, news: &mut Vec<LogLine>, published: u64) {
+        let mut last = self.seq.max(published);
+        let hole = news.iter().position(|line| {
+            let is_next = line.seq <= last.saturating_add(1);
+            last = last.max(line.seq);
+            !is_next
+        });
+        let Some(hole) = hole else {
+            self.held_since = None;
+            return;
+        };
+        if self.held_since.get_or_insert_with(Instant::now).elapsed() < HOLE_PATIENCE {
+            self.held = news.split_off(hole);
+        } else {
+            self.held_since = None;
+        }
     }
 }
 
