@@ -6,7 +6,7 @@ use std::io;
 use super::belief::believe;
 use super::gather::{Gathered, Job, LineEnd, Run, gather};
 use super::growth::Growth;
-use super::head::{Head, Header, Reach};
+use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Index, Loc};
@@ -18,6 +18,8 @@ use crate::storage::{Access, FileTimes, Storage, full_path, is_gone, read_full};
 const DAMAGE_LISTED_MAX: usize = 10_000;
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
+/// The same where `HEAD` does not say which lines are whole.
+const LOOKS_UNKNOWN_MAX: u32 = 30;
 
 /// One segment, as far as this handle read it.
 #[derive(Debug)]
@@ -197,6 +199,11 @@ impl State {
                 self.segments[job.segment as usize].identity = stat.identity;
             }
         }
+        for read in &gathered {
+            let segment = &mut self.segments[read.segment as usize];
+            segment.end = read.scanned.end;
+            segment.tail = read.scanned.tail;
+        }
         self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
         if !taken_in {
@@ -249,8 +256,10 @@ impl State {
             if is_locked || is_still() && header()? == before {
                 break (before, u64::MAX);
             }
-            if looks == LOOKS_MAX {
-                break (before, before.map_or(u64::MAX, |header| header.last_seq));
+            // Not known until the first commit after a crash is whole, which does not take long.
+            let published = before.map_or(SEQ_UNKNOWN, |header| header.last_seq);
+            if looks >= LOOKS_MAX && published != SEQ_UNKNOWN || looks == LOOKS_UNKNOWN_MAX {
+                break (before, published);
             }
         };
         self.rewind_past(bound, &mut gathered);
@@ -396,7 +405,8 @@ impl State {
         Ok(true)
     }
 
-    /// Leaves lines past `bound`, written while the look went on, for the next look.
+    /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
+    /// are known to reach as far as they were read.
     fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
         if bound == u64::MAX {
             return;

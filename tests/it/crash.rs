@@ -35,12 +35,13 @@ fn id(writer: u64, number: u64) -> u128 {
 pub fn fact(writer: u64, number: u64) -> Record {
     let mut rng = Rng((writer << 32) ^ (number / 2));
     let at = DAY_1 + rng.below(3) as i64 * DAY_MS + number as i64;
-    // Mostly short; some need several writes.
+    // Mostly short; some need several writes, and some processes write long ones all the time.
+    let is_long = (writer / WRITERS).is_multiple_of(8);
     let len = match rng.below(64) {
         0 => rng.below(150_000),
         1..=4 => rng.below(9_000),
         _ => rng.below(300),
-    };
+    } * if is_long { 10 } else { 1 };
     let text = "x".repeat(len);
     let first = id(writer, number - number % 2);
     match number % SORTS {

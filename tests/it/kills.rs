@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 
 use decklog::storage::Disk;
 use decklog::{DamageClass, Durability, Store, verify};
+use uuid::Uuid;
 
 use super::crash::{
     Heard, Levels, Tally, Task, WRITERS, Worker, assert_seen, compare, fact, was_killed,
 };
-use super::support::{Rng, all_lines, count};
+use super::support::{DAY_1, Rng, all_lines, count, turn};
 
 /// On one store, so that opening it stays fast.
 const KILLS_PER_STORE: u64 = 250;
@@ -82,7 +84,7 @@ impl Slots<'_> {
                 if was_killed(status) {
                     self.killed.fetch_add(1, Ordering::Relaxed);
                     self.unheard
-                        .fetch_add(u64::from(told.is_none()), Ordering::Relaxed);
+                        .fetch_add(u64::from(first_us.is_none()), Ordering::Relaxed);
                     break;
                 }
             }
@@ -149,7 +151,11 @@ fn survive(slots: &Slots<'_>, durability: Durability, seen: Receiver<Heard>) -> 
         assert_seen(&store, heard.writer, heard.number);
         if nth % 16 == 0 {
             let last = store.last_lines(1).unwrap();
-            assert!(last[0].seq >= heard.seq, "{heard:?} is not seen");
+            let last = last[0].seq;
+            assert!(
+                last >= heard.seq,
+                "{heard:?} is not seen, the last is {last}"
+            );
         }
         if nth % 64 == 0 {
             let ack = store.record(fact(SURVIVOR, number)).unwrap();
@@ -257,4 +263,31 @@ fn processes_that_are_killed_lose_nothing_they_acknowledged() {
         );
     }
     assert!(all >= kills);
+}
+
+/// Bug: a writer that dies while it tells the others how far the segments reach has told of more
+/// than it published. Who caught up from that took in the lines that were published, but took the
+/// segment to end before them: the last lines did not show them.
+#[test]
+fn a_writer_that_dies_while_it_publishes_hides_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = dir.path().join("HEAD");
+    let writer = Store::open(dir.path()).unwrap();
+    writer.record(turn(1, "", DAY_1)).unwrap();
+    let reader = Store::open(dir.path()).unwrap();
+    let last = || {
+        // As long as it may take to look at HEAD again.
+        std::thread::sleep(Duration::from_millis(1));
+        reader.last_lines(1).unwrap()[0].seq
+    };
+    assert_eq!(last(), 1);
+    writer.record(turn(2, "", DAY_1)).unwrap();
+    let published = std::fs::read(&head).unwrap();
+    writer.record(turn(3, "", DAY_1)).unwrap();
+    let mut file = std::fs::File::options().write(true).open(&head).unwrap();
+    // How far the segment reaches, of the third record; all else, of the second.
+    file.write_all(&published[..64]).unwrap();
+    assert_eq!(last(), 2);
+    let seen = reader.get_turn(Uuid::from_u128(2)).unwrap();
+    assert_eq!(seen, Some(turn(2, "", DAY_1)));
 }

@@ -250,7 +250,7 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
         });
         own += 1;
     };
-    for round in 1..=3 {
+    for round in 1..=2 {
         let mut worker = Worker::start(
             &path,
             Task {
@@ -270,7 +270,7 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
             let mut worker = worker;
             // It writes.
             tally.hear(acks.recv_timeout(Duration::from_secs(60)).unwrap());
-            for _ in 0..3 {
+            for _ in 0..2 {
                 stop_while_it_holds(&path, pid);
                 let timeout = Duration::from_millis(100);
                 let waiting = options().lock_timeout(timeout).open(&path).unwrap();

@@ -24,7 +24,9 @@ use decklog::storage::Disk;
 use decklog::{DamageClass, Durability, ErrorKind, Store, Verification, verify};
 use tempfile::TempDir;
 
-use super::crash::{Heard, Levels, Tally, Task, WRITERS, Worker, compare, fact, was_killed};
+use super::crash::{
+    Heard, Levels, Tally, Task, WRITERS, Worker, assert_seen, compare, fact, was_killed,
+};
 use super::support::{Rng, all_lines, count};
 
 /// XFS takes no less than 300 MB. Only what is written takes room.
@@ -247,7 +249,7 @@ impl Log {
     }
 
     /// Compares what is there after a cut with what is known, and writes on.
-    fn recover(&mut self, sums: &mut Sums) {
+    fn recover(&mut self, heard: &[Heard], sums: &mut Sums) {
         let found = self.look();
         let read = found.is_some().then(|| {
             let store = Store::options().read_only(true).open(&self.path).unwrap();
@@ -268,6 +270,10 @@ impl Log {
             .partition(|heard| heard.level == Durability::Disk);
         assert_eq!(lost, [], "acknowledged, and lost");
         assert_eq!(findings.doubled, [], "there twice");
+        // Not only the line, but also what it builds on.
+        for one in heard.iter().filter(|one| one.level == Durability::Disk) {
+            assert_seen(&store, one.writer, one.number);
+        }
         sums.lost += lost.len() as u64;
         sums.doubled += findings.doubled.len() as u64;
         sums.lost_at_process += gone.len() as u64;
@@ -335,7 +341,7 @@ fn cut_again_and_again(file_system: &str, cuts: u64, rng: &mut Rng) -> Sums {
                 sums.acknowledged_at_process += 1 - is_disk;
             }
             machine.cut_power();
-            now.recover(&mut sums);
+            now.recover(&heard, &mut sums);
             log = Some(now);
             sums.cuts += 1;
         }

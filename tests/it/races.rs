@@ -13,8 +13,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use decklog::storage::{Disk, Memory};
@@ -263,6 +264,79 @@ fn of_many_outcomes_one_stands() {
     drop(stores);
     let found = verify(&Disk::new(&path)).unwrap();
     assert_eq!((found.is_clean(), found.good_lines), (true, 20));
+}
+
+/// Bug: who looked at all segments while a batch was under way might see a later line of it and
+/// not yet an earlier one, in a segment that was looked at before. Who followed the log was
+/// handed the later one, and never the other.
+#[test]
+fn who_follows_the_log_while_a_batch_is_written_misses_no_line() {
+    let memory = Memory::new();
+    let open = |spy: &Spy| {
+        let options = Store::options().storage(Arc::new(spy.clone()));
+        options.open("memory").unwrap()
+    };
+    let (writing, reading) = (Spy::new(memory.clone()), Spy::new(memory.clone()));
+    let writer = open(&writing);
+    let request = request(1, "call", DAY_1);
+    writer.record(turn(1, "", DAY_1)).unwrap();
+    writer.record(request.clone()).unwrap();
+
+    // The batch begins; a reader that has seen the first segment waits until all is written, but
+    // not yet told to others.
+    let (begin, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let (wrote, is_written) = channel();
+    let (told, may_tell) = channel::<()>();
+    let (begin, may_go_on) = (Mutex::new(begin), Mutex::new(may_go_on));
+    let (wrote, may_tell) = (Mutex::new(wrote), Mutex::new(may_tell));
+    let appends = AtomicU64::new(0);
+    writing.hook(move |operation, path| {
+        if operation == "append" && appends.fetch_add(1, Ordering::Relaxed) == 0 {
+            begin.lock().unwrap().send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        }
+        if (operation, path) == ("write_at", "HEAD") && appends.load(Ordering::Relaxed) == 2 {
+            appends.fetch_add(1, Ordering::Relaxed);
+            wrote.lock().unwrap().send(()).unwrap();
+            may_tell.lock().unwrap().recv().unwrap();
+        }
+        Ok(())
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let batch = [turn(2, "", DAY_1).into(), done(&request).into()];
+            for answer in writer.record_batch(batch).unwrap() {
+                answer.unwrap();
+            }
+        });
+        has_begun.recv().unwrap();
+        let is_written = Mutex::new(Some(is_written));
+        reading.hook(move |operation, path| {
+            if operation == "stat"
+                && path.contains("tool_calls")
+                && let Some(is_written) = is_written.lock().unwrap().take()
+            {
+                go_on.send(()).unwrap();
+                is_written.recv().unwrap();
+            }
+            Ok(())
+        });
+        let reader = open(&reading);
+        let mut follow = reader.follow(0).unwrap();
+        let mut seqs = Vec::new();
+        let mut read = |seqs: &mut Vec<u64>| {
+            let lines = follow.next_lines(Duration::from_millis(10)).unwrap();
+            seqs.extend(lines.iter().map(|line| line.seq));
+        };
+        read(&mut seqs);
+        told.send(()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while seqs.len() < 4 && Instant::now() < deadline {
+            read(&mut seqs);
+        }
+        assert_eq!(seqs, [1, 2, 3, 4]);
+    });
 }
 
 // Processes: this very test binary, started again with one test to run.
