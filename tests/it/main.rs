@@ -17,6 +17,7 @@ mod events;
 mod faults;
 mod files;
 mod history;
+mod hostile;
 mod import;
 mod inbox;
 mod kinds;
