@@ -6,6 +6,7 @@ mod damage;
 mod demo;
 mod events;
 mod given;
+mod hostile;
 mod import;
 mod kinds;
 mod lines;
