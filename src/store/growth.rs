@@ -89,7 +89,12 @@ mod tests {
             assert!(growth.notes.len() <= 2 * SEGMENTS as usize + SPARE);
             order.retain(|known| *known != segment);
             order.insert(0, segment);
-            assert!(growth.latest_first().take(3).eq(order.iter().copied().take(3)));
+            assert!(
+                growth
+                    .latest_first()
+                    .take(3)
+                    .eq(order.iter().copied().take(3))
+            );
             for (place, every) in [1, 13, 4_001].into_iter().enumerate() {
                 unheard[place].push(segment);
                 if round % every == 0 {

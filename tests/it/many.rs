@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 
 use decklog::storage::{Access, Disk, Entry, FileStat, Storage, StorageFile};
 use decklog::{
-    CallQuery, Event, HistoryEntry, Options, Order, Record, Role,
-    Store, TurnQuery, verify,
+    CallQuery, Event, HistoryEntry, Options, Order, Record, Role, Store, TurnQuery, verify,
 };
 use uuid::Uuid;
 
@@ -168,7 +167,11 @@ fn use_store(segments: u64, days: u64, what: &str) {
     let dir = tempfile::tempdir().unwrap();
     write_store(&dir.path().join("log"), segments, days);
     write_store(&dir.path().join(SMALL), SMALL_SEGMENTS, 2);
-    use_in_process(dir.path(), segments, &format!("{what}: {segments} segments"));
+    use_in_process(
+        dir.path(),
+        segments,
+        &format!("{what}: {segments} segments"),
+    );
 }
 
 #[test]
@@ -244,8 +247,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
         ..TurnQuery::default()
     });
     let last_at = last_at.unwrap().items[0].created_at.at;
-    let (first, first_took) =
-        timed(|| store.record(turn(0x1_0000_0000, "the first", last_at + 1)));
+    let (first, first_took) = timed(|| store.record(turn(0x1_0000_0000, "the first", last_at + 1)));
     first.unwrap();
     writeln!(figures, "  first append: {first_took:?}").unwrap();
     let mut next = 0u128;
@@ -291,7 +293,9 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
         "get",
         median(CALLS, |_| {
             let number = rng.below((segments / 5) as usize) as u128 * 5 + 1;
-            let found = store.get_tool_call(Uuid::from_u128(number), "call").unwrap();
+            let found = store
+                .get_tool_call(Uuid::from_u128(number), "call")
+                .unwrap();
             assert!(found.unwrap().1.is_some(), "{number}");
         }),
     );
@@ -430,7 +434,14 @@ fn use_one(dir: &Path) -> String {
 
     // One batch that touches more segments than may be open.
     let batch: Vec<Record> = (0..wide)
-        .map(|n| turn(0xb000_0000 + u128::from(n), "wide", FIRST_DAY + n as i64 * DAY_MS).into())
+        .map(|n| {
+            turn(
+                0xb000_0000 + u128::from(n),
+                "wide",
+                FIRST_DAY + n as i64 * DAY_MS,
+            )
+            .into()
+        })
         .collect();
     let (acks, took) = timed(|| store.record_batch(batch).unwrap());
     assert!(acks.iter().all(Result::is_ok));
@@ -438,7 +449,12 @@ fn use_one(dir: &Path) -> String {
     drop(store);
 
     let (found, took) = timed(|| verify(&Disk::new(&path)).unwrap());
-    assert!(found.is_clean(), "{:?} {:?}", found.damage.first(), found.gaps);
+    assert!(
+        found.is_clean(),
+        "{:?} {:?}",
+        found.damage.first(),
+        found.gaps
+    );
     assert_eq!(found.good_lines, known + 2 + wide);
     note("verify", took);
     writeln!(figures, "  memory of an open store: {kib} KiB").unwrap();
@@ -448,6 +464,9 @@ fn use_one(dir: &Path) -> String {
     let many = operations(&path, segments, &mut figures);
     for ((what, small), (_, many)) in small.into_iter().zip(many) {
         writeln!(figures, "  {what}: {many:?}, with ten segments {small:?}").unwrap();
+        // What goes through all segments takes far longer; a file to open does not.
+        let most = small * 5 + Duration::from_micros(100);
+        assert!(many <= most, "{figures}");
     }
     figures
 }

@@ -256,7 +256,10 @@ impl<'s> Txn<'s> {
     fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
         let file = &handle.named.file;
         let dirty = &mut self.room.dirty;
-        if dirty.iter().any(|known| Arc::ptr_eq(&known.named.file, file)) {
+        if dirty
+            .iter()
+            .any(|known| Arc::ptr_eq(&known.named.file, file))
+        {
             return Ok(());
         }
         dirty.push(handle);

@@ -2,12 +2,13 @@
 //! from files that someone else wrote. It ends with an exit code of its own, tells what is wrong
 //! with which line, keeps the others, and its memory stays bounded.
 //!
-//! `DECKLOG_HOSTILE_MB` sets how long the longest text is, of which nothing may be kept.
+//! `DECKLOG_HOSTILE_MB` has everything tried everywhere, and a line of ten times as many megabytes
+//! passed over.
 
 use decklog::storage::Disk;
 use decklog::{Record, Store, verify};
 
-use super::super::hostile::{check_files, texts};
+use super::super::hostile::{check_files, some_of, texts};
 use super::super::support::count;
 use super::*;
 
@@ -104,7 +105,9 @@ fn values() -> Vec<String> {
 fn members(line: &str) -> Vec<(String, String)> {
     let object: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
     let members = object.into_iter();
-    members.map(|(name, value)| (name, value.to_string())).collect()
+    members
+        .map(|(name, value)| (name, value.to_string()))
+        .collect()
 }
 
 fn line_of(members: &[(String, String)]) -> String {
@@ -119,7 +122,7 @@ fn hostile_lines() -> Vec<String> {
     for good in good_lines() {
         let good = members(&good);
         for (place, (name, json)) in good.iter().enumerate() {
-            for value in values() {
+            for value in some_of(values(), place) {
                 let mut line = good.clone();
                 line[place].1 = value;
                 lines.push(line_of(&line));
@@ -241,7 +244,8 @@ fn import_keeps_what_it_can_and_tells_the_rest() {
         // The first of each shape: a message, a call, its result, its usage.
         let lines: Vec<&str> = text.lines().collect();
         for (number, value) in values().into_iter().enumerate() {
-            let mut hostile: Vec<String> = lines[..2].iter().map(|line| (*line).to_owned()).collect();
+            let mut hostile: Vec<String> =
+                lines[..2].iter().map(|line| (*line).to_owned()).collect();
             for line in lines.iter().filter(|line| line.len() < 3_000).take(14) {
                 let json: Value = serde_json::from_str(line).unwrap();
                 let places = places(&json);
@@ -310,7 +314,6 @@ fn with(json: &Value, place: &str, raw: &str) -> String {
 /// by a panic, and `repair` leaves a clean store.
 #[test]
 fn lines_put_in_by_hand_are_told_and_harm_no_others() {
-    const PARTS: usize = 7;
     let log = Log::new();
     let first = good_lines();
     log.record(&first);
@@ -325,15 +328,14 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
             let line = std::str::from_utf8(line).unwrap().trim_end().to_owned();
             let good = members(&line);
             for (place, _) in good.iter().enumerate() {
-                // Another part of them for each field.
-                for value in values().into_iter().skip(place % PARTS).step_by(PARTS) {
+                for value in some_of(values(), place) {
                     let mut line = good.clone();
                     line[place].1 = value;
                     bytes.extend_from_slice(line_of(&line).as_bytes());
                     bytes.push(b'\n');
                 }
             }
-            for text in texts() {
+            for text in some_of(texts(), files) {
                 bytes.extend_from_slice(text.as_bytes());
                 bytes.push(b'\n');
             }
@@ -380,7 +382,11 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
         for more in [&[][..], &["--json"]] {
             let args: Vec<&str> = args.iter().chain(more).copied().collect();
             let output = log.run(&args);
-            assert!([OK, FINDINGS].contains(&code(&output)), "{args:?}: {:.600}", err(&output));
+            assert!(
+                [OK, FINDINGS].contains(&code(&output)),
+                "{args:?}: {:.600}",
+                err(&output)
+            );
             assert!(!err(&output).contains("panicked"), "{}", err(&output));
         }
     }
@@ -393,13 +399,26 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
     let other = Log::new();
     let into = other.path();
     let day = log.file("1970-01-01");
-    let args = ["replay", day.to_str().unwrap(), "--into", into.to_str().unwrap()];
+    let args = [
+        "replay",
+        day.to_str().unwrap(),
+        "--into",
+        into.to_str().unwrap(),
+    ];
     let replayed = log.run(&args);
-    assert!([OK, FINDINGS].contains(&code(&replayed)), "{:.600}", err(&replayed));
+    assert!(
+        [OK, FINDINGS].contains(&code(&replayed)),
+        "{:.600}",
+        err(&replayed)
+    );
     check_files(&into);
     for options in [&["repair"][..], &["repair", "--accept-edits"]] {
         let repaired = log.run(options);
-        assert!([OK, FINDINGS].contains(&code(&repaired)), "{:.600}", err(&repaired));
+        assert!(
+            [OK, FINDINGS].contains(&code(&repaired)),
+            "{:.600}",
+            err(&repaired)
+        );
     }
     let after = log.run_with(&["record"], turn(99, 5000, "after").as_bytes());
     assert_eq!(code(&after), OK, "{}", err(&after));
@@ -418,7 +437,13 @@ fn a_manifest_is_read_or_refused() {
         for name in ["format", "store_id"] {
             let line = members(&own).into_iter();
             let line: Vec<_> = line
-                .map(|(known, json)| if known == name { (known, value.clone()) } else { (known, json) })
+                .map(|(known, json)| {
+                    if known == name {
+                        (known, value.clone())
+                    } else {
+                        (known, json)
+                    }
+                })
                 .collect();
             manifests.push(line_of(&line).into_bytes());
         }
@@ -459,7 +484,10 @@ fn a_line_longer_than_memory_is_passed_over() {
     const PEAK_KIB_MAX: u64 = 320 << 10;
     let mb = LEAST_MB.max(count("DECKLOG_HOSTILE_MB", 0) as usize * 10);
     for (start, end) in [
-        (r#"{"kind":"history","chat_id":1,"role":"user","content":""#, r#""}"#),
+        (
+            r#"{"kind":"history","chat_id":1,"role":"user","content":""#,
+            r#""}"#,
+        ),
         ("[", "]"),
     ] {
         let log = Log::new();
@@ -477,10 +505,16 @@ fn a_line_longer_than_memory_is_passed_over() {
         writeln!(input, "{end}").unwrap();
         writeln!(input, "{}", turn(2, 1000, "after")).unwrap();
         let refused = ack();
-        assert_eq!((&refused["line"], &refused["status"]), (&2.into(), &"rejected".into()));
+        assert_eq!(
+            (&refused["line"], &refused["status"]),
+            (&2.into(), &"rejected".into())
+        );
         let bytes = (mb << 20) + start.len() + end.len();
         let reason = refused["reason"].as_str().unwrap();
-        assert!(reason.contains(&format!("the line has {bytes} bytes")), "{reason}");
+        assert!(
+            reason.contains(&format!("the line has {bytes} bytes")),
+            "{reason}"
+        );
         assert_eq!(ack()["status"], "added");
         if cfg!(target_os = "linux") {
             let peak = peak_kib(&child);
@@ -514,7 +548,10 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     let error = store.record(history(2, most + 1)).unwrap_err();
     assert_eq!(error.kind(), decklog::ErrorKind::InvalidInput);
     let told = error.to_string();
-    assert!(told.contains("16777217 bytes") && told.contains("16777216"), "{told}");
+    assert!(
+        told.contains("16777217 bytes") && told.contains("16777216"),
+        "{told}"
+    );
     assert_eq!(store.record(history(2, most)).unwrap().seq, 2);
     let kept = store.history(1, 10).unwrap();
     assert_eq!(kept.last().unwrap().content.len(), most);
