@@ -5,6 +5,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::record::NAME_BYTES_MAX;
+
+/// The longest key: a kind, an id and a name, with room.
+const KEY_BYTES_MAX: usize = NAME_BYTES_MAX + 128;
+/// How much an error shows of a longer one.
+const KEY_SHOWN_CHARS: usize = 80;
+
 /// What went wrong, for callers that branch on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -134,7 +141,14 @@ impl Error {
     }
 
     pub(crate) fn with_key(mut self, key: impl Into<String>) -> Self {
-        self.0.key.get_or_insert_with(|| key.into());
+        self.0.key.get_or_insert_with(|| {
+            let mut key: String = key.into();
+            // Whole where a record can have it; else it may be as long as memory.
+            if key.len() > KEY_BYTES_MAX {
+                key = key.chars().take(KEY_SHOWN_CHARS).chain(['…']).collect();
+            }
+            key
+        });
         self
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The longest line that is read; of a longer one only its end is looked for.
 const LINE_BYTES_MAX: usize = 64 << 20;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The most lines of a batch.
 const BATCH_LINES: usize = 1000;
 /// The bytes at which a batch ends, and at which no more is read ahead.
@@ -121,6 +122,11 @@ fn read(
             )),
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
             Line::Whole(bytes) => String::from_utf8(bytes)
+                .map(|text| match text.strip_prefix(BYTE_ORDER_MARK) {
+                    // Some programs put one before the first line.
+                    Some(rest) if number == 1 => rest.to_owned(),
+                    _ => text,
+                })
                 .map_err(|e| format!("not UTF-8 at byte {}", e.utf8_error().valid_up_to())),
         };
         sink(Input { line: number, text });
@@ -194,6 +200,14 @@ mod tests {
             ok(7, "last"),
         ];
         assert_eq!(inputs, expected);
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_first_line_is_none_of_it() {
+        let mut inputs = Vec::new();
+        let text = "\u{feff}one\n\u{feff}two\n";
+        read(&mut text.as_bytes(), 8, |input| inputs.push(input.text)).unwrap();
+        assert_eq!(inputs, [Ok("one".to_owned()), Ok("\u{feff}two".to_owned())]);
     }
 
     #[test]

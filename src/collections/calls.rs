@@ -166,10 +166,12 @@ fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
 }
 
 fn in_words(done: &ToolCallDone) -> String {
-    let error = done
-        .error_kind
-        .as_ref()
-        .map_or(String::new(), |kind| format!(" with {kind:?}"));
+    // Of any length, as the rest of what a tool said.
+    const SHOWN_CHARS_MAX: usize = 80;
+    let error = done.error_kind.as_ref().map_or(String::new(), |kind| {
+        let shown: String = kind.chars().take(SHOWN_CHARS_MAX).collect();
+        format!(" with {shown:?}")
+    });
     format!(
         "{}{error} at {} after {} ms",
         done.status.as_str(),

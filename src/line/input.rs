@@ -1,6 +1,7 @@
 //! Records that other programs hand over as JSON, with the names that the files use.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -115,6 +116,7 @@ impl Record {
     pub fn from_json(text: &str) -> Result<Record> {
         let members: Members<'_> = serde_json::from_str(text)
             .map_err(|e| Error::invalid(format!("not a JSON object: {e}")))?;
+        check_given_once(&members.0)?;
         // A null says that the field is not there.
         let members: Vec<Member<'_>> = members
             .0
@@ -157,6 +159,20 @@ impl Record {
         let decoded = decode(kind, line.as_bytes())
             .map_err(|reason| Error::invalid(format!("{kind}: {}", readable(&reason.text))))?;
         Ok(decoded.record)
+    }
+}
+
+/// Of a field that is given twice, one would be lost.
+fn check_given_once(members: &[Member<'_>]) -> Result<()> {
+    let mut seen = HashSet::with_capacity(members.len());
+    // A turn and its file both have a kind.
+    let names = members.iter().map(|(name, _)| &**name);
+    match { names }.find(|name| *name != "kind" && !seen.insert(*name)) {
+        Some(name) => Err(Error::invalid(format!(
+            "{} is given twice: give it once",
+            clipped(name)
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -402,6 +418,15 @@ mod tests {
                 "tool_calls has no turn_kind",
             ),
             (r#"{"kind":"user","content":NaN}"#, "not a JSON object"),
+            (
+                r#"{"kind":"messages","at":1,"content":"a","\u0061t":2}"#,
+                "at is given twice",
+            ),
+            (
+                r#"{"kind":"user","content":"a","content":null}"#,
+                "content is given twice",
+            ),
+            (r#"{"kind":"user","seq":1,"seq":2}"#, "seq is given twice"),
             (
                 r#"{"kind":"inbox","update_id":1,"status":"done"}"#,
                 r#"no field "status": say in op"#,

@@ -14,6 +14,8 @@ const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest it reads.
 const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;
+/// How much an error shows of why it does not read.
+const REASON_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Manifest {
@@ -55,8 +57,10 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     text.truncate(len);
 
     let bad = |e: serde_json::Error| {
+        // It may repeat what stands there.
+        let reason: String = e.to_string().chars().take(REASON_CHARS_MAX).collect();
         let message = format!(
-            "the manifest does not read as one ({e}): restore it from a copy, or move it away and a new one is made"
+            "the manifest does not read as one ({reason}): restore it from a copy, or move it away and a new one is made"
         );
         Error::new(ErrorKind::Damaged, message).with_path(&path)
     };

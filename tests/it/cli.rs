@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod events;
 mod given;
+mod hostile;
 mod import;
 mod kinds;
 mod lines;

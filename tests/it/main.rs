@@ -23,6 +23,7 @@ mod follow;
 mod full;
 mod health;
 mod history;
+mod hostile;
 mod import;
 mod inbox;
 mod kills;
