@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use decklog::import::Importer;
 use decklog::storage::{Access, Disk, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
@@ -1534,4 +1534,47 @@ fn feed(mut child: std::process::Child, input: &[u8]) -> String {
     is_written.unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// `HEAD` is memory that processes share, and must not be cut while they use it. Between uses they
+/// see that it was before they touch it, and make it anew.
+#[test]
+fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let stores = [(), ()].map(|()| Store::open(&path).unwrap());
+    let reader = Store::options().read_only(true).open(&path).unwrap();
+    let mut id = 0;
+    for len in [0, 8, 100, 1_599] {
+        for store in &stores {
+            id += 1;
+            assert_eq!(
+                u128::from(store.record(turn(id, "", DAY_1)).unwrap().seq),
+                id
+            );
+        }
+        assert_eq!(reader.last_lines(1).unwrap().len(), 1);
+        // Until no one holds the lock any more.
+        let holder = || fs::read(path.join("HEAD")).unwrap()[24..32].to_vec();
+        let started = Instant::now();
+        while holder() != [0; 8] {
+            assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "the lock is kept"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        let head = fs::File::options()
+            .write(true)
+            .open(path.join("HEAD"))
+            .unwrap();
+        head.set_len(len).unwrap();
+        let seqs: Vec<u64> = (1..=id as u64).collect();
+        for store in [&reader, &stores[0], &stores[1]] {
+            assert_eq!(self::seqs(store), seqs, "cut at {len}");
+        }
+    }
+    drop(stores);
+    assert!(verify(&Disk::new(&path)).unwrap().is_clean());
 }
