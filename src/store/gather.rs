@@ -104,12 +104,13 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.next()
         } {
-            let part = part.and_then(|part| {
+            // The part goes, and with it its file: there may be more than can be open at once.
+            let read = part.and_then(|part| {
                 let read = part.read(storage, hasher, &mut buffer)?;
-                Ok((part, read))
+                Ok(((part.place, part.span.from), read))
             });
-            let has_failed = part.is_err();
-            results.push(part);
+            let has_failed = read.is_err();
+            results.push(read);
             if has_failed {
                 break;
             }
@@ -128,10 +129,10 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
         results
     });
     let mut results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    results.sort_unstable_by_key(|(part, _)| (part.place, part.span.from));
+    results.sort_unstable_by_key(|(at, _)| *at);
     let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
-    for (part, read) in results {
-        if let (Some(all), Some(read)) = (gathered.get_mut(part.place), read) {
+    for ((place, _), read) in results {
+        if let (Some(all), Some(read)) = (gathered.get_mut(place), read) {
             all.scanned = read.scanned;
             all.runs.push(read.run);
             all.reports.extend(read.reports);

@@ -1315,6 +1315,15 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
     assert!(cases[0] > 0 && cases[1] > 0);
 }
 
+/// Says that all is over when it goes.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Files that are made shorter while stores are open, again and again, by someone who should not:
 /// they are read with calls that can fail, and are no memory whose loss would end the process. Only
 /// `HEAD` is, and has to be left alone.
@@ -1340,6 +1349,8 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
         assert!(kinds.contains(&e.kind()), "{e}");
     };
     let counts = std::thread::scope(|scope| {
+        // The others end also where this one fails.
+        let _end = End(&is_over);
         let writer = scope.spawn(|| {
             let mut written = 0;
             for id in 100.. {
@@ -1577,4 +1588,43 @@ fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
     }
     drop(stores);
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
+}
+
+/// Bug: all segments that had to be read were kept open until the last one was: a store of a few
+/// months, with some kinds of records, could not be opened under the usual limit of 1,024 files.
+#[cfg(unix)]
+#[test]
+fn more_segments_than_files_can_be_open_are_read() {
+    const SEGMENTS: u128 = 700;
+    let memory = Memory::new();
+    let store = in_memory(&memory, Durability::Process);
+    let turns = (0..SEGMENTS).map(|id| turn(id + 1, "", DAY_1 + id as i64 * DAY_MS).into());
+    store.record_batch(turns).unwrap();
+    drop(store);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for name in segments(&memory)
+        .iter()
+        .map(String::as_str)
+        .chain(["decklog.json"])
+    {
+        let file = path.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, memory.bytes(name).unwrap()).unwrap();
+    }
+    for args in [&["turns", "--limit", "1000", "--json"][..], &["verify"]] {
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -n 400; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_decklog"))
+            .arg("--store")
+            .arg(&path)
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        if args[0] == "turns" {
+            let lines = output.stdout.split(|byte| *byte == b'\n').count() as u128;
+            assert_eq!(lines, SEGMENTS + 1);
+        }
+    }
 }
