@@ -118,9 +118,17 @@ impl Head {
         self.shared.is_some()
     }
 
-    /// Whether other processes would still find this file.
+    /// Whether other processes would still find this file, as long as it has to be: where it is
+    /// shared as memory, what someone cut off must not be touched.
     pub(super) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
-        self.named.is_current(storage, NAME)
+        match storage.stat(NAME) {
+            Ok(found) => {
+                let is_long = found.len >= (WORDS * WORD_BYTES) as u64;
+                Ok(found.identity == self.named.identity && (is_long || !self.is_shared()))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// The number of the last commit; `None` if this does not read as a `HEAD`.

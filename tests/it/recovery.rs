@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use decklog::import::Importer;
 use decklog::storage::{Access, Disk, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
@@ -1430,6 +1430,15 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
     assert!(cases[0] > 0 && cases[1] > 0);
 }
 
+/// Says that all is over when it goes.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Files that are made shorter while stores are open, again and again, by someone who should not:
 /// they are read with calls that can fail, and are no memory whose loss would end the process. Only
 /// `HEAD` is, and has to be left alone.
@@ -1455,6 +1464,8 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
         assert!(kinds.contains(&e.kind()), "{e}");
     };
     let counts = std::thread::scope(|scope| {
+        // The others end also where this one fails.
+        let _end = End(&is_over);
         let writer = scope.spawn(|| {
             let mut written = 0;
             for id in 100.. {
@@ -1649,4 +1660,86 @@ fn feed(mut child: std::process::Child, input: &[u8]) -> String {
     is_written.unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// `HEAD` is memory that processes share, and must not be cut while they use it. Between uses they
+/// see that it was before they touch it, and make it anew.
+#[test]
+fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let stores = [(), ()].map(|()| Store::open(&path).unwrap());
+    let reader = Store::options().read_only(true).open(&path).unwrap();
+    let mut id = 0;
+    for len in [0, 8, 100, 1_599] {
+        for store in &stores {
+            id += 1;
+            assert_eq!(
+                u128::from(store.record(turn(id, "", DAY_1)).unwrap().seq),
+                id
+            );
+        }
+        assert_eq!(reader.last_lines(1).unwrap().len(), 1);
+        // Until no one holds the lock any more.
+        let holder = || fs::read(path.join("HEAD")).unwrap()[24..32].to_vec();
+        let started = Instant::now();
+        while holder() != [0; 8] {
+            assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "the lock is kept"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        let head = fs::File::options()
+            .write(true)
+            .open(path.join("HEAD"))
+            .unwrap();
+        head.set_len(len).unwrap();
+        let seqs: Vec<u64> = (1..=id as u64).collect();
+        for store in [&reader, &stores[0], &stores[1]] {
+            assert_eq!(self::seqs(store), seqs, "cut at {len}");
+        }
+    }
+    drop(stores);
+    assert!(verify(&Disk::new(&path)).unwrap().is_clean());
+}
+
+/// Bug: all segments that had to be read were kept open until the last one was: a store of a few
+/// months, with some kinds of records, could not be opened under the usual limit of 1,024 files.
+#[cfg(unix)]
+#[test]
+fn more_segments_than_files_can_be_open_are_read() {
+    const SEGMENTS: u128 = 700;
+    let memory = Memory::new();
+    let store = in_memory(&memory, Durability::Process);
+    let turns = (0..SEGMENTS).map(|id| turn(id + 1, "", DAY_1 + id as i64 * DAY_MS).into());
+    store.record_batch(turns).unwrap();
+    drop(store);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for name in segments(&memory)
+        .iter()
+        .map(String::as_str)
+        .chain(["decklog.json"])
+    {
+        let file = path.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, memory.bytes(name).unwrap()).unwrap();
+    }
+    for args in [&["turns", "--limit", "1000", "--json"][..], &["verify"]] {
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -n 400; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_decklog"))
+            .arg("--store")
+            .arg(&path)
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        if args[0] == "turns" {
+            let lines = output.stdout.split(|byte| *byte == b'\n').count() as u128;
+            assert_eq!(lines, SEGMENTS + 1);
+        }
+    }
 }
