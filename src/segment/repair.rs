@@ -95,6 +95,10 @@ pub(crate) fn repair_segment(
             read_full(&**file, &mut line, scanned.end)?;
             let (offset, bytes) = (scanned.end, &*line);
             sort(Stretch::Line { offset, bytes }.classified(name.kind));
+            // It has no LF to take out.
+            if let Some((offset, len)) = taken_out.last_mut() {
+                *len = (*len).min(scanned.end + tail.len - *offset);
+            }
         } else {
             taken_out.push((scanned.end, tail.len));
         }

@@ -216,10 +216,13 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
         assert_eq!(everything(&store), told);
     }
     let last = if sound.is_some() { seq_max(memory) } else { 0 };
+    // As another process, which takes turns with this one.
+    let other = open(memory, u64::MAX);
     let mut acknowledged = Vec::new();
     let mut previous = last;
-    for record in records() {
-        match store.record(record.clone()) {
+    for (turn, record) in records().into_iter().enumerate() {
+        let writer = if turn % 2 == 0 { &store } else { &other };
+        match writer.record(record.clone()) {
             Ok(ack) => {
                 if ack.status == AckStatus::Added && sound.is_some() {
                     assert!(ack.seq > previous, "{} after {previous}", ack.seq);
@@ -252,6 +255,8 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
     if sound.is_none() {
         return;
     }
+    assert_eq!(everything(&other), told);
+    drop(other);
     drop(store);
     // Others read the same, with the sidecar that was left and without one.
     let store = open(memory, u64::MAX);

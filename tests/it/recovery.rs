@@ -428,6 +428,30 @@ fn an_edited_padded_or_glued_last_line_without_lf_counts_before_a_number_is_give
     }
 }
 
+/// As an edit leaves it while a store is open that has written already.
+#[test]
+fn a_glued_last_line_without_lf_is_repaired_to_the_byte() {
+    let memory = sample();
+    let store = in_memory(&memory, Durability::Process);
+    store.record_batch([]).unwrap();
+    let mut bytes = memory.bytes(CALLS).unwrap();
+    let lines = line_bounds(&bytes);
+    bytes.truncate(lines[3].1 - 1);
+    bytes.remove(lines[2].1 - 1);
+    memory.put_bytes(CALLS, bytes.clone());
+    let repaired = store.repair(false).unwrap();
+    assert_eq!(repaired.len(), 1);
+    let taken_out = memory.bytes(repaired[0].quarantine.as_deref().unwrap());
+    assert_eq!(taken_out.as_deref(), bytes.get(lines[2].0..));
+    let len = (bytes.len() - lines[2].0) as u64;
+    assert_eq!(
+        (repaired[0].quarantined_lines, repaired[0].quarantined_bytes),
+        (1, len)
+    );
+    assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
+    assert!(verify(&memory).unwrap().is_clean());
+}
+
 /// Bug: the handle that ended a torn line did not report it any more.
 #[test]
 fn a_torn_line_is_reported_also_by_who_ended_it() {
