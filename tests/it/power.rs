@@ -81,16 +81,30 @@ impl Machine {
 
     fn mount(&mut self) {
         let (image, root) = (self.image(), self.root());
-        run(
-            "mount",
-            [
-                "-o".as_ref(),
-                "loop".as_ref(),
-                image.as_ref(),
-                root.as_ref(),
-            ],
-        );
-        self.is_mounted = true;
+        let options = ["-o".as_ref(), "loop".as_ref()];
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            run(
+                "mount",
+                [options[0], options[1], image.as_ref(), root.as_ref()],
+            );
+            self.is_mounted = true;
+            let probe = root.join("probe");
+            if File::create(&probe).is_ok() {
+                std::fs::remove_file(&probe).unwrap();
+                return;
+            }
+            // Who has a mount namespace of their own, made a moment ago, still has it mounted as
+            // it was shut down.
+            assert!(Instant::now() < deadline, "the file system stays shut down");
+            self.unmount();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn unmount(&mut self) {
+        run("umount", [self.root().as_ref()]);
+        self.is_mounted = false;
     }
 
     /// No process may use the file system meanwhile.
@@ -106,8 +120,7 @@ impl Machine {
         run("xfs_io", shut_down);
         let is_down = File::create(root.join("after the cut")).is_err();
         assert!(is_down, "the file system was not shut down");
-        run("umount", [root.as_ref()]);
-        self.is_mounted = false;
+        self.unmount();
         self.mount();
     }
 }
