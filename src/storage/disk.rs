@@ -260,8 +260,12 @@ mod sys {
         fs::set_permissions(dir, Permissions::from_mode(0o700))
     }
 
+    // Something else may have its name by now, and opening a pipe would wait for the other end.
     pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        let flags = OFlags::DIRECTORY.union(OFlags::NONBLOCK);
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits().cast_signed());
+        options.open(dir)?.sync_all()
     }
 
     pub(super) fn times(metadata: &Metadata) -> Option<FileTimes> {

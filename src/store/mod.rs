@@ -313,6 +313,12 @@ impl Inner {
         self.look_at_all()
     }
 
+    /// Whether the log holds no line, as far as this handle knows.
+    fn is_empty(&self) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.max_seq == 0
+    }
+
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }

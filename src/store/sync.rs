@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::storage::{Storage, StorageFile, full_path};
+use crate::storage::{Storage, StorageFile, full_path, is_gone};
 
 /// More dirty files than this are synced at once, so that their descriptors can be closed.
 const DIRTY_FILES_MAX: usize = 64;
@@ -208,9 +208,11 @@ impl GroupSync {
             file.sync().map_err(|e| io("fsync", path, e))?;
         }
         for dir in &dirty.dirs {
-            self.storage
-                .sync_dir(dir)
-                .map_err(|e| io("fsync the directory", dir, e))?;
+            match self.storage.sync_dir(dir) {
+                // Someone moved it away: what it is called now is theirs to keep.
+                Err(e) if !is_gone(&e) => return Err(io("fsync the directory", dir, e)),
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -10,14 +10,16 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use decklog::storage::Disk;
 use decklog::{Event, Follow, Record, Store};
 use serde_json::Value;
 
-use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Kid, count, renumbered, still, turn};
+use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Kid, Spy, count, renumbered, still, turn};
 
 /// Long enough for the slowest machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -320,6 +322,78 @@ fn segments_are_cut_moved_replaced_and_copied_in() {
 
 /// Bug: a look at the files while a batch was written to several of them saw a later line and not
 /// an earlier one, which then was never handed out.
+#[test]
+fn a_look_in_the_middle_of_a_batch_leaves_no_line_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let days = [0, 1, 2].map(|nth| DAY_1 + nth * DAY_MS);
+    let first = open(&path);
+    for (id, at) in (1..).zip(days) {
+        first.record(turn(id, "", at)).unwrap();
+    }
+    drop(first);
+    let spies = [(), ()].map(|()| Spy::new(Disk::new(&path)));
+    let [store, reader] = spies.each_ref().map(|spy| {
+        let options = still().storage(Arc::new(spy.clone()));
+        options.open(&path).unwrap()
+    });
+    let mut follow = reader.follow(3).unwrap();
+    // 1: the batch is about to be written. 2: someone looks, and has seen the first file. 3: two
+    // of its three lines are written. 4: the look is over.
+    let phase = Arc::new(AtomicUsize::new(0));
+    let reach = |to: usize| {
+        let phase = Arc::clone(&phase);
+        move || _ = phase.fetch_max(to, Ordering::SeqCst)
+    };
+    let await_phase = |to: usize| {
+        let phase = Arc::clone(&phase);
+        move || {
+            let started = Instant::now();
+            while phase.load(Ordering::SeqCst) < to {
+                assert!(started.elapsed() < PATIENCE, "phase {to} does not come");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let names = ["2025-12-27", "2025-12-28", "2025-12-29"];
+    let (is_begun, is_looked_at, is_half) = (reach(1), await_phase(2), reach(3));
+    let is_over = await_phase(4);
+    spies[0].hook(move |operation, path| {
+        if operation == "append" && path.starts_with(names[0]) {
+            is_begun();
+            is_looked_at();
+        } else if operation == "append" && path.starts_with(names[2]) {
+            is_half();
+            is_over();
+        }
+        Ok(())
+    });
+    let (looks, is_half) = (reach(2), await_phase(3));
+    spies[1].hook(move |operation, path| {
+        if operation == "stat" && path.starts_with(names[1]) {
+            looks();
+            is_half();
+        }
+        Ok(())
+    });
+    std::thread::scope(|scope| {
+        let batch = (4..).zip(days).map(|(id, at)| turn(id, "", at).into());
+        let batch: Vec<Record> = batch.collect();
+        let written = scope.spawn(|| store.record_batch(batch).unwrap());
+        await_phase(1)();
+        reader.refresh().unwrap();
+        let mut seqs: Vec<u64> = Vec::new();
+        let lines = follow.next_lines(Duration::ZERO).unwrap();
+        seqs.extend(lines.iter().map(|line| line.seq));
+        reach(4)();
+        assert!(written.join().unwrap().iter().all(Result::is_ok));
+        if seqs.last() != Some(&6) {
+            seqs.extend(upto(&mut follow, 6));
+        }
+        assert_eq!(seqs, [4, 5, 6]);
+    });
+}
+
 #[test]
 fn batches_over_many_files_come_in_order() {
     let rounds = count("DECKLOG_FOLLOW_BATCHES", 60);

@@ -622,7 +622,7 @@ fn play(case: Case) {
             .map(|id| format!("turn {id}\""))
             .collect();
         let started = Instant::now();
-        while started.elapsed() < PATIENCE
+        while started.elapsed() < PATIENCE / 3
             && !new
                 .iter()
                 .all(|text| seen.iter().any(|line: &LogLine| line.text.contains(text)))
@@ -698,13 +698,20 @@ fn whatever_hands_do_it_is_noticed_and_nothing_else_suffers() {
         })
         .collect();
     let next = AtomicUsize::new(0);
+    let played: Vec<AtomicBool> = cases.iter().map(|_| AtomicBool::new(false)).collect();
     let (sender, over) = channel();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            let (next, cases, sender) = (&next, &cases, sender.clone());
+            let (next, cases, played) = (&next, &cases, &played);
+            let sender = sender.clone();
             scope.spawn(move || {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(place) else {
+                        return;
+                    };
                     play(*case);
+                    played[place].store(true, Ordering::Relaxed);
                     let _ = sender.send(());
                 }
             });
@@ -716,7 +723,14 @@ fn whatever_hands_do_it_is_noticed_and_nothing_else_suffers() {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    println!("one of the hands' cases does not come to an end");
+                    let begun = cases.iter().zip(&played).take(next.load(Ordering::Relaxed));
+                    for (case, _) in begun.filter(|(_, is_over)| !is_over.load(Ordering::Relaxed)) {
+                        let (script, day) = (case.hand.script, case.day());
+                        println!(
+                            "does not come to an end: {script} in {day}, {}",
+                            case.is_live
+                        );
+                    }
                     std::process::abort();
                 }
             }
@@ -754,7 +768,7 @@ fn hands_that_delete_the_lock_all_the_time_let_two_write_at_once_never() {
                 } else {
                     fs::rename(path.join(name), path.join("old"))
                 };
-                std::thread::sleep(Duration::from_millis(7));
+                std::thread::sleep(Duration::from_millis(40));
             }
         });
         let ended: Vec<_> = writers
@@ -890,6 +904,33 @@ fn what_is_no_file_is_never_waited_for() {
     });
     assert_ne!(over.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout));
     played.join().unwrap();
+}
+
+/// Bugs: a day that was moved away before its directory was synced was taken for a disk that
+/// fails, and the handle wrote no more; where a pipe had its name, who closed the store waited
+/// forever.
+#[cfg(unix)]
+#[test]
+fn a_day_that_is_moved_away_before_it_is_synced_ends_nothing() {
+    for script in ["mv $D $T", "mv $D $T && mkfifo $D", "mv $D $T && touch $D"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let store = Store::options().flush_interval(Duration::from_secs(3600));
+        let store = store.open(&path).unwrap();
+        record(&store, 1);
+        let away = dir.path().join("away");
+        let variables = [("D", DAY), ("T", away.to_str().unwrap())];
+        if sh(script, &path, &variables).is_none() {
+            continue;
+        }
+        store.sync().unwrap();
+        store
+            .upsert_conversation_turn(said(2, NOON - DAY_MS))
+            .unwrap();
+        store.sync().unwrap();
+        store.refresh().unwrap();
+        assert_eq!(ids(&store), [2], "{script}");
+    }
 }
 
 /// What the copy did not have is gone, and that is told; what is recorded next is kept.

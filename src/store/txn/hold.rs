@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use super::{Inner, State, Writer};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::full_path;
 use crate::store::head::{self, Head, SEQ_UNKNOWN};
 
@@ -18,6 +18,9 @@ const TURN: Duration = Duration::from_millis(6);
 const KEPT_UNSEEN: Duration = Duration::from_millis(20);
 /// How long to step back for those who were given a turn: longer than they sleep.
 const STEP_BACK: Duration = Duration::from_millis(3);
+
+/// How often the lock is taken once more because it was taken away meanwhile.
+const TRIES_MAX: u32 = 100;
 
 /// When the hold was taken and used.
 #[derive(Debug, Clone, Copy)]
@@ -52,17 +55,27 @@ impl Writer {
         &mut self,
         inner: &'s Inner,
     ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
-        let taken = self.try_take_hold(inner);
-        if taken.is_err() {
-            self.lock.release();
+        for _ in 0..TRIES_MAX {
+            match self.try_take_hold(inner) {
+                Ok(Some(taken)) => return Ok(taken),
+                // Someone took `LOCK` away once more.
+                Ok(None) => self.lock.release(),
+                Err(e) => {
+                    self.lock.release();
+                    return Err(e);
+                }
+            }
         }
-        taken
+        let message = "the lock is taken away again and again: end who does that";
+        let path = full_path(&*inner.storage, "LOCK");
+        Err(Error::new(ErrorKind::Locked, message).with_path(&path))
     }
 
+    /// `None` if the lock that was taken is not the one that others take by now.
     fn try_take_hold<'s>(
         &mut self,
         inner: &'s Inner,
-    ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+    ) -> Result<Option<(RwLockWriteGuard<'s, State>, bool)>> {
         let storage = &*inner.storage;
         let head_path = full_path(storage, "HEAD");
         let head_io = |e| Error::io("read or write HEAD", &head_path, e);
@@ -92,13 +105,29 @@ impl Writer {
             is_new = true;
         }
         let mut found = head.header().map_err(head_io)?;
-        if head.is_shared() && found.is_some_and(|header| header.holder != 0) {
-            // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that.
-            std::thread::sleep(KEPT_UNSEEN + AT_ONCE * 5);
-            found = head.header().map_err(head_io)?;
-        }
-        if found.is_none() {
+        let is_missing = found.is_none();
+        if is_missing {
             head.clear().map_err(head_io)?;
+        }
+        // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that. It may
+        // also be named in a `HEAD` that was deleted.
+        let is_old = is_missing && !inner.is_empty();
+        if head.is_shared() && (is_old || found.is_some_and(|header| header.holder != 0)) {
+            if is_missing {
+                let header = head::Header {
+                    last_seq: SEQ_UNKNOWN,
+                    holder: std::process::id(),
+                    ..head::Header::default()
+                };
+                head.write_header(header).map_err(head_io)?;
+            }
+            std::thread::sleep(KEPT_UNSEEN + AT_ONCE * 5);
+            if !self.lock.is_current(storage).map_err(head_io)? {
+                return Ok(None);
+            }
+            if !is_missing {
+                found = head.header().map_err(head_io)?;
+            }
         }
         let mut state = inner.lock_state();
         // Whoever is still noted as the writer died or failed while it wrote.
@@ -136,7 +165,20 @@ impl Writer {
             seen: now,
             ..self.times
         };
-        Ok((state, look_at_all || !self.has_begun))
+        Ok(Some((state, look_at_all || !self.has_begun)))
+    }
+
+    /// Whether the files of the lock are still the ones that others use, as far as that is not
+    /// known from a moment ago.
+    fn is_seen(&mut self, inner: &Inner, now: Instant) -> bool {
+        if now.duration_since(self.times.seen) < KEPT_UNSEEN {
+            return true;
+        }
+        self.times.seen = now;
+        let storage = &*inner.storage;
+        let head = self.head.as_ref();
+        head.is_some_and(|head| head.is_current(storage).unwrap_or(false))
+            && self.lock.is_current(storage).unwrap_or(false)
     }
 
     /// Whether to keep the lock after a transaction that ends now.
@@ -154,14 +196,8 @@ impl Writer {
             self.times.given = is_asked.then_some(now);
             return false;
         }
-        if now.duration_since(self.times.seen) >= KEPT_UNSEEN {
-            self.times.seen = now;
-            let storage = &*inner.storage;
-            let is_current = head.is_current(storage).unwrap_or(false)
-                && self.lock.is_current(storage).unwrap_or(false);
-            if !is_current {
-                return false;
-            }
+        if !self.is_seen(inner, now) {
+            return false;
         }
         if !self.times.is_watched {
             self.times.is_watched = inner.watch_lock();
@@ -216,6 +252,9 @@ pub(super) fn hold<'s>(
     inner: &'s Inner,
     writer: &mut MutexGuard<'s, Writer>,
 ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+    if writer.lock.is_held() && !writer.is_seen(inner, Instant::now()) {
+        writer.let_go();
+    }
     if writer.lock.is_held() {
         let state = inner.lock_state();
         if state.is_sound() {
