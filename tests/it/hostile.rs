@@ -16,10 +16,10 @@ use std::process::Command;
 use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
-    ErrorKind, Event, HistoryEntry, InboxStep, InboxTask, JSON_DEPTH_MAX, NAME_BYTES_MAX,
-    NewThought, ProposalStatus, ProposalStep, Record, Role, Source, Store, TaskStatus,
-    ThoughtRecord, ThoughtType, Timestamp, ToolCallReq, Validity, WhenFull, args_sha256,
-    payload_json, verify,
+    ErrorKind, Event, HistoryEntry, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
+    NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Source, Store,
+    TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallReq, Validity, WhenFull,
+    args_sha256, payload_json, verify,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -912,4 +912,81 @@ fn what_is_captured_comes_back_or_is_told() {
     }
     drop(store);
     check_files(&path);
+}
+
+const ENV_LENGTH: &str = "DECKLOG_HOSTILE_LENGTH";
+
+/// A text that no line can hold is refused without being copied again and again.
+#[test]
+fn a_text_past_the_limit_is_refused_in_little_memory() {
+    let length = long_bytes().max(LINE_BYTES_MAX + (4 << 20));
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "hostile::process_with_a_long_text"])
+        .args(["--test-threads=1", "--nocapture"])
+        .env(ENV_LENGTH, length.to_string())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{failed}");
+    println!("{told}");
+}
+
+/// What the process has in memory now and had at the most, in bytes; what it had is forgotten.
+fn memory_and_peak() -> Option<(usize, usize)> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let bytes = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kib << 10)
+    };
+    let found = (bytes("VmRSS:")?, bytes("VmHWM:")?);
+    fs::write("/proc/self/clear_refs", "5").ok()?;
+    Some(found)
+}
+
+/// The process of the test above; does nothing by itself.
+#[test]
+fn process_with_a_long_text() {
+    let length = count(ENV_LENGTH, 0) as usize;
+    if length == 0 {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("log")).unwrap();
+    let capture = store.capture().unwrap();
+    let texts = [
+        "x".repeat(length),
+        "[".repeat(length / 2) + &"]".repeat(length / 2),
+        format!("{{\"a\":\"{}\"}}", "y".repeat(length)),
+    ];
+    let (mut id, mut most) = (0, 0);
+    for field in fields() {
+        for text in &texts {
+            id += 1;
+            let mut records = (field.make)(id, text);
+            let last = records.pop().unwrap();
+            for before in records {
+                store.record(before).unwrap();
+            }
+            let again = (field.make)(id, text).pop().unwrap();
+            let before = memory_and_peak();
+            let error = store.record(last).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:.300}");
+            assert!(error.to_string().contains(field.name), "{error:.300}");
+            assert!(error.to_string().len() < 1_000);
+            if capture.record(again).is_ok() {
+                capture.flush().unwrap_err();
+            }
+            if let (Some((before, _)), Some((_, peak))) = (before, memory_and_peak()) {
+                most = most.max(peak.saturating_sub(before));
+            }
+        }
+    }
+    // An error is put together from the key, which may be what is too long.
+    println!("{length} bytes: {most} more at the most");
+    assert!(most < length * 4, "{most} bytes for {length}");
+    drop(capture);
+    drop(store);
+    check_files(&dir.path().join("log"));
 }

@@ -223,11 +223,21 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, started.elapsed())
 }
 
-/// The median of many single calls.
-fn median(calls: u64, mut call: impl FnMut(u64)) -> Duration {
+/// How long single calls took: the median, and what a tenth of them took at the most, which the
+/// machine's other work does not change much.
+#[derive(Clone, Copy)]
+struct Took {
+    median: Duration,
+    quick: Duration,
+}
+
+fn each(calls: u64, mut call: impl FnMut(u64)) -> Took {
     let mut times: Vec<Duration> = (0..calls).map(|n| timed(|| call(n)).1).collect();
     times.sort_unstable();
-    times[times.len() / 2]
+    Took {
+        median: times[times.len() / 2],
+        quick: times[times.len() / 10],
+    }
 }
 
 fn options() -> Options {
@@ -237,7 +247,7 @@ fn options() -> Options {
 }
 
 /// How long single operations take in an open store, by name.
-fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static str, Duration)> {
+fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static str, Took)> {
     const CALLS: u64 = 300;
     let store = options().open(path).unwrap();
     let other = options().open(path).unwrap();
@@ -260,28 +270,28 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     let mut note = |name, took| times.push((name, took));
     note(
         "append to the last day",
-        median(CALLS, |n| {
+        each(CALLS, |n| {
             let at = last_at + 2 + n as i64;
             store.record(turn(id(), "more", at)).unwrap();
         }),
     );
     note(
         "append to a new day",
-        median(30, |n| {
+        each(30, |n| {
             let at = last_at + (n as i64 + 1) * DAY_MS;
             store.record(turn(id(), "new", at)).unwrap();
         }),
     );
     note(
         "append to the first day",
-        median(CALLS, |n| {
+        each(CALLS, |n| {
             let at = FIRST_DAY + n as i64;
             store.record(turn(id(), "old", at)).unwrap();
         }),
     );
     note(
         "append, and read through another handle",
-        median(CALLS, |n| {
+        each(CALLS, |n| {
             let turn = turn(id(), "seen", last_at + n as i64);
             store.record(turn.clone()).unwrap();
             let read = other.get_turn(turn.id).unwrap();
@@ -291,7 +301,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     // Every fifth record is a request.
     note(
         "get",
-        median(CALLS, |_| {
+        each(CALLS, |_| {
             let number = rng.below((segments / 5) as usize) as u128 * 5 + 1;
             let found = store
                 .get_tool_call(Uuid::from_u128(number), "call")
@@ -301,7 +311,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     );
     note(
         "list the last 2 turns",
-        median(CALLS, |_| {
+        each(CALLS, |_| {
             let query = TurnQuery {
                 limit: 2,
                 order: Order::NewestFirst,
@@ -312,7 +322,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     );
     note(
         "list the calls of a time",
-        median(CALLS, |_| {
+        each(CALLS, |_| {
             let number = rng.below((segments / 5) as usize) as u128 * 5 + 1;
             let (call, _) = store
                 .get_tool_call(Uuid::from_u128(number), "call")
@@ -329,13 +339,13 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     );
     note(
         "the last 2 entries of a chat",
-        median(CALLS, |_| {
+        each(CALLS, |_| {
             assert!(!store.history(7, 2).unwrap().is_empty());
         }),
     );
     note(
         "as of a time, a call",
-        median(CALLS, |_| {
+        each(CALLS, |_| {
             let as_of = store.as_of(last_at);
             let found = as_of.get_tool_call(Uuid::from_u128(1), "call").unwrap();
             assert!(found.is_some());
@@ -343,7 +353,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     );
     note(
         "tail, the last 10 lines",
-        median(30, |_| {
+        each(30, |_| {
             assert_eq!(store.last_lines(10).unwrap().len(), 10);
         }),
     );
@@ -351,7 +361,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     follow.next_lines(Duration::ZERO).unwrap();
     note(
         "append and follow",
-        median(CALLS, |n| {
+        each(CALLS, |n| {
             let at = last_at + 1_000 + n as i64;
             store.record(turn(id(), "followed", at)).unwrap();
             assert_eq!(follow.next_lines(Duration::ZERO).unwrap().len(), 1);
@@ -463,10 +473,15 @@ fn use_one(dir: &Path) -> String {
     let small = operations(&dir.join(SMALL), SMALL_SEGMENTS, &mut of_small);
     let many = operations(&path, segments, &mut figures);
     for ((what, small), (_, many)) in small.into_iter().zip(many) {
-        writeln!(figures, "  {what}: {many:?}, with ten segments {small:?}").unwrap();
+        writeln!(
+            figures,
+            "  {what}: {:?}, with ten segments {:?}",
+            many.median, small.median
+        )
+        .unwrap();
         // What goes through all segments takes far longer; a file to open does not.
-        let most = small * 5 + Duration::from_micros(100);
-        assert!(many <= most, "{figures}");
+        let most = small.quick * 5 + Duration::from_micros(100);
+        assert!(many.quick <= most, "{figures}");
     }
     figures
 }
