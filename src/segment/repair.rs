@@ -77,8 +77,10 @@ pub(crate) fn repair_segment(
             }
             Line::Damaged(pieces) => {
                 taken_out.push((offset, bytes.len() as u64 + 1));
-                for (start, len) in pieces {
-                    let piece = &bytes[start..start + len];
+                for piece in pieces
+                    .into_iter()
+                    .map(|(start, len)| &bytes[start..start + len])
+                {
                     if let Ok(Decoded { seq: found, .. }) = decode(name.kind, piece) {
                         seq = seq.max(found.unwrap_or(0));
                         kept.extend_from_slice(piece);
@@ -119,25 +121,18 @@ pub(crate) fn repair_segment(
     let mut quarantine = None;
     if !taken_out.is_empty() {
         let target = free_name(storage, name, moment)?;
-        if let Err(e) = copy_out(storage, &**file, &taken_out, &target) {
-            // What there is of it would take up space that may be what is missing.
-            let _ = storage.remove_file(&target);
-            return Err(e);
-        }
+        copy_out(storage, &**file, &taken_out, &target)?;
         quarantine = Some(target);
     }
-    if let Err(e) = replace_file(storage, &path, &kept) {
+    let replaced = replace_file(storage, &path, &kept);
+    if let (Err(_), Some(target)) = (&replaced, &quarantine)
+        && segment.is_current(storage, &path).unwrap_or(false)
+    {
         // While the bytes are still in the segment, a copy for each try would fill the disk. Once
         // it was replaced, as when only its directory's sync failed, there is no other copy.
-        if let Some(target) = &quarantine
-            && segment
-                .is_current(storage, &path)
-                .is_ok_and(|is_current| is_current)
-        {
-            let _ = storage.remove_file(target);
-        }
-        return Err(e);
+        let _ = storage.remove_file(target);
     }
+    replaced?;
     Ok(Some(Repaired {
         file: path,
         quarantine,
@@ -160,8 +155,23 @@ fn free_name(storage: &dyn Storage, name: SegmentName, moment: u128) -> io::Resu
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Copies parts of a segment, by offset and length, into a new file that survives the machine.
+/// Copies parts of a segment, by offset and length, into a new file that survives the machine; if
+/// that fails, there is none.
 fn copy_out(
+    storage: &dyn Storage,
+    from: &dyn StorageFile,
+    parts: &[(u64, u64)],
+    target: &str,
+) -> io::Result<()> {
+    let copied = try_copy_out(storage, from, parts, target);
+    if copied.is_err() {
+        // What there is of it would take up space that may be what is missing.
+        let _ = storage.remove_file(target);
+    }
+    copied
+}
+
+fn try_copy_out(
     storage: &dyn Storage,
     from: &dyn StorageFile,
     parts: &[(u64, u64)],
