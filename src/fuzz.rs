@@ -37,8 +37,11 @@ pub fn line(data: &[u8]) {
         let crc = crc32fast::hash(&sealed);
         sealed.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}").as_bytes());
     }
-    any_line(kind, &sealed);
-    any_line(kind, line);
+    for line in [&sealed, line] {
+        if !line.contains(&b'\n') {
+            any_line(kind, line);
+        }
+    }
     let Ok(text) = std::str::from_utf8(line) else {
         return;
     };

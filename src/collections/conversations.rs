@@ -321,8 +321,11 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
         conversation.status = ConversationStatus::Error;
         conversation.last_error = message.error;
     }
-    if talk.latest > conversation.updated_at.at() {
-        conversation.updated_at = Timestamp::from_ms(talk.latest)?;
+    // A message's line that someone forged may say a time that is none.
+    if talk.latest > conversation.updated_at.at()
+        && let Ok(latest) = Timestamp::from_ms(talk.latest)
+    {
+        conversation.updated_at = latest;
     }
     Ok(Some(conversation))
 }
