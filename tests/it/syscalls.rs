@@ -416,19 +416,28 @@ fn process_whose_threads_wait() {
 /// The syncs of the descriptor of the first one that failed, after that and before it was closed.
 /// Another thread may be at its write just then, which is not acknowledged either.
 fn again(log: &str) -> Vec<&str> {
-    let mut lines = log.lines();
-    let Some(failed) = lines.find(|line| line.contains("(INJECTED)")) else {
+    let lines: Vec<&str> = log.lines().collect();
+    let thread = |line: &str| line.split(' ').next().map(str::to_owned);
+    let Some(failed) = lines.iter().position(|line| line.contains("(INJECTED)")) else {
         return Vec::new();
     };
-    let (_, rest) = failed.split_once("sync(").unwrap();
-    let file = rest.split(')').next().unwrap();
-    let is_of = |line: &&str| {
-        let mut calls = ["fdatasync", "fsync"].iter();
-        calls.any(|call| line.contains(&format!("{call}({file})")))
+    // Where another thread came in between, the call stands in two lines.
+    let begun = lines[..=failed]
+        .iter()
+        .rev()
+        .find(|line| line.contains("sync(") && thread(line) == thread(lines[failed]));
+    let (_, rest) = begun.unwrap().split_once("sync(").unwrap();
+    let file = rest.split([')', ' ']).next().unwrap();
+    let is = |line: &str, call: &str| {
+        [")", " "]
+            .iter()
+            .any(|end| line.contains(&format!("{call}({file}{end}")))
     };
-    lines
-        .take_while(|line| !line.contains(&format!("close({file})")))
-        .filter(is_of)
+    lines[failed + 1..]
+        .iter()
+        .copied()
+        .take_while(|line| !is(line, "close"))
+        .filter(|line| is(line, "fdatasync") || is(line, "fsync"))
         .collect()
 }
 
