@@ -313,6 +313,7 @@ impl<'s> Txn<'s> {
     fn ticket(&mut self) -> Ticket {
         let written = self.room.dirty.drain(..).map(|handle| Written {
             path: handle.path,
+            identity: handle.named.identity,
             file: handle.named.file,
         });
         self.inner.sync.ticket(written)
