@@ -124,14 +124,16 @@ impl Follow {
                 return Ok(std::mem::take(&mut self.pending));
             }
             self.look_if_due()?;
-            let mut lines = self.poll()?;
+            self.pending = self.poll()?;
             if std::mem::take(&mut self.has_new_day) {
                 self.notices.renew(&self.store);
-                lines.extend(self.poll()?);
+                // What was read before stays, should this fail.
+                let more = self.poll()?;
+                self.pending.extend(more);
             }
             let left = timeout.saturating_sub(started.elapsed());
-            if !lines.is_empty() || left.is_zero() {
-                return Ok(lines);
+            if !self.pending.is_empty() || left.is_zero() {
+                return Ok(std::mem::take(&mut self.pending));
             }
             self.is_look_due |= self.notices.wait(left.min(POLL_INTERVAL));
         }
@@ -170,15 +172,16 @@ impl Follow {
 
     fn try_poll(&mut self) -> Result<Vec<LogLine>> {
         let view = self.store.inner().fresh()?;
-        if self.generation != view.state.generation {
-            // Segments were replaced or cut: nothing is where it was.
-            self.generation = view.state.generation;
-            // What is recorded after the end of the log was taken away may get its numbers again.
+        // What cannot be read for a while is not gone.
+        if self.generation != view.state.generation && view.state.unreadable.is_empty() {
+            // Segments were replaced or cut: nothing is where it was. What is recorded after the
+            // end of the log was taken away may get its numbers again.
             self.seq = if self.is_same_log(&view)? {
                 self.seq.min(view.state.max_seq)
             } else {
                 0
             };
+            self.generation = view.state.generation;
             self.before.extend(self.read.drain());
             self.seen = None;
         }

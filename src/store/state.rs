@@ -39,6 +39,15 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// Notes how far it was read by now.
+    fn go_on(&mut self, read: &Gathered) {
+        if self.end != read.scanned.end {
+            self.last = read.last;
+        }
+        self.end = read.scanned.end;
+        self.tail = read.scanned.tail;
+    }
+
     /// The length that the file has if no one touched it since.
     pub(super) fn expected_len(&self) -> u64 {
         self.end + self.tail.map_or(0, |tail| tail.len)
@@ -57,6 +66,8 @@ pub(super) struct State {
     pub taken: Vec<SegmentName>,
     pub index: Index,
     pub max_seq: u64,
+    /// The greatest that it ever was with lines that are in the files.
+    pub seen_seq: u64,
     /// [`Header::commits`] up to which this state is.
     pub commits: u64,
     /// The state may not be what the files say; look at all of them before using it.
@@ -86,6 +97,7 @@ impl State {
             taken: Vec::new(),
             index: Index::new(),
             max_seq: 0,
+            seen_seq: 0,
             commits: 0,
             is_stale: true,
             read_ns: now_ns(),
@@ -200,9 +212,7 @@ impl State {
             }
         }
         for read in &gathered {
-            let segment = &mut self.segments[read.segment as usize];
-            segment.end = read.scanned.end;
-            segment.tail = read.scanned.tail;
+            self.segments[read.segment as usize].go_on(read);
         }
         self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
@@ -222,9 +232,10 @@ impl State {
         head: Option<&Head>,
         is_locked: bool,
     ) -> Result<()> {
-        let looked = self.try_look_at_all(storage, head, is_locked);
-        if looked.is_err() {
-            // Some of it may have been read and not taken in.
+        let mut gathered = Vec::new();
+        let looked = self.try_look_at_all(storage, head, is_locked, &mut gathered);
+        if looked.is_err() && !gathered.is_empty() {
+            // That was read and not taken in.
             self.forget();
         }
         looked
@@ -235,18 +246,18 @@ impl State {
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
+        gathered: &mut Vec<Gathered>,
     ) -> Result<()> {
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
             read.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))
         };
         self.is_stale = true;
-        let mut gathered = Vec::new();
         let mut looks = 0;
         let (before, bound) = loop {
             looks += 1;
             let before = header()?;
-            let is_new = self.look_until_whole(storage, head, is_locked, &mut gathered)?;
+            let is_new = self.look_until_whole(storage, head, is_locked, gathered)?;
             // Who writes right now notes it only once all is written: what was read last may be
             // there without what was read first, unless nothing came since the look before.
             let is_still = || {
@@ -262,14 +273,13 @@ impl State {
                 break (before, published);
             }
         };
-        self.rewind_past(bound, &mut gathered);
-        if !self.take_in(gathered) {
+        self.rewind_past(bound, gathered);
+        if !self.take_in(std::mem::take(gathered)) {
             // Lines came that belong before known ones: the index must be built in order.
             self.forget();
-            let mut gathered = Vec::new();
-            self.look_until_whole(storage, head, is_locked, &mut gathered)?;
-            self.rewind_past(bound, &mut gathered);
-            self.take_in(gathered);
+            self.look_until_whole(storage, head, is_locked, gathered)?;
+            self.rewind_past(bound, gathered);
+            self.take_in(std::mem::take(gathered));
         }
         self.commits = before.map_or(self.commits, |header| header.commits);
         self.is_stale = false;
@@ -392,13 +402,14 @@ impl State {
         if present < known {
             return Ok(false);
         }
-        for mut read in gather(storage, self.hasher, &jobs)? {
-            let segment = &mut self.segments[read.segment as usize];
+        let mut found = gather(storage, self.hasher, &jobs)?;
+        for (job, read) in jobs.iter().zip(&mut found) {
             if let Some(e) = read.failed.take() {
-                leave_out(segment.name.path(), e)?;
+                leave_out(job.name.path(), e)?;
             }
-            segment.end = read.scanned.end;
-            segment.tail = read.scanned.tail;
+        }
+        for read in found {
+            self.segments[read.segment as usize].go_on(&read);
             gathered.push(read);
         }
         self.unreadable = unreadable;
@@ -416,19 +427,22 @@ impl State {
             let later = read.runs.iter().filter(|run| run.seq_max() > bound);
             let later = later.flat_map(|run| &run.lines);
             let later = later.filter(|line| line.seq > bound);
-            let Some(first) = later.map(|line| line.loc.offset).min() else {
-                continue;
-            };
-            segment.end = segment.end.min(u64::from(first));
-            segment.tail = None;
-            read.last = None;
-            read.scanned.end = segment.end;
-            read.scanned.tail = None;
-            for run in &mut read.runs {
-                run.lines.retain(|line| line.loc.offset < first);
+            if let Some(first) = later.map(|line| u64::from(line.loc.offset)).min()
+                && first < segment.end
+            {
+                segment.end = first;
+                segment.tail = None;
+                segment.last = None;
             }
-            read.reports
-                .retain(|report| report.offset < u64::from(first));
+            // Also what a later look read of it.
+            let end = segment.end;
+            if read.scanned.end <= end {
+                continue;
+            }
+            for run in &mut read.runs {
+                run.lines.retain(|line| u64::from(line.loc.offset) < end);
+            }
+            read.reports.retain(|report| report.offset < end);
         }
     }
 
@@ -444,15 +458,12 @@ impl State {
         let (mut reports, mut grown) = (Vec::new(), Vec::new());
         for mut read in gathered {
             let segment = &mut self.segments[read.segment as usize];
-            if segment.end != read.scanned.end || read.last.is_some() {
-                segment.last = read.last;
-            }
-            segment.end = read.scanned.end;
-            segment.tail = read.scanned.tail;
             let name = segment.name;
             number(name.kind, &mut read.runs, segment.last_seq, ceiling);
             let last = read.runs.iter().map(Run::seq_max).max();
             segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+            // One that only got what is no line has nothing new to tell.
+            let last = last.filter(|last| *last > 0);
             grown.extend(last.map(|last| (last, read.segment)));
             lines[name.kind as usize].append(&mut read.runs);
             reports.extend(
@@ -486,6 +497,7 @@ impl State {
             }
         }
         self.max_seq = last.unwrap_or(self.max_seq);
+        self.seen_seq = self.seen_seq.max(self.max_seq);
         self.note_grown(grown);
         for (kind, damage) in reports {
             self.damage_counts.add(damage.class);
@@ -496,6 +508,12 @@ impl State {
             }
         }
         true
+    }
+
+    /// Has numbers that were given up to `published` not given again, whoever took their lines
+    /// away: they leave a gap.
+    pub(super) fn keep_numbers(&mut self, published: u64) {
+        self.max_seq = self.max_seq.max(self.seen_seq.min(published));
     }
 
     /// Notes segments that grew, each with its last sequence number.

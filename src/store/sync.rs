@@ -26,13 +26,15 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Written {
     pub path: Arc<str>,
+    pub identity: u64,
     pub file: Arc<dyn StorageFile>,
 }
 
 /// What was written and not yet synced.
 #[derive(Debug, Default)]
 struct Dirty {
-    files: BTreeMap<Arc<str>, Arc<dyn StorageFile>>,
+    /// Also several of one name, of which all but the last one were moved away.
+    files: BTreeMap<(Arc<str>, u64), Arc<dyn StorageFile>>,
     dirs: BTreeSet<String>,
 }
 
@@ -114,8 +116,13 @@ impl GroupSync {
     /// background thread.
     pub(super) fn ticket(&self, written: impl Iterator<Item = Written>) -> Ticket {
         let mut state = self.lock();
-        for Written { path, file } in written {
-            state.dirty.files.insert(path, file);
+        for Written {
+            path,
+            identity,
+            file,
+        } in written
+        {
+            state.dirty.files.insert((path, identity), file);
         }
         state.written += 1;
         if state.written == self.synced.load(Ordering::Acquire) + 1 {
@@ -204,7 +211,7 @@ impl GroupSync {
 
     fn sync(&self, dirty: &Dirty) -> Result<()> {
         let io = |doing: &str, path: &str, e| Error::io(doing, &full_path(&*self.storage, path), e);
-        for (path, file) in &dirty.files {
+        for ((path, _), file) in &dirty.files {
             file.sync().map_err(|e| io("fsync", path, e))?;
         }
         for dir in &dirty.dirs {

@@ -439,3 +439,202 @@ fn batches_over_many_files_come_in_order() {
         );
     });
 }
+
+/// Bug: lines that were read before the look at a new day's directory failed were never handed out.
+#[test]
+fn a_failure_after_lines_were_read_loses_none_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    store.record(turn(1, "", DAY_1)).unwrap();
+    let spy = Spy::new(Disk::new(&path));
+    let reader = still().storage(Arc::new(spy.clone())).open(&path).unwrap();
+    let mut follow = reader.follow(1).unwrap();
+    store.record(turn(2, "", DAY_1 + DAY_MS)).unwrap();
+    let has_read = AtomicBool::new(false);
+    spy.hook(move |operation, path| {
+        if operation == "read_at" && path.starts_with("2025-12-28") {
+            has_read.store(true, Ordering::SeqCst);
+            // Longer than HEAD is not looked for again.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The first look at the file's name is before its lines are read.
+        let is_after = has_read.load(Ordering::SeqCst) && path == "HEAD";
+        if is_after {
+            Err(std::io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
+    });
+    assert!(follow.next_lines(Duration::ZERO).is_err());
+    spy.unhook();
+    assert_eq!(upto(&mut follow, 2), [2]);
+}
+
+/// Bug: a segment to which someone added what is no line stood among those that grew last, and
+/// the last lines were not looked for behind it.
+#[test]
+fn the_last_lines_are_found_whatever_was_added_to_other_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let days = [(0, 1..=5), (2, 6..=9), (1, 10..=19)];
+    for (day, ids) in days {
+        for id in ids {
+            store.record(turn(id, "", DAY_1 + day * DAY_MS)).unwrap();
+        }
+    }
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(path.join(TURNS))
+        .unwrap();
+    std::io::Write::write_all(&mut file, b"no line\n").unwrap();
+    store.refresh().unwrap();
+    store.record(turn(20, "", DAY_1 + 2 * DAY_MS)).unwrap();
+    let last = store.last_lines(5).unwrap();
+    let seqs: Vec<u64> = last.iter().map(|line| line.seq).collect();
+    assert_eq!(seqs, [16, 17, 18, 19, 20]);
+}
+
+/// Bug: while the segment with the last lines could not be read, they seemed to be gone, and were
+/// handed out again when they were back.
+#[test]
+fn a_segment_that_cannot_be_read_for_a_while_is_not_handed_out_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    for id in 1..=4 {
+        let at = DAY_1 + i64::from(id > 2) * DAY_MS;
+        store.record(turn(id, "", at)).unwrap();
+    }
+    let spy = Spy::new(Disk::new(&path));
+    let reader = still().storage(Arc::new(spy.clone())).open(&path).unwrap();
+    let mut follow = reader.follow(0).unwrap();
+    assert_eq!(upto(&mut follow, 4), [1, 2, 3, 4]);
+    spy.hook(|operation, path| {
+        let is_bad = operation == "open" && path.starts_with("2025-12-28");
+        if is_bad {
+            Err(std::io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
+    });
+    let first = path.join(TURNS);
+    let copy = path.join("copy");
+    fs::copy(&first, &copy).unwrap();
+    fs::rename(&copy, &first).unwrap();
+    reader.refresh().unwrap();
+    assert_eq!(reader.health().unwrap().damage.unreadable, 1);
+    let lines = follow.next_lines(Duration::ZERO).unwrap();
+    assert_eq!(lines, []);
+    spy.unhook();
+    reader.refresh().unwrap();
+    store.record(turn(5, "", DAY_1 + DAY_MS)).unwrap();
+    assert_eq!(upto(&mut follow, 5), [5]);
+}
+
+/// Bugs: a look while a batch was written left out lines that it had read, if what it read last of
+/// their file was the start of a line only; or everything was read anew after it.
+#[test]
+fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it() {
+    for has_more in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let first = still().open(&path).unwrap();
+        first.record(turn(1, "", DAY_1)).unwrap();
+        first
+            .record(Event {
+                created_at: DAY_1,
+                ..Event::new(None, "a.b")
+            })
+            .unwrap();
+        first.record(turn(2, "", DAY_1 + DAY_MS)).unwrap();
+        drop(first);
+        let spies = [(), ()].map(|()| Spy::new(Disk::new(&path)));
+        let [store, reader] = spies.each_ref().map(|spy| {
+            let options = still().storage(Arc::new(spy.clone()));
+            options.open(&path).unwrap()
+        });
+        // Read at each look, after the file of the first day.
+        let torn = path.join("2025-12-28/conversation_turns.0001.jsonl");
+        let mut file = fs::OpenOptions::new().append(true).open(torn).unwrap();
+        std::io::Write::write_all(&mut file, b"{").unwrap();
+        store.record(turn(3, "", DAY_1)).unwrap();
+        // How many pieces of the batch may be written, and how many are about to be.
+        let (allowed, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let wait = |what: &AtomicUsize, to: usize| {
+            let started = Instant::now();
+            while what.load(Ordering::SeqCst) < to {
+                assert!(started.elapsed() < PATIENCE, "{to} does not come");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let (may, comes) = (Arc::clone(&allowed), Arc::clone(&begun));
+        spies[0].hook(move |operation, path| {
+            if operation == "append" && path == TURNS {
+                let piece = comes.fetch_add(1, Ordering::SeqCst) + 1;
+                wait(&may, piece);
+            }
+            Ok(())
+        });
+        let is_over = Arc::new(AtomicUsize::new(0));
+        let (may, comes, over) = (
+            Arc::clone(&allowed),
+            Arc::clone(&begun),
+            Arc::clone(&is_over),
+        );
+        let (looks, opened) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        spies[1].hook(move |operation, path| {
+            if operation == "stat" && path == TURNS {
+                let look = looks.fetch_add(1, Ordering::SeqCst) + 1;
+                opened.store(0, Ordering::SeqCst);
+                let pieces = if has_more { look } else { look.min(2) };
+                may.fetch_max(pieces, Ordering::SeqCst);
+                if look <= 3 {
+                    wait(&comes, pieces + 1);
+                }
+            }
+            if operation == "open" && path.starts_with("2025-12-28") {
+                let nth = opened.fetch_add(1, Ordering::SeqCst) + 1;
+                // The first file was read in this look.
+                if looks.load(Ordering::SeqCst) == 3 && nth == 2 {
+                    may.store(usize::MAX, Ordering::SeqCst);
+                    wait(&over, 1);
+                }
+            }
+            Ok(())
+        });
+        std::thread::scope(|scope| {
+            let text = "x".repeat(5_000);
+            let batch: Vec<Record> = (4..=104).map(|id| turn(id, &text, DAY_1).into()).collect();
+            let written = scope.spawn(|| {
+                let written = store.record_batch(batch).unwrap();
+                is_over.store(1, Ordering::SeqCst);
+                written
+            });
+            wait(&begun, 1);
+            reader.refresh().unwrap();
+            allowed.store(usize::MAX, Ordering::SeqCst);
+            assert!(written.join().unwrap().iter().all(Result::is_ok));
+        });
+        spies[1].unhook();
+        let before = spies[1].events().len();
+        let query = decklog::TurnQuery {
+            limit: 1_000,
+            ..decklog::TurnQuery::default()
+        };
+        let ids: Vec<u128> = reader
+            .turns(&query)
+            .unwrap()
+            .items
+            .iter()
+            .map(|turn| turn.id.as_u128())
+            .collect();
+        assert_eq!(ids.len(), 104, "{has_more}: {ids:?}");
+        let events = spies[1].events();
+        let mut again = events[before..]
+            .iter()
+            .filter(|event| event.path.contains("/events."));
+        assert_eq!(again.next(), None, "{has_more}");
+    }
+}

@@ -22,7 +22,7 @@ use decklog::{
 };
 use uuid::Uuid;
 
-use super::support::{DAY_MS, count, crc32};
+use super::support::{DAY_MS, Spy, count, crc32};
 
 const NOON: i64 = 1_766_836_800_000;
 const DAY: &str = "2025-12-27";
@@ -930,6 +930,95 @@ fn a_day_that_is_moved_away_before_it_is_synced_ends_nothing() {
         store.sync().unwrap();
         store.refresh().unwrap();
         assert_eq!(ids(&store), [2], "{script}");
+    }
+}
+
+/// Bug: each write that was refused for it had all segments read anew, under the lock.
+#[test]
+fn what_cannot_be_read_does_not_have_the_rest_read_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut other = turn(2);
+    other.created_at = Validity::at(NOON + DAY_MS);
+    let first = Store::open(&path).unwrap();
+    record(&first, 1);
+    first.record(other).unwrap();
+    drop(first);
+    let spy = Spy::new(Disk::new(&path));
+    spy.hook(|operation, path| {
+        let is_bad = operation == "open" && path.starts_with("2025-12-28");
+        if is_bad {
+            Err(std::io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
+    });
+    let store = Store::options()
+        .storage(Arc::new(spy.clone()))
+        .open(&path)
+        .unwrap();
+    let known = spy.events().len();
+    for _ in 0..2 {
+        let refused = store.record(turn(3)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Io);
+        assert_eq!(store.health().unwrap().damage.unreadable, 1);
+    }
+    let events = spy.events();
+    let is_read = |event: &&super::support::Event| {
+        event.operation == "read_at" && event.path.starts_with(DAY)
+    };
+    assert_eq!(events[known..].iter().find(is_read), None);
+    spy.unhook();
+    record(&store, 3);
+    assert_eq!(ids(&store), [1, 3, 2]);
+}
+
+/// Bug: it was never synced if lines went to another file under its name before it was.
+#[test]
+fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let spy = Spy::new(Disk::new(&path));
+    let options = Store::options().flush_interval(PATIENCE);
+    let store = options.storage(Arc::new(spy.clone())).open(&path).unwrap();
+    record(&store, 1);
+    let segment = path.join(DAY).join("conversation_turns.0001.jsonl");
+    fs::rename(&segment, dir.path().join("away")).unwrap();
+    record(&store, 2);
+    store.sync().unwrap();
+    let handles = |operation| -> BTreeSet<usize> {
+        let events = spy.events().into_iter();
+        let of_it = events.filter(|event| event.operation == operation);
+        of_it
+            .filter(|event| event.path.ends_with(".jsonl"))
+            .map(|event| event.handle)
+            .collect()
+    };
+    assert_eq!(handles("append").len(), 2);
+    assert_eq!(handles("sync"), handles("append"));
+}
+
+/// Bug: they were, if someone looked at the files, as who follows does, before the next record.
+#[test]
+fn numbers_of_lines_that_were_taken_away_are_not_given_again_by_a_live_handle() {
+    for has_looked in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let stores = [(), ()].map(|()| Store::open(&path).unwrap());
+        record(&stores[0], 1);
+        let mut next = turn(2);
+        next.created_at = Validity::at(NOON + DAY_MS);
+        stores[0].record(next.clone()).unwrap();
+        assert_eq!(ids(&stores[1]), [1, 2]);
+        let last = stores[0].last_lines(1).unwrap();
+        fs::remove_file(path.join(&last[0].file)).unwrap();
+        if has_looked {
+            stores[0].refresh().unwrap();
+            stores[1].refresh().unwrap();
+        }
+        next.id = Uuid::from_u128(3);
+        assert_eq!(stores[1].record(next).unwrap().seq, 3);
+        assert_eq!(ids(&stores[0]), [1, 3]);
     }
 }
 

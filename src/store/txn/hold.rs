@@ -157,6 +157,10 @@ impl Writer {
         } else if header.commits != state.commits {
             state.catch_up(storage, &head, header.commits, true)?;
         }
+        // Where `HEAD` is gone too, the log may have been.
+        if header.last_seq != SEQ_UNKNOWN {
+            state.keep_numbers(header.last_seq);
+        }
         self.head = Some(head);
         self.header = header;
         let now = Instant::now();

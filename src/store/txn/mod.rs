@@ -158,10 +158,21 @@ impl<'s> Txn<'s> {
             self.end_line(*segment)?;
         }
         if !segments.is_empty() {
-            let storage = &*self.inner.storage;
-            self.state
-                .look_at_all(storage, self.writer.head.as_ref(), true)?;
+            self.look_at_all()?;
         }
+        Ok(())
+    }
+
+    /// Reads what changed in any segment.
+    fn look_at_all(&mut self) -> Result<()> {
+        let storage = &*self.inner.storage;
+        let head = self.writer.head.as_ref();
+        let published = match self.writer.header.last_seq {
+            SEQ_UNKNOWN => self.state.max_seq,
+            last_seq => last_seq,
+        };
+        self.state.look_at_all(storage, head, true)?;
+        self.state.keep_numbers(published);
         Ok(())
     }
 
@@ -302,6 +313,7 @@ impl<'s> Txn<'s> {
     fn ticket(&mut self) -> Ticket {
         let written = self.room.dirty.drain(..).map(|handle| Written {
             path: handle.path,
+            identity: handle.named.identity,
             file: handle.named.file,
         });
         self.inner.sync.ticket(written)
@@ -359,6 +371,7 @@ impl<'s> Txn<'s> {
             return Err(self.poison(Error::io("write HEAD", &path, e)));
         }
         self.state.commits = header.commits;
+        self.state.seen_seq = header.last_seq;
         self.writer.header = header;
         if !is_kept {
             self.writer.let_go();

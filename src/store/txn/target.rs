@@ -103,13 +103,7 @@ impl Txn<'_> {
         self.writer.recent.clear();
         self.room.checked.clear();
         self.writer.header.call_for_a_look();
-        // Lines that are gone leave a gap: their numbers are not given to others.
-        let last_seq = self.writer.header.last_seq;
-        let given = last_seq.min(self.state.max_seq);
-        self.state
-            .look_at_all(&*self.inner.storage, self.writer.head.as_ref(), true)?;
-        self.state.max_seq = self.state.max_seq.max(given);
-        Ok(())
+        self.look_at_all()
     }
 
     /// The greatest sequence number that any line can have.
