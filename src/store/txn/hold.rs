@@ -219,10 +219,11 @@ impl Writer {
 
     /// Gives the lock back if it was not used lately; whether it needs no more watching.
     pub(in super::super) fn give_back_unused(&mut self) -> bool {
-        let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
-        let is_due =
-            self.times.used.elapsed() >= AT_ONCE || is_asked && self.times.taken.elapsed() >= TURN;
+        // Who does not have the lock any more leaves `HEAD` alone, which may have been cut since.
         if self.lock.is_held() {
+            let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
+            let is_due = self.times.used.elapsed() >= AT_ONCE
+                || is_asked && self.times.taken.elapsed() >= TURN;
             if !is_due {
                 return false;
             }
