@@ -990,7 +990,7 @@ fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
         let events = spy.events().into_iter();
         let of_it = events.filter(|event| event.operation == operation);
         of_it
-            .filter(|event| event.path.ends_with(".jsonl"))
+            .filter(|event| event.path.contains(".jsonl"))
             .map(|event| event.handle)
             .collect()
     };
