@@ -135,8 +135,9 @@ fn who_writes_slowly_without_a_pause_lets_others_write() {
             .collect()
     });
     let sum: u64 = waits.iter().sum();
+    // As many as it takes until both had the processor; without a step back there is no end.
     assert!(
-        sum < 200,
+        sum < 100 * waits.len() as u64,
         "the other one wrote so often meanwhile: {waits:?}"
     );
 }
