@@ -62,7 +62,7 @@ impl Storage for Disk {
             other => other?,
         };
         // Whoever reads a pipe waits for its writer, and what is written to a device is gone.
-        if !file.metadata()?.is_file() {
+        if !sys::is_file(&file)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "this is not a regular file: move it away",
@@ -323,7 +323,7 @@ mod sys {
         use std::os::unix::ffi::OsStrExt;
         use std::path::Path;
 
-        use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+        use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 
         use super::super::FileStat;
 
@@ -354,6 +354,11 @@ mod sys {
 
         pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
             Ok(found(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
+        }
+
+        pub(in super::super) fn is_file(file: &File) -> io::Result<bool> {
+            let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
+            Ok(FileType::from_raw_mode(stat.stx_mode.into()).is_file())
         }
 
         fn found(stat: &Statx) -> FileStat {
@@ -392,6 +397,10 @@ mod sys {
             Ok(found(&file.metadata()?))
         }
 
+        pub(in super::super) fn is_file(file: &File) -> io::Result<bool> {
+            Ok(file.metadata()?.is_file())
+        }
+
         fn found(metadata: &Metadata) -> FileStat {
             FileStat {
                 len: metadata.len(),
@@ -401,7 +410,7 @@ mod sys {
         }
     }
 
-    pub(super) use stat::{stat_file, stat_path};
+    pub(super) use stat::{is_file, stat_file, stat_path};
 }
 
 #[cfg(windows)]
@@ -465,6 +474,10 @@ mod sys {
 
     pub(super) fn stat_file(file: &File) -> io::Result<FileStat> {
         Ok(found(&file.metadata()?))
+    }
+
+    pub(super) fn is_file(file: &File) -> io::Result<bool> {
+        Ok(file.metadata()?.is_file())
     }
 
     fn found(metadata: &Metadata) -> FileStat {

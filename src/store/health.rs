@@ -10,7 +10,7 @@ use super::lock;
 use super::{Inner, Store};
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
-use crate::segment::{DamageCounts, list};
+use crate::segment::DamageCounts;
 use crate::storage::Volume;
 
 const QUARANTINE: &str = "quarantine";
@@ -131,6 +131,7 @@ impl Store {
                 bytes,
             });
         let last_seq = view.state.max_seq;
+        let foreign = view.state.foreign.clone();
         let usage = usage.collect();
         drop(view);
         let (quarantine_files, quarantine_bytes) = inner.quarantine();
@@ -141,7 +142,7 @@ impl Store {
             lock: lock::state(storage)?,
             damage,
             usage,
-            foreign: list(storage)?.foreign,
+            foreign,
             quarantine_files,
             quarantine_bytes,
             volume: storage

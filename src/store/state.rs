@@ -64,6 +64,8 @@ pub(super) struct State {
     pub growth: Growth,
     /// Names of segments that are not a file's: no line goes there.
     pub taken: Vec<SegmentName>,
+    /// Files in day directories that are none of the store's.
+    pub foreign: Vec<String>,
     pub index: Index,
     pub max_seq: u64,
     /// The greatest that it ever was with lines that are in the files.
@@ -95,6 +97,7 @@ impl State {
             by_name: BTreeMap::new(),
             growth: Growth::default(),
             taken: Vec::new(),
+            foreign: Vec::new(),
             index: Index::new(),
             max_seq: 0,
             seen_seq: 0,
@@ -323,6 +326,7 @@ impl State {
             appended_to.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         let listing = list(storage)?;
         self.taken = listing.taken;
+        self.foreign = listing.foreign;
         let mut unreadable = Vec::new();
         let mut leave_out = |path: String, e: io::Error| {
             if is_locked {

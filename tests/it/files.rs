@@ -110,7 +110,10 @@ fn every_line_is_one_json_object_with_its_envelope_first_and_its_checksum_last()
             let (covered, tail) = text.split_at(text.len() - 18);
             assert_eq!(
                 tail,
-                format!(",\"crc\":\"{:08x}\"}}", crc32(covered.as_bytes())),
+                format!(
+                    ",\"crc\":\"{:08x}\"}}",
+                    super::support::crc32(covered.as_bytes())
+                ),
                 "{text}"
             );
             assert!(seq > last_seq, "{text}");
@@ -129,15 +132,6 @@ fn every_line_is_one_json_object_with_its_envelope_first_and_its_checksum_last()
     let places = (0..64).map(|place| 8 + 3 * place);
     assert_eq!(places.map(|place| word(place + 2)).max(), Some(word(1)));
     assert_eq!(head.len(), 8 * (8 + 3 * 64));
-}
-
-/// CRC-32 (IEEE), bit by bit: the test's own.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
 }
 
 #[test]

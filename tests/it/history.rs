@@ -221,7 +221,7 @@ fn a_second_line_of_an_entry_does_not_change_what_was_said() {
     );
     let line = format!(
         "{covered},\"crc\":\"{:08x}\"}}\n",
-        super::races::crc32(covered.as_bytes())
+        super::support::crc32(covered.as_bytes())
     );
     let bytes = [memory.bytes(&file).unwrap(), line.into_bytes()].concat();
     memory.put_bytes(&file, bytes);

@@ -902,12 +902,3 @@ fn tasks_of_killed_workers_are_done_by_others() {
         killed.len()
     );
 }
-
-/// CRC-32 (IEEE), bit by bit: the test's own, so that it does not share the engine's faults.
-pub fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
-}

@@ -940,7 +940,7 @@ fn stamped(record: &ThoughtRecord, seq: u64) -> Vec<u8> {
     );
     format!(
         "{covered},\"crc\":\"{:08x}\"}}\n",
-        super::races::crc32(covered.as_bytes())
+        super::support::crc32(covered.as_bytes())
     )
     .into_bytes()
 }
