@@ -58,8 +58,10 @@ pub mod fuzz;
 pub mod import;
 mod index;
 mod line;
+mod privacy;
 mod record;
 pub mod replay;
+mod retention;
 mod segment;
 pub mod storage;
 mod store;
@@ -73,6 +75,7 @@ pub use collections::{
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
+pub use privacy::{Pattern, PrivacySettings};
 pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
@@ -81,6 +84,7 @@ pub use record::{
     Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
     args_sha256, event_type, payload_json,
 };
+pub use retention::{Keep, RetentionSettings};
 pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{

@@ -62,7 +62,7 @@ impl Storage for Disk {
             other => other?,
         };
         // Whoever reads a pipe waits for its writer, and what is written to a device is gone.
-        if !sys::is_file(&file)? {
+        if !uninterrupted(|| sys::is_file(&file))? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "this is not a regular file: move it away",

@@ -1,0 +1,55 @@
+//! What a store's manifest says of privacy. Every process that writes the store obeys it.
+
+use serde::{Deserialize, Serialize};
+
+/// What is kept of what agents hand over; in `decklog.json` under `privacy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrivacySettings {
+    /// Whether contents, arguments and outcomes are kept. If not, each is replaced by its length
+    /// and its SHA-256; tokens, times and the like stay. Default: true.
+    pub store_content: bool,
+    /// Whether the arguments and outcomes of tool calls are kept, where contents are. Default:
+    /// true.
+    pub store_payloads: bool,
+    /// Whether keys, tokens and passwords are replaced by placeholders such as
+    /// `[REDACTED:github_token:1]`. Default: true.
+    pub redact_secrets: bool,
+    /// The same for e-mail addresses, card numbers, IBANs and phone numbers. Default: false.
+    pub redact_pii: bool,
+    /// The same for whatever these patterns match. Default: none.
+    pub patterns: Vec<Pattern>,
+    /// Whether a `user_id` is replaced by its HMAC-SHA-256, under a key that is kept outside the
+    /// store. Default: true.
+    pub hash_user_id: bool,
+    /// How many days messages, turns, tool calls and events are kept, where `retention` says
+    /// nothing else. Default: 90.
+    pub retention_days: u32,
+    /// Whether what is past its time is removed by itself, once a day, by a process that writes
+    /// the store. Default: true.
+    pub auto_delete: bool,
+}
+
+impl Default for PrivacySettings {
+    fn default() -> PrivacySettings {
+        PrivacySettings {
+            store_content: true,
+            store_payloads: true,
+            redact_secrets: true,
+            redact_pii: false,
+            patterns: Vec::new(),
+            hash_user_id: true,
+            retention_days: 90,
+            auto_delete: true,
+        }
+    }
+}
+
+/// A pattern of one's own to redact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pattern {
+    /// What stands in the placeholder: lower-case letters, digits and underscores.
+    pub name: String,
+    /// A regular expression, in the syntax of the `regex` crate.
+    pub regex: String,
+}

@@ -1,0 +1,111 @@
+//! What a store's manifest says of how long records are kept.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::privacy::PrivacySettings;
+use crate::record::Kind;
+
+/// How long something is kept, by its own time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// So many whole days.
+    Days(u32),
+    /// Never removed, also not for the store's size.
+    Forever,
+}
+
+impl Serialize for Keep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Keep::Days(days) => serializer.serialize_u32(*days),
+            Keep::Forever => serializer.serialize_str("forever"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Keep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Keep, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Days(u32),
+            Word(String),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::Days(days) => Ok(Keep::Days(days)),
+            Given::Word(word) if word == "forever" => Ok(Keep::Forever),
+            Given::Word(_) => Err(serde::de::Error::custom(
+                "give a number of days or \"forever\"",
+            )),
+        }
+    }
+}
+
+/// How long the records of each kind are kept; in `decklog.json` under `retention`. What is not
+/// set has its default, which is told with each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetentionSettings {
+    /// Default: [`PrivacySettings::retention_days`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_turns: Option<Keep>,
+    /// Default: [`PrivacySettings::retention_days`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Keep>,
+    /// Default: forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_edit_proposals: Option<Keep>,
+    /// Conversations with their messages. Default: [`PrivacySettings::retention_days`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Keep>,
+    /// Conversations whose status is `error`, with their messages. Default: 30 days, or what
+    /// `messages` says, if that is less or forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Keep>,
+    /// Trees of events. Default: [`PrivacySettings::retention_days`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<Keep>,
+    /// Tasks that are done or failed. Default: forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<Keep>,
+    /// Default: forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Keep>,
+    /// Default: forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thought_records: Option<Keep>,
+    /// What removed messages added up to, by day. Default: 365 days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollups: Option<Keep>,
+    /// The most bytes that the store's segments may have; more, and the oldest days go first, of
+    /// all that is not kept forever. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+}
+
+impl RetentionSettings {
+    /// How long the records of a kind are kept. Conversations are kept as their messages are.
+    pub fn keep(&self, kind: Kind, privacy: &PrivacySettings) -> Keep {
+        let usual = Keep::Days(privacy.retention_days);
+        match kind {
+            Kind::ConversationTurns => self.conversation_turns.unwrap_or(usual),
+            Kind::ToolCalls => self.tool_calls.unwrap_or(usual),
+            Kind::CodeEditProposals => self.code_edit_proposals.unwrap_or(Keep::Forever),
+            Kind::Conversations | Kind::Messages => self.messages.unwrap_or(usual),
+            Kind::Events => self.events.unwrap_or(usual),
+            Kind::Inbox => self.inbox.unwrap_or(Keep::Forever),
+            Kind::History => self.history.unwrap_or(Keep::Forever),
+            Kind::ThoughtRecords => self.thought_records.unwrap_or(Keep::Forever),
+        }
+    }
+
+    /// How long conversations are kept that ended in an error.
+    pub fn keep_errors(&self, privacy: &PrivacySettings) -> Keep {
+        const DAYS: u32 = 30;
+        self.errors
+            .unwrap_or_else(|| match self.keep(Kind::Messages, privacy) {
+                Keep::Days(days) => Keep::Days(days.min(DAYS)),
+                Keep::Forever => Keep::Forever,
+            })
+    }
+}
