@@ -142,6 +142,20 @@ impl Groups {
         }
     }
 
+    /// The place of the list of a group, if it grew into one.
+    pub(super) fn list_of(&self, hash: u32) -> Option<usize> {
+        match self.head(hash)? {
+            Head::List(list) => Some(list),
+            Head::Chain(_) => None,
+        }
+    }
+
+    /// Leaves only rows that pass in the list at a place.
+    pub(super) fn retain_in(&mut self, list: usize, passes: impl Fn(RowId) -> bool, rows: &Rows) {
+        let number = |row| rows.number(self.order, row);
+        self.lists[list].retain(passes, number);
+    }
+
     /// The rows under a hash, in order, from one position (included) to another (not).
     pub(super) fn range(
         &self,

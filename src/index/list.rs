@@ -115,6 +115,14 @@ impl List {
         self.join(place);
     }
 
+    /// Leaves only rows that pass.
+    pub(super) fn retain(&mut self, passes: impl Fn(RowId) -> bool, number: impl Fn(RowId) -> i64) {
+        let left: Vec<RowId> = self.iter().filter(|row| passes(*row)).collect();
+        if left.len() < self.len {
+            *self = List::from_sorted(&left, number);
+        }
+    }
+
     /// Makes one chunk of two that became small.
     fn join(&mut self, place: usize) {
         let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {

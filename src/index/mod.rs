@@ -7,6 +7,7 @@ mod dump;
 mod entry;
 mod groups;
 mod list;
+mod relocate;
 mod rows;
 mod shape;
 mod slots;
@@ -14,14 +15,13 @@ mod table;
 mod talks;
 mod walk;
 
-pub(crate) use entry::{Entry, Hasher, Loc};
+pub(crate) use entry::{Entry, Hasher, KeyHash, Loc, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
 pub(crate) use talks::Talks;
 pub(crate) use walk::Walk;
 
 use crate::record::Kind;
-use entry::Sums;
 
 /// Fewer lines or rows than this are not worth a thread.
 const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };

@@ -116,6 +116,12 @@ impl Slots {
         *self = grown;
     }
 
+    /// Leaves only values that pass.
+    pub(super) fn retain(&mut self, passes: impl Fn(u32) -> bool) {
+        let left = || self.iter().filter(|(_, value)| passes(*value));
+        *self = Slots::from_sorted(left().count(), left());
+    }
+
     fn used(&self) -> impl Iterator<Item = u64> {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }

@@ -36,6 +36,18 @@ impl Talks {
         self.0.is_empty()
     }
 
+    pub(super) fn remove(&mut self, conversation: KeyHash) {
+        self.0.remove(&conversation);
+    }
+
+    /// Where the lines stand that the sums point to.
+    pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut Loc> {
+        self.0.values_mut().flat_map(|talk| {
+            let named = talk.models.iter_mut().chain(&mut talk.configs);
+            named.chain(&mut talk.error).map(|(_, line)| line)
+        })
+    }
+
     /// Takes in a message that is new.
     pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) {
         let talk = self.0.entry(measured.conversation).or_insert_with(|| Talk {

@@ -336,3 +336,99 @@ proptest! {
         }
     }
 }
+
+/// What a table says of a key, and of where its lines stand.
+fn said(table: &Table, entry: &Entry) -> Option<(Loc, Loc, Op, bool, Vec<Loc>)> {
+    let id = table.find(entry.key)?;
+    let row = table.row(id)?;
+    let history = table.history(id).unwrap_or_default().to_vec();
+    Some((row.asserted, row.done, row.state, row.is_retracted, history))
+}
+
+/// Where the rows of a walk stand, which tells them; those of one moment or number in any order.
+fn walked(table: &Table, select: Select) -> Vec<(i64, Loc)> {
+    let place = |id| table.place(select, id).unwrap().at;
+    let rows = table.walk(select, Position::FIRST, Position::END);
+    let mut rows: Vec<_> = rows
+        .map(|id| (place(id), table.row(id).unwrap().asserted))
+        .collect();
+    assert!(rows.is_sorted_by_key(|(at, _)| *at));
+    rows.sort_unstable();
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Of lines that were taken away, whole keys and what was superseded, an index knows no more
+    /// than one that is built of those that are left.
+    #[test]
+    fn lines_that_move_or_go_leave_what_is_left(
+        (kind, mut entries) in lines(2000),
+        gone in prop::collection::hash_set(0..40u64, 0..30),
+        drops_superseded in any::<bool>(),
+    ) {
+        let is_gone = |entry: &Entry| match talk_of(entry) {
+            Some(talk) => gone.contains(&talk.hash),
+            None => gone.contains(&(u64::from(entry.key.check) % 40)),
+        };
+        // A message has one conversation.
+        let mut known = std::collections::HashSet::new();
+        entries.retain(|entry| kind != Kind::Messages || known.insert(entry.key));
+        let mut index = Index::new();
+        for entry in &entries {
+            index.apply(kind, entry);
+        }
+        let superseded = |entry: &Entry| {
+            let table = index.table(kind);
+            let id = table.find(entry.key).unwrap();
+            let row = table.row(id).unwrap();
+            let history = table.history(id).unwrap_or_default();
+            let is_old = history.contains(&entry.loc) && row.asserted != entry.loc;
+            drops_superseded && Shape::of(kind).assertion == super::shape::Which::Last
+                && row.stands() && is_old
+        };
+        let left: Vec<&Entry> = entries
+            .iter()
+            .filter(|entry| !is_gone(entry) && !superseded(entry))
+            .collect();
+        let places: HashMap<Loc, Loc> = left
+            .iter()
+            .zip(0..)
+            .map(|(entry, offset)| (entry.loc, Loc { segment: 0, offset }))
+            .collect();
+        let to = |loc: Loc| places.get(&loc).copied().unwrap_or(Loc::NONE);
+        let ended: Vec<KeyHash> = entries
+            .iter()
+            .filter(|entry| is_gone(entry))
+            .filter_map(talk_of)
+            .collect();
+        let mut built = Index::new();
+        for entry in left {
+            built.apply(kind, &Entry { loc: to(entry.loc), ..entry.clone() });
+        }
+        prop_assert!(index.relocate(kind, to, &ended));
+        let (table, expected) = (index.table(kind), built.table(kind));
+        prop_assert_eq!(table.len(), expected.len());
+        for entry in &entries {
+            prop_assert_eq!(said(table, entry), said(expected, entry));
+            if let Some(talk) = talk_of(entry) {
+                prop_assert_eq!(index.talks().get(talk), built.talks().get(talk));
+            }
+        }
+        let fields = 0..Shape::of(kind).width;
+        let lookups = fields.flat_map(|field| (0..40).map(move |hash| Select::Lookup(field, hash)));
+        let states = ops(kind).iter().map(|op| Select::State(*op));
+        for select in lookups.chain(states).chain([Select::All]) {
+            prop_assert_eq!(walked(table, select), walked(expected, select), "{:?}", select);
+        }
+        // And goes on.
+        for entry in &entries {
+            let again = Entry { seq: entry.seq + 10_000, ..entry.clone() };
+            index.apply(kind, &again);
+            built.apply(kind, &again);
+        }
+        prop_assert_eq!(index.table(kind).len(), built.table(kind).len());
+        check(index.table(kind), kind, [(-900, 0), (900, 400)])?;
+    }
+}

@@ -1,0 +1,196 @@
+//! Takes in that segments were rewritten: lines stand elsewhere now, or nowhere any more.
+
+use std::collections::HashSet;
+
+use super::entry::{KeyHash, Loc};
+use super::rows::{RowId, Rows};
+use super::table::Table;
+use super::talks::Talks;
+use super::Index;
+use crate::record::Kind;
+
+/// Some rows of a table.
+#[derive(Debug)]
+pub(super) struct RowSet {
+    words: Vec<u64>,
+    ids: Vec<RowId>,
+}
+
+impl RowSet {
+    fn new(rows: usize) -> RowSet {
+        RowSet {
+            words: vec![0; rows.div_ceil(64)],
+            ids: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, id: RowId) {
+        let (word, bit) = (id.0 as usize / 64, 1 << (id.0 % 64));
+        if self.words[word] & bit == 0 {
+            self.words[word] |= bit;
+            self.ids.push(id);
+        }
+    }
+
+    pub(super) fn has(&self, id: RowId) -> bool {
+        let word = self.words.get(id.0 as usize / 64);
+        word.is_some_and(|word| word & 1 << (id.0 % 64) != 0)
+    }
+
+    pub(super) fn ids(&self) -> &[RowId] {
+        &self.ids
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+impl Index {
+    /// Has each line of a kind stand where `to` says, which is [`Loc::NONE`] for one that is gone;
+    /// the messages of the conversations in `ended` are all gone, or about to be. `false`, and the
+    /// index no good any more, if what is left does not tell what stands.
+    ///
+    /// A row whose lines are gone is found by nothing any more. Its room is given back by the next
+    /// build of the index.
+    pub(crate) fn relocate(
+        &mut self,
+        kind: Kind,
+        to: impl Fn(Loc) -> Loc,
+        ended: &[KeyHash],
+    ) -> bool {
+        let to = |loc: Loc| if loc.is_some() { to(loc) } else { loc };
+        self.tables[kind as usize].relocate(&to)
+            && (kind != Kind::Messages || self.totals.talks.relocate(&to, ended))
+    }
+}
+
+impl Table {
+    fn relocate(&mut self, to: &impl Fn(Loc) -> Loc) -> bool {
+        let mut shortened = Vec::new();
+        for (id, lines) in &mut self.history {
+            let known = lines.len();
+            for line in lines.iter_mut() {
+                *line = to(*line);
+            }
+            lines.retain(|line| line.is_some());
+            if lines.len() < known {
+                shortened.push(*id);
+            }
+        }
+        // Those that stand no more, and those that have no lines any more.
+        let mut fallen = RowSet::new(self.rows.len());
+        let mut gone = RowSet::new(self.rows.len());
+        for id in self.rows.ids() {
+            let row = self.rows.get_mut(id);
+            let (asserted, done) = (to(row.asserted), to(row.done));
+            if (asserted, done) == (row.asserted, row.done) {
+                continue;
+            }
+            if row.done.is_some() && !done.is_some() && asserted.is_some() {
+                return false;
+            }
+            if row.stands() && !asserted.is_some() {
+                // One that was superseded would stand again.
+                if self.history.get(&id).is_some_and(|left| !left.is_empty()) {
+                    return false;
+                }
+                fallen.insert(id);
+            }
+            (row.asserted, row.done) = (asserted, done);
+            if !asserted.is_some() && !done.is_some() && !self.history.contains_key(&id) {
+                gone.insert(id);
+            }
+        }
+        for id in shortened {
+            let row = self.rows.get_mut(id);
+            let left = self.history.get(&id).map_or(&[][..], Vec::as_slice);
+            if row.is_retracted && row.asserted.is_some() && left.len() < 2 {
+                // It would not be retracted any more.
+                return false;
+            }
+            if left.is_empty() && !row.asserted.is_some() && !row.done.is_some() {
+                gone.insert(id);
+            }
+            if left.is_empty() || left == [row.asserted] {
+                self.history.remove(&id);
+            }
+        }
+        self.unlist(&fallen);
+        if !gone.is_empty() {
+            self.by_key.retain(|row| !gone.has(RowId(row)));
+        }
+        true
+    }
+
+    /// Takes rows out of all lists.
+    fn unlist(&mut self, fallen: &RowSet) {
+        if fallen.is_empty() {
+            return;
+        }
+        let Table {
+            rows,
+            all,
+            by_lookup,
+            by_state,
+            ..
+        } = self;
+        let shape = rows.shape;
+        let number = |id| rows.number(shape.order, id);
+        all.retain(|row| !fallen.has(row), number);
+        for (_, list) in by_state {
+            list.retain(|row| !fallen.has(row), number);
+        }
+        for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
+            let posted = |id: &RowId| shape.posts(*field, rows.lookup(*id, *field));
+            let members = fallen.ids().iter().copied().filter(posted);
+            groups.remove_all(members, *field, fallen, rows);
+        }
+    }
+
+    /// Where the lines of a row stand that say something of it, also what it was.
+    pub(crate) fn lines(&self, id: RowId) -> impl Iterator<Item = Loc> {
+        let row = self.row(id).copied();
+        let last = row.map(|row| [row.asserted, row.done]);
+        let history = self.history(id).unwrap_or_default().iter().copied();
+        last.into_iter()
+            .flatten()
+            .chain(history)
+            .filter(|line| line.is_some())
+    }
+}
+
+impl super::groups::Groups {
+    /// Takes rows out of their groups, which `gone` has as well.
+    fn remove_all(
+        &mut self,
+        members: impl Iterator<Item = RowId>,
+        field: usize,
+        gone: &RowSet,
+        rows: &Rows,
+    ) {
+        let mut lists = HashSet::new();
+        for row in members {
+            let hash = rows.lookup(row, field);
+            match self.list_of(hash) {
+                Some(list) => _ = lists.insert(list),
+                None => self.remove(hash, row, rows),
+            }
+        }
+        for list in lists {
+            self.retain_in(list, |row| !gone.has(row), rows);
+        }
+    }
+}
+
+impl Talks {
+    fn relocate(&mut self, to: &impl Fn(Loc) -> Loc, ended: &[KeyHash]) -> bool {
+        for conversation in ended {
+            self.remove(*conversation);
+        }
+        self.lines_mut().all(|line| {
+            *line = to(*line);
+            line.is_some()
+        })
+    }
+}
