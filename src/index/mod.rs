@@ -82,6 +82,17 @@ impl Index {
         self.totals.update_id_max
     }
 
+    /// Has numbers of a kind be greater than this one.
+    pub(crate) fn raise(&mut self, kind: Kind, number: i64) {
+        let known = &mut self.tables[kind as usize].number_max;
+        *known = number.max(*known);
+    }
+
+    /// Has the greatest `update_id` be at least this one.
+    pub(crate) fn raise_update_id(&mut self, id: Option<i64>) {
+        self.totals.update_id_max = self.totals.update_id_max.max(id);
+    }
+
     /// Takes one line in; lines come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::Index;
 use super::entry::{KeyHash, Loc};
 use super::rows::{RowId, Rows};
 use super::table::Table;
 use super::talks::Talks;
-use super::Index;
 use crate::record::Kind;
 
 /// Some rows of a table.

@@ -58,6 +58,14 @@ fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
     Some((covered, parse_crc(hex)?))
 }
 
+/// The bytes of a JSON object as a line: with its checksum as the last member, and LF.
+pub(crate) fn stamped(mut object: Vec<u8>) -> Vec<u8> {
+    object.pop();
+    let crc = crc32fast::hash(&object);
+    object.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}\n").as_bytes());
+    object
+}
+
 /// Eight lower-case hex digits: any other spelling is not ours.
 fn parse_crc(hex: &[u8]) -> Option<u32> {
     let digits = u64::from_le_bytes(*<&[u8; 8]>::try_from(hex).ok()?);

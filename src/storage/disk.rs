@@ -114,6 +114,10 @@ impl Storage for Disk {
         fs::rename(self.path(from), self.path(to))
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        fs::remove_dir(self.path(dir))
+    }
+
     fn remove_file(&self, path: &str) -> io::Result<()> {
         fs::remove_file(self.path(path))
     }

@@ -324,6 +324,20 @@ impl Storage for Memory {
         Ok(())
     }
 
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let found = state.dirs.get(path).ok_or(io::ErrorKind::NotFound)?;
+        if !found.live.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.dirs.remove(path);
+        let (parent, name) = split(path);
+        let parent = state.dirs.get_mut(parent).ok_or(io::ErrorKind::NotFound)?;
+        parent.live.remove(name);
+        Ok(())
+    }
+
     fn remove_file(&self, path: &str) -> io::Result<()> {
         let mut state = self.state();
         state.step_whole()?;

@@ -110,6 +110,9 @@ pub trait Storage: Debug + Send + Sync {
     /// Gives a file another name in one step, replacing what had it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Takes an empty directory away.
+    fn remove_dir(&self, dir: &str) -> io::Result<()>;
+
     /// Takes a file's name away.
     fn remove_file(&self, path: &str) -> io::Result<()>;
 }

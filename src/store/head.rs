@@ -28,6 +28,8 @@ const LAPPED_AT: usize = 4;
 /// Not 0: someone waits for the lock. Whoever gives the lock away clears it, and who still waits
 /// sets it again.
 const ASKED_AT: usize = 5;
+/// How often segments were rewritten, by [`Moves`](super::moves::Moves).
+const MOVED_AT: usize = 7;
 const HEADER_WORDS: usize = 5;
 const SLOTS_AT: usize = 8;
 const SLOT_WORDS: usize = 3;
@@ -149,6 +151,16 @@ impl Head {
             holder: holder as u32,
             lapped,
         }))
+    }
+
+    /// How often segments were rewritten, as far as other handles can move over by notes.
+    pub(super) fn moved(&self) -> io::Result<u64> {
+        self.load::<1>(MOVED_AT).map(|[moved]| moved)
+    }
+
+    /// Notes one rewrite more, before it is published as a commit.
+    pub(super) fn note_moved(&self, moved: u64) -> io::Result<()> {
+        self.store(MOVED_AT, &[moved])
     }
 
     /// What was appended after the commit numbered `after`. `None` if that cannot be told from

@@ -7,6 +7,8 @@ use super::belief::believe;
 use super::gather::{Gathered, Job, LineEnd, Run, gather};
 use super::growth::Growth;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
+use super::moves::{self, MovedFile, Moves};
+use super::removals::{self, Marks};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Index, Loc};
@@ -39,6 +41,19 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// One of which nothing was read.
+    fn unknown(name: SegmentName) -> Segment {
+        Segment {
+            name,
+            end: 0,
+            tail: None,
+            identity: 0,
+            last_seq: 0,
+            read_times: None,
+            last: None,
+        }
+    }
+
     /// Notes how far it was read by now.
     fn go_on(&mut self, read: &Gathered) {
         if self.end != read.scanned.end {
@@ -68,6 +83,8 @@ pub(super) struct State {
     pub foreign: Vec<String>,
     pub index: Index,
     pub max_seq: u64,
+    /// Numbers that removed lines had.
+    marks: Marks,
     /// The greatest that it ever was with lines that are in the files.
     pub seen_seq: u64,
     /// [`Header::commits`] up to which this state is.
@@ -80,6 +97,10 @@ pub(super) struct State {
     pub covered: u64,
     /// How often all that was read was forgotten, as where segments were replaced.
     pub generation: u64,
+    /// [`Head::moved`] up to which this state is, once it is known.
+    pub moved: Option<u64>,
+    /// Files whose lines stand in another one by now, and that are about to be removed.
+    obsolete: Vec<MovedFile>,
     pub damage: Vec<Damage>,
     /// How much there is, listed or not.
     pub damage_counts: DamageCounts,
@@ -100,12 +121,15 @@ impl State {
             foreign: Vec::new(),
             index: Index::new(),
             max_seq: 0,
+            marks: Marks::default(),
             seen_seq: 0,
             commits: 0,
             is_stale: true,
             read_ns: now_ns(),
             covered: 0,
             generation: 0,
+            moved: None,
+            obsolete: Vec::new(),
             damage: Vec::new(),
             damage_counts: DamageCounts::default(),
             damage_listed: [0; Kind::ALL.len()],
@@ -134,15 +158,7 @@ impl State {
     /// The place of a segment, which is new if it was not known.
     pub(super) fn place(&mut self, name: SegmentName) -> u32 {
         *self.by_name.entry(name).or_insert_with(|| {
-            self.segments.push(Segment {
-                name,
-                end: 0,
-                tail: None,
-                identity: 0,
-                last_seq: 0,
-                read_times: None,
-                last: None,
-            });
+            self.segments.push(Segment::unknown(name));
             (self.segments.len() - 1) as u32
         })
     }
@@ -156,6 +172,10 @@ impl State {
         commits: u64,
         is_locked: bool,
     ) -> Result<()> {
+        if !self.is_stale {
+            self.move_over(storage, head)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+        }
         let news = if self.is_stale || commits < self.commits {
             None
         } else {
@@ -225,6 +245,121 @@ impl State {
         taken_in
     }
 
+    /// Notes, before the segments are read from their starts, what they do not tell: how often
+    /// some were rewritten by then, or more often; and which numbers were given.
+    fn begin_anew(&mut self, storage: &dyn Storage, head: Option<&Head>) -> Result<()> {
+        let io = |name, e| Error::io("read", &full_path(storage, name), e);
+        let moved = head.map_or(Ok(0), Head::moved);
+        self.moved = Some(moved.map_err(|e| io("HEAD", e))?);
+        self.marks = removals::marks(storage).map_err(|e| io(removals::NAME, e))?;
+        Ok(())
+    }
+
+    /// Takes in which segments were rewritten since. Where that cannot be told, the state is stale.
+    fn move_over(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<()> {
+        let moved = head.moved()?;
+        let known = self.moved.unwrap_or(moved);
+        let missed = moved
+            .checked_sub(known)
+            .filter(|missed| *missed <= moves::KEPT);
+        let mut numbers = known + 1..=moved;
+        let can_tell = missed.is_some()
+            && numbers.all(|number| {
+                Moves::read(storage, number).is_some_and(|moves| self.take_over(&moves))
+            });
+        self.moved = Some(moved);
+        self.is_stale |= !can_tell;
+        Ok(())
+    }
+
+    /// Takes in that segments were rewritten; `false` if they are not those that this knows.
+    pub(super) fn take_over(&mut self, moves: &Moves) -> bool {
+        let known = |file: &MovedFile| {
+            let place = *self.by_name.get(&file.name)?;
+            let segment = &self.segments[place as usize];
+            (segment.identity == file.identity).then_some((place, segment))
+        };
+        let is_new = |file: &MovedFile| {
+            let to = moves.to.map(|new| new.file.identity);
+            to == Some(file.identity)
+        };
+        let has_new = moves.to.is_none_or(|new| known(&new.file).is_some());
+        if has_new
+            && !moves
+                .from
+                .iter()
+                .any(|file| known(file).is_some() && !is_new(file))
+        {
+            // It was rewritten before this state was read.
+            return true;
+        }
+        let places = moves.from.iter().map(|file| {
+            let (place, segment) = known(file)?;
+            (segment.end == file.end && segment.tail.is_none()).then_some(place)
+        });
+        let Some(places) = places.collect::<Option<Vec<u32>>>() else {
+            return false;
+        };
+        let Some(kind) = moves.from.first().map(|file| file.name.kind) else {
+            return true;
+        };
+        let to = match &moves.to {
+            Some(new) => self.place(new.file.name),
+            None => u32::MAX,
+        };
+        let taken_over = self
+            .index
+            .relocate(kind, moves.map(&places, to), &moves.ended)
+            && self.move_damage(moves, &places, to);
+        if !taken_over {
+            self.forget();
+            return false;
+        }
+        for place in places {
+            let segment = &mut self.segments[place as usize];
+            *segment = Segment::unknown(segment.name);
+        }
+        if let Some(new) = &moves.to {
+            self.segments[to as usize] = Segment {
+                end: new.file.end,
+                identity: new.file.identity,
+                last_seq: new.last_seq,
+                last: new.last,
+                ..Segment::unknown(new.file.name)
+            };
+        }
+        let others = moves.from.iter().filter(|file| !is_new(file));
+        self.obsolete.extend(others);
+        let grown = self.segments.iter().zip(0..);
+        let grown = grown.filter(|(segment, _)| segment.last_seq > 0);
+        let grown = grown.map(|(segment, place)| (segment.last_seq, place));
+        let grown = grown.collect();
+        self.growth.clear();
+        self.note_grown(grown);
+        self.covered = 0;
+        true
+    }
+
+    /// Has damage be told where it stands now; `false` if some of it is gone.
+    fn move_damage(&mut self, moves: &Moves, places: &[u32], to: u32) -> bool {
+        let to = moves.map(places, to);
+        let paths: Vec<String> = moves.from.iter().map(|file| file.name.path()).collect();
+        self.damage.iter_mut().all(|damage| {
+            let Some(file) = paths.iter().position(|path| *path == damage.file) else {
+                return true;
+            };
+            let now = to(Loc {
+                segment: places[file],
+                offset: damage.offset as u32,
+            });
+            damage.offset = now.offset.into();
+            if let Some(new) = &moves.to {
+                damage.file = new.file.name.path();
+            }
+            now.is_some()
+        })
+    }
+
     /// Compares all segments with what is known of them and takes in what changed. Without the
     /// lock, lines that were acknowledged only after the look began may be left for the next one,
     /// and what cannot be read is told and left out; under it that is an error, as numbers and
@@ -256,6 +391,12 @@ impl State {
             read.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))
         };
         self.is_stale = true;
+        if self.max_seq == 0 {
+            self.begin_anew(storage, head)?;
+        } else if let Some(head) = head {
+            self.move_over(storage, head)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+        }
         let mut looks = 0;
         let (before, bound) = loop {
             looks += 1;
@@ -280,10 +421,13 @@ impl State {
         if !self.take_in(std::mem::take(gathered)) {
             // Lines came that belong before known ones: the index must be built in order.
             self.forget();
+            self.begin_anew(storage, head)?;
             self.look_until_whole(storage, head, is_locked, gathered)?;
             self.rewind_past(bound, gathered);
             self.take_in(std::mem::take(gathered));
         }
+        self.max_seq = self.max_seq.max(self.marks.seq);
+        self.marks.raise(&mut self.index);
         self.commits = before.map_or(self.commits, |header| header.commits);
         self.is_stale = false;
         Ok(())
@@ -304,7 +448,16 @@ impl State {
                 let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
                 return Ok(runs.any(|run| !run.lines.is_empty()));
             }
+            // Rewritten a moment ago, which may not be published yet.
+            let next = self.moved.map_or(0, |moved| moved + 1);
+            if gathered.is_empty()
+                && Moves::read(storage, next).is_some_and(|moves| self.take_over(&moves))
+            {
+                self.moved = Some(next);
+                continue;
+            }
             self.forget();
+            self.begin_anew(storage, head)?;
             gathered.clear();
         }
         let message =
@@ -325,6 +478,8 @@ impl State {
         let appended_to =
             appended_to.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         let listing = list(storage)?;
+        self.obsolete
+            .retain(|file| listing.segments.binary_search(&file.name).is_ok());
         self.taken = listing.taken;
         self.foreign = listing.foreign;
         let mut unreadable = Vec::new();
@@ -358,6 +513,9 @@ impl State {
                     ));
                 }
             };
+            if self.is_obsolete(name, stat.identity) {
+                continue;
+            }
             let segment = self.place(name);
             let known = &mut self.segments[segment as usize];
             let is_known = known.identity != 0;
@@ -418,6 +576,12 @@ impl State {
         }
         self.unreadable = unreadable;
         Ok(true)
+    }
+
+    /// Whether a file's lines stand in another one.
+    fn is_obsolete(&self, name: SegmentName, identity: u64) -> bool {
+        let mut obsolete = self.obsolete.iter();
+        obsolete.any(|file| (file.name, file.identity) == (name, identity))
     }
 
     /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
@@ -570,15 +734,7 @@ impl State {
         self.covered = 0;
         self.read_ns = now_ns();
         for segment in &mut self.segments {
-            *segment = Segment {
-                name: segment.name,
-                end: 0,
-                tail: None,
-                identity: 0,
-                last_seq: 0,
-                read_times: None,
-                last: None,
-            };
+            *segment = Segment::unknown(segment.name);
         }
         self.growth.clear();
         self.index = Index::new();

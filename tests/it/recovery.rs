@@ -1200,6 +1200,10 @@ impl Storage for Settled {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.rename(from, to)
     }
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        self.0.remove_dir(path)
+    }
+
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.0.remove_file(path)
     }

@@ -270,6 +270,10 @@ impl Storage for Spy {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.pass("rename", to, 0, || self.inner.rename(from, to))
     }
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        self.pass("remove_dir", path, 0, || self.inner.remove_dir(path))
+    }
+
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.pass("remove_file", path, 0, || self.inner.remove_file(path))
     }

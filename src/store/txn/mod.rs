@@ -2,6 +2,7 @@
 
 mod hold;
 mod recent;
+mod replace;
 mod runs;
 mod target;
 

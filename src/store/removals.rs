@@ -1,0 +1,188 @@
+//! `removals.jsonl`: what was taken out of the log for good, when and why. It also keeps what must
+//! outlast the lines: the greatest numbers that were given, and the last hash of each chain whose
+//! start is gone.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::index::Index;
+use crate::line::{is_intact, stamped};
+use crate::record::Kind;
+use crate::storage::{Access, Storage, StorageFile, append_all, read_full};
+
+pub(super) const NAME: &str = "removals.jsonl";
+
+/// Why lines were taken out of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemovalReason {
+    /// Their time was over.
+    Retention,
+    /// The store was larger than it may be.
+    Size,
+    /// They were superseded or retracted, or stand in another segment by now.
+    Compaction,
+    /// Someone asked for them to be forgotten.
+    Erasure,
+}
+
+impl RemovalReason {
+    /// The reason as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RemovalReason::Retention => "retention",
+            RemovalReason::Size => "size",
+            RemovalReason::Compaction => "compaction",
+            RemovalReason::Erasure => "erasure",
+        }
+    }
+}
+
+/// What was taken out of one segment; a line of `removals.jsonl`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Removal {
+    /// When it was taken out, in epoch milliseconds.
+    pub at: i64,
+    /// Why.
+    pub reason: RemovalReason,
+    /// The segment, relative to the store.
+    pub file: String,
+    /// How many lines went.
+    pub lines: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// The least of their sequence numbers.
+    pub first_seq: u64,
+    /// The greatest.
+    pub last_seq: u64,
+    /// The earliest of their times, in epoch milliseconds.
+    pub first_at: i64,
+    /// The latest.
+    pub last_at: i64,
+    /// The ends of what was removed of chains of thoughts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<Anchor>,
+    /// The greatest numbers that the log had given by then.
+    pub marks: Marks,
+    /// The segment's seals as they stood, where the segment itself is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seals: Vec<Box<RawValue>>,
+}
+
+/// The last of a chain's thoughts that were removed. Those that follow still verify from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The chain's task.
+    pub task_id: String,
+    /// The thought's hash.
+    pub hash: String,
+    /// The thought's sequence number.
+    pub seq: u64,
+}
+
+/// Numbers that are not given again, whatever was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marks {
+    /// The greatest sequence number.
+    pub seq: u64,
+    /// The greatest id of an event.
+    pub events: i64,
+    /// The greatest id of a task of the inbox.
+    pub inbox: i64,
+    /// The greatest id of an entry of a history.
+    pub history: i64,
+    /// The greatest `update_id` of the inbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_id: Option<i64>,
+}
+
+impl Marks {
+    const NUMBERED: [Kind; 3] = [Kind::Events, Kind::Inbox, Kind::History];
+
+    pub(super) fn of(index: &Index, seq: u64) -> Marks {
+        let [events, inbox, history] = Marks::NUMBERED.map(|kind| index.table(kind).number_max());
+        Marks {
+            seq,
+            events,
+            inbox,
+            history,
+            update_id: index.update_id_max(),
+        }
+    }
+
+    /// Has the index give no number again.
+    pub(super) fn raise(&self, index: &mut Index) {
+        let numbers = [self.events, self.inbox, self.history];
+        for (kind, number) in Marks::NUMBERED.into_iter().zip(numbers) {
+            index.raise(kind, number);
+        }
+        index.raise_update_id(self.update_id);
+    }
+}
+
+/// All removals, in order. What does not read as one is left out: `verify` tells.
+pub(super) fn read(storage: &dyn Storage) -> io::Result<Vec<Removal>> {
+    let mut removals = Vec::new();
+    each_line(storage, &mut |line| {
+        if is_intact(line) {
+            removals.extend(serde_json::from_slice::<Removal>(line).ok());
+        }
+    })?;
+    Ok(removals)
+}
+
+/// The marks of the last removal; none if there was none.
+pub(super) fn marks(storage: &dyn Storage) -> io::Result<Marks> {
+    #[derive(Deserialize)]
+    struct Marked {
+        marks: Marks,
+    }
+    let mut last = Marks::default();
+    each_line(storage, &mut |line| {
+        if is_intact(line)
+            && let Ok(Marked { marks }) = serde_json::from_slice(line)
+        {
+            last = marks;
+        }
+    })?;
+    Ok(last)
+}
+
+fn each_line(storage: &dyn Storage, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let file = match storage.open(NAME, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len];
+    let read = read_full(&*file, &mut bytes, 0)?;
+    bytes[..read].split(|byte| *byte == b'\n').for_each(sink);
+    Ok(())
+}
+
+/// Adds a line, which is to be synced by the caller, who holds the write lock.
+pub(super) fn append(
+    storage: &dyn Storage,
+    removal: &Removal,
+) -> io::Result<std::sync::Arc<dyn StorageFile>> {
+    let file = storage.open(NAME, Access::Append)?;
+    let line = stamped(serde_json::to_vec(removal)?);
+    append_line(&*file, &line)?;
+    Ok(file)
+}
+
+/// Adds a line after the last one, which it ends first if someone died while writing it.
+fn append_line(file: &dyn StorageFile, line: &[u8]) -> io::Result<()> {
+    let len = file.stat()?.len;
+    let mut last = [b'\n'];
+    if len > 0 {
+        read_full(file, &mut last, len - 1)?;
+    }
+    if last != *b"\n" {
+        append_all(file, b"\n")?;
+    }
+    append_all(file, line)
+}

@@ -1,0 +1,462 @@
+//! Rewrites segments that nothing is appended to any more, leaving lines out or joining several
+//! into one, while others read and write the store. What is read and written takes its time
+//! without the lock; under it, files change names and those who know them move over.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::gather::{LineEnd, line_end};
+use super::moves::{MovedFile, Moves, NewFile, Piece};
+use super::removals::{self, Anchor, Marks, Removal, RemovalReason};
+use super::{Inner, View};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Entry, KeyHash, Loc};
+use crate::line::{LINE_BYTES_MAX, Line};
+use crate::record::{Day, Kind, now};
+use crate::segment::{Fact, Found, SegmentName, scan};
+use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
+
+/// So many lines are judged while the state cannot change.
+const BATCH_LINES: usize = 500;
+/// So many bytes are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// A line of a segment, or what stands for one.
+pub(crate) struct Candidate<'a> {
+    /// Without LF; empty where the line is too long to be read.
+    pub bytes: &'a [u8],
+    /// What the index knows of it; `None` if it holds no record.
+    pub entry: Option<Entry>,
+}
+
+/// Whether a line stays in the log.
+pub(crate) type Judge<'j> = dyn FnMut(&View<'_>, &Candidate<'_>) -> Result<bool> + 'j;
+
+/// Segments of one day and kind, sorted into what stays and what goes.
+pub(crate) struct Cut {
+    day: Day,
+    kind: Kind,
+    files: Vec<(MovedFile, Arc<dyn StorageFile>)>,
+    pieces: Vec<Piece>,
+    /// What goes, of each file.
+    gone: Vec<Gone>,
+    last_seq: u64,
+    last: Option<LineEnd>,
+}
+
+/// What goes of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gone {
+    pub lines: u64,
+    pub bytes: u64,
+    seqs: (u64, u64),
+    ats: (i64, i64),
+}
+
+impl Gone {
+    const NOTHING: Gone = Gone {
+        lines: 0,
+        bytes: 0,
+        seqs: (u64::MAX, 0),
+        ats: (i64::MAX, i64::MIN),
+    };
+
+    fn add(&mut self, bytes: u64, entry: Option<&Entry>) {
+        self.lines += 1;
+        self.bytes += bytes;
+        if let Some(Entry { seq, at, .. }) = entry {
+            self.seqs = (self.seqs.0.min(*seq), self.seqs.1.max(*seq));
+            self.ats = (self.ats.0.min(*at), self.ats.1.max(*at));
+        }
+    }
+}
+
+/// What goes with the lines.
+#[derive(Debug, Default)]
+pub(crate) struct With {
+    /// Conversations whose messages go.
+    pub ended: Vec<KeyHash>,
+    /// The last thoughts that go of each chain.
+    pub anchors: Vec<Anchor>,
+}
+
+impl Cut {
+    /// What goes, of all files.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (SegmentName, Gone)> {
+        let names = self.files.iter().map(|(file, _)| file.name);
+        let gone = names.zip(self.gone.iter().copied());
+        gone.filter(|(_, gone)| gone.lines > 0)
+    }
+
+    fn changes_nothing(&self) -> bool {
+        self.files.len() == 1 && self.gone().next().is_none()
+    }
+}
+
+impl Inner {
+    /// The segments of each day and kind that nothing is appended to any more: their days are
+    /// before this one, or others of their day and kind follow. Each with its length.
+    pub(crate) fn settled(
+        &self,
+        today: Day,
+    ) -> Result<BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>> {
+        let view = self.fresh()?;
+        let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, place) in &view.state.by_name {
+            let segment = &view.state.segments[*place as usize];
+            let SegmentName { day, kind, .. } = *name;
+            let grows = view.state.active(day, kind) == Some(*place) && day >= today;
+            if segment.identity != 0 && !grows {
+                let segments = settled.entry((day, kind)).or_default();
+                segments.push((*name, segment.expected_len()));
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Reads segments of one day and kind, in the order of their numbers, and has each line
+    /// judged. `None` if one of them is not there any more, or has no LF at its end.
+    pub(crate) fn cut(&self, names: &[SegmentName], judge: &mut Judge<'_>) -> Result<Option<Cut>> {
+        let Some(first) = names.first().copied() else {
+            return Ok(None);
+        };
+        let mut cut = Cut {
+            day: first.day,
+            kind: first.kind,
+            files: Vec::new(),
+            pieces: Vec::new(),
+            gone: Vec::new(),
+            last_seq: 0,
+            last: None,
+        };
+        let storage = &*self.storage;
+        for (name, number) in names.iter().copied().zip(0..) {
+            let path = name.path();
+            let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+            let place = {
+                let view = self.fresh()?;
+                let place = view.state.by_name.get(&name).copied();
+                let known = place.map(|place| &view.state.segments[place as usize]);
+                match known.filter(|known| known.identity != 0 && known.tail.is_none()) {
+                    Some(known) => {
+                        cut.last_seq = cut.last_seq.max(known.last_seq);
+                        place.unwrap_or(0)
+                    }
+                    None => return Ok(None),
+                }
+            };
+            let file = match storage.open(&path, Access::Read) {
+                Ok(file) => file,
+                Err(e) if is_gone(&e) => return Ok(None),
+                Err(e) => return Err(io(e)),
+            };
+            let stat = file.stat().map_err(io)?;
+            // What it holds beyond that, the index could not tell the place of.
+            if stat.len >= u64::from(u32::MAX) {
+                return Ok(None);
+            }
+            let end = self.judge_all(&mut cut, (number, place, name), &*file, judge)?;
+            if end != stat.len {
+                return Ok(None);
+            }
+            let identity = stat.identity;
+            cut.files.push((
+                MovedFile {
+                    name,
+                    identity,
+                    end,
+                },
+                file,
+            ));
+        }
+        Ok(Some(cut))
+    }
+
+    /// Judges the lines of one segment; where they end.
+    fn judge_all(
+        &self,
+        cut: &mut Cut,
+        (number, place, name): (u32, u32, SegmentName),
+        file: &dyn StorageFile,
+        judge: &mut Judge<'_>,
+    ) -> Result<u64> {
+        let mut batch = Batch {
+            number,
+            bytes: Vec::new(),
+            lines: Vec::new(),
+        };
+        cut.gone.push(Gone::NOTHING);
+        let mut failed = None;
+        let mut sink = |found: Found<'_>| {
+            batch.take(self, (name.kind, place), &found);
+            if batch.lines.len() >= BATCH_LINES || batch.bytes.len() >= COPY_BYTES {
+                failed = failed.take().or(batch.judge(self, cut, judge).err());
+            }
+        };
+        let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink);
+        let path = || full_path(&*self.storage, &name.path());
+        let scanned = scanned.map_err(|e| Error::io("read the segment", &path(), e))?;
+        match failed {
+            Some(e) => return Err(e),
+            None => batch.judge(self, cut, judge)?,
+        }
+        Ok(if scanned.tail.is_some() {
+            u64::MAX
+        } else {
+            scanned.end
+        })
+    }
+
+    /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
+    /// `false`, and nothing done, if the segments changed meanwhile.
+    pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: With) -> Result<bool> {
+        if cut.changes_nothing() {
+            return Ok(true);
+        }
+        let storage = &*self.storage;
+        let Some((last, _)) = cut.files.last() else {
+            return Ok(true);
+        };
+        let target = last.name;
+        let temporary = format!("{}.tmp", target.path());
+        let io = |e| {
+            Error::io(
+                "rewrite the segment",
+                &full_path(storage, &target.path()),
+                e,
+            )
+        };
+        let to = if cut.pieces.is_empty() {
+            None
+        } else {
+            let written = cut.write(storage, &temporary);
+            let (identity, end) = written
+                .inspect_err(|_| discard(storage, &temporary))
+                .map_err(io)?;
+            let file = MovedFile {
+                name: target,
+                identity,
+                end,
+            };
+            let (last_seq, last) = (cut.last_seq, cut.last);
+            Some(NewFile {
+                file,
+                last_seq,
+                last,
+            })
+        };
+        self.note(cut, reason, &with.anchors)?;
+        let moves = Moves {
+            from: cut.files.iter().map(|(file, _)| *file).collect(),
+            to,
+            pieces: cut.pieces.clone(),
+            ended: with.ended,
+        };
+        let mut txn = self.begin()?;
+        if !txn.replace(&moves, &temporary)? {
+            txn.commit()?;
+            discard(storage, &temporary);
+            return Ok(false);
+        }
+        txn.commit()?;
+        let dir = cut.day.to_string();
+        storage.sync_dir(&dir).map_err(io)?;
+        // Their lines stand in the new file by now, also after a power cut.
+        for (file, _) in &cut.files {
+            if to.is_some() && file.name != target {
+                remove_if_there(storage, &file.name.path()).map_err(io)?;
+            }
+        }
+        self.leave_day(cut.day)?;
+        match storage.sync_dir(&dir) {
+            Err(e) if !is_gone(&e) => Err(io(e)),
+            _ => Ok(true),
+        }
+    }
+
+    /// Notes what goes, so that it is on disk before anything does.
+    fn note(&self, cut: &Cut, reason: RemovalReason, anchors: &[Anchor]) -> Result<()> {
+        let storage = &*self.storage;
+        let io = |e| {
+            Error::io(
+                "note what is removed",
+                &full_path(storage, removals::NAME),
+                e,
+            )
+        };
+        let txn = self.begin()?;
+        let marks = Marks::of(txn.index_of(), txn.max_seq());
+        let mut file = None;
+        let mut anchors = anchors.to_vec();
+        for (name, gone) in cut.gone() {
+            let removal = Removal {
+                at: now(),
+                reason,
+                file: name.path(),
+                lines: gone.lines,
+                bytes: gone.bytes,
+                first_seq: gone.seqs.0.min(gone.seqs.1),
+                last_seq: gone.seqs.1,
+                first_at: gone.ats.0.min(gone.ats.1),
+                last_at: gone.ats.1,
+                anchors: std::mem::take(&mut anchors),
+                marks,
+                seals: Vec::new(),
+            };
+            file = Some(removals::append(storage, &removal).map_err(io)?);
+        }
+        txn.commit()?;
+        if let Some(file) = file {
+            file.sync().map_err(io)?;
+            storage.sync_dir("").map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a day's directory if it has no segments any more.
+    fn leave_day(&self, day: Day) -> Result<()> {
+        let storage = &*self.storage;
+        let dir = day.to_string();
+        let io = |e| Error::io("remove the directory", &full_path(storage, &dir), e);
+        let is_empty = || match storage.read_dir(&dir) {
+            Ok(entries) => Ok(entries.is_empty()),
+            Err(e) if is_gone(&e) => Ok(false),
+            Err(e) => Err(io(e)),
+        };
+        if !is_empty()? {
+            return Ok(());
+        }
+        // Someone may be about to write a late fact there.
+        let txn = self.begin()?;
+        if is_empty()? {
+            storage.remove_dir(&dir).map_err(io)?;
+        }
+        txn.commit()?;
+        storage.sync_dir("").map_err(io)
+    }
+}
+
+impl Cut {
+    /// Writes what stays to a file of its own, which survives the machine once it has a name that
+    /// does; its identity and length.
+    fn write(&self, storage: &dyn Storage, path: &str) -> io::Result<(u64, u64)> {
+        remove_if_there(storage, path)?;
+        let out = storage.open(path, Access::Append)?;
+        let mut room = vec![0; COPY_BYTES];
+        for piece in &self.pieces {
+            let (_, file) = &self.files[piece.file as usize];
+            let (mut at, mut left) = (u64::from(piece.start), piece.len as usize);
+            while left > 0 {
+                let wanted = left.min(COPY_BYTES);
+                let read = read_full(&**file, &mut room[..wanted], at)?;
+                if read < wanted {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                append_all(&*out, &room[..read])?;
+                at += read as u64;
+                left -= read;
+            }
+        }
+        out.sync()?;
+        let stat = out.stat()?;
+        Ok((stat.identity, stat.len))
+    }
+}
+
+/// Lines that are judged together.
+struct Batch {
+    /// The file's place in [`Cut::files`].
+    number: u32,
+    bytes: Vec<u8>,
+    lines: Vec<BatchLine>,
+}
+
+struct BatchLine {
+    start: u64,
+    /// With its LF.
+    len: u64,
+    /// Of its bytes, in those of the batch.
+    range: std::ops::Range<usize>,
+    entry: Option<Entry>,
+}
+
+impl Batch {
+    fn take(&mut self, inner: &Inner, (kind, segment): (Kind, u32), found: &Found<'_>) {
+        let mut entry = None;
+        let is_damaged = matches!(
+            found,
+            Found::Line {
+                line: Line::Damaged(_),
+                ..
+            }
+        );
+        found.facts(kind, &mut |fact: Fact<'_>| {
+            let offset = fact.offset as u32;
+            // Of a damaged line there may be several.
+            if !is_damaged {
+                entry = Some(
+                    inner
+                        .hasher
+                        .entry(kind, fact.envelope, Loc { segment, offset }),
+                );
+            }
+        });
+        let (start, len, bytes) = match found {
+            Found::Line { offset, bytes, .. } => (*offset, bytes.len() as u64 + 1, *bytes),
+            Found::TooLong { offset, len } => (*offset, len + 1, &[][..]),
+        };
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.lines.push(BatchLine {
+            start,
+            len,
+            range: from..self.bytes.len(),
+            entry,
+        });
+    }
+
+    fn judge(&mut self, inner: &Inner, cut: &mut Cut, judge: &mut Judge<'_>) -> Result<()> {
+        let view = inner.fresh()?;
+        for line in self.lines.drain(..) {
+            let candidate = Candidate {
+                bytes: &self.bytes[line.range],
+                entry: line.entry,
+            };
+            if judge(&view, &candidate)? {
+                cut.keep(self.number, line.start, line.len);
+                cut.last = line_end(candidate.bytes);
+            } else if let Some(gone) = cut.gone.last_mut() {
+                gone.add(line.len, candidate.entry.as_ref());
+            }
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+impl Cut {
+    fn keep(&mut self, file: u32, start: u64, len: u64) {
+        let (start, len) = (start as u32, len as u32);
+        if let Some(last) = self.pieces.last_mut()
+            && last.file == file
+            && last.start + last.len == start
+        {
+            last.len += len;
+            return;
+        }
+        self.pieces.push(Piece { file, start, len });
+    }
+}
+
+fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
+    match storage.remove_file(path) {
+        Err(e) if !is_gone(&e) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file that came to nothing; if that fails, whoever writes it again does.
+fn discard(storage: &dyn Storage, path: &str) {
+    let _ = storage.remove_file(path);
+}
