@@ -62,6 +62,7 @@ mod privacy;
 mod record;
 pub mod replay;
 mod retention;
+mod scaffold;
 mod segment;
 pub mod storage;
 mod store;
@@ -84,12 +85,15 @@ pub use record::{
     Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
     args_sha256, event_type, payload_json,
 };
-pub use retention::{Keep, RetentionSettings};
+pub use retention::{
+    CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,
+    RetainOptions, Retained, RetainedPart, RetentionSettings,
+};
 pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Durability, Follow, Health, LockState, LogLine, Options, SeqRange, Store, Usage, Verification,
-    verify,
+    Anchor, Durability, Follow, Health, LockState, LogLine, Marks, Options, Removal, RemovalReason,
+    SeqRange, Store, Usage, Verification, verify,
 };
 
 /// The README's example must compile and run, too.

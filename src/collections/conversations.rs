@@ -330,6 +330,12 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     Ok(Some(conversation))
 }
 
+/// Whether the conversation of a row stands at an error.
+pub(crate) fn ended_in_error(from: &impl Reads, id: RowId) -> Result<bool> {
+    let found = read(from, id)?;
+    Ok(found.is_some_and(|found| found.status == ConversationStatus::Error))
+}
+
 /// Names of models and configurations, by their hashes.
 type Names = HashMap<u64, String>;
 

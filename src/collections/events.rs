@@ -208,7 +208,7 @@ fn same(known: &Event, event: &Event) -> bool {
     same_json(known.payload.as_deref(), event.payload.as_deref()) && rest(known) == rest(event)
 }
 
-pub(super) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
+pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
         return Ok(None);
     };

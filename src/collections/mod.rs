@@ -15,6 +15,9 @@ mod thoughts;
 mod tree;
 mod turns;
 
+pub(crate) use conversations::ended_in_error;
+pub(crate) use events::find as event;
+
 pub use as_of::AsOf;
 pub use calls::CallQuery;
 pub use conversations::{ConversationList, ConversationQuery};

@@ -2,6 +2,7 @@
 //! here; see `collections`.
 
 mod belief;
+mod beside;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
 mod files;
@@ -23,6 +24,7 @@ mod sidecar;
 mod state;
 mod sync;
 mod txn;
+mod upkeep;
 mod verify;
 mod view;
 mod watch;
@@ -38,12 +40,14 @@ use uuid::Uuid;
 pub use follow::{Follow, LogLine};
 pub use health::{Health, LockState, Usage};
 pub use options::{Durability, Options};
+pub use removals::{Anchor, Marks, Removal, RemovalReason};
 pub use verify::{SeqRange, Verification, verify};
 
 use self::files::Files;
 use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
+pub(crate) use self::rewrite::{Candidate, With};
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -324,6 +328,20 @@ impl Inner {
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hasher(&self) -> Hasher {
+        self.hasher
+    }
+
+    /// The length at which a segment is full.
+    pub(crate) fn segment_bytes_max(&self) -> u64 {
+        self.segment_bytes_max
+    }
+
+    /// How long this handle waits for a lock.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
     }
 
     /// The longest line that this handle writes, in bytes with its LF.

@@ -10,11 +10,11 @@ use super::gather::{LineEnd, line_end};
 use super::moves::{MovedFile, Moves, NewFile, Piece};
 use super::removals::{self, Anchor, Marks, Removal, RemovalReason};
 use super::{Inner, View};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::index::{Entry, KeyHash, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind, now};
-use crate::segment::{Fact, Found, SegmentName, scan};
+use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
 use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
 
 /// So many lines are judged while the state cannot change.
@@ -75,8 +75,8 @@ impl Gone {
 /// What goes with the lines.
 #[derive(Debug, Default)]
 pub(crate) struct With {
-    /// Conversations whose messages go.
-    pub ended: Vec<KeyHash>,
+    /// Conversations that go, and how many messages each had when that was judged.
+    pub ended: Vec<(KeyHash, u64)>,
     /// The last thoughts that go of each chain.
     pub anchors: Vec<Anchor>,
 }
@@ -113,6 +113,65 @@ impl Inner {
             }
         }
         Ok(settled)
+    }
+
+    /// How long the segments of each day are.
+    pub(crate) fn bytes_by_day(&self) -> Result<BTreeMap<Day, u64>> {
+        let view = self.fresh()?;
+        let mut bytes = BTreeMap::new();
+        for segment in &view.state.segments {
+            if segment.identity != 0 {
+                *bytes.entry(segment.name.day).or_default() += segment.expected_len();
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Every segment that there is.
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentName>> {
+        let view = self.fresh()?;
+        let segments = view.state.segments.iter();
+        let there = segments.filter(|segment| segment.identity != 0);
+        Ok(there.map(|segment| segment.name).collect())
+    }
+
+    /// Calls `sink` for every line of a segment, also a last one without LF; for none if it is gone.
+    pub(crate) fn each_line(&self, name: SegmentName, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let path = name.path();
+        let storage = &*self.storage;
+        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) if is_gone(&e) => return Ok(()),
+            Err(e) => return Err(io(e)),
+        };
+        let mut line = |found: Stretch<'_>| {
+            if let Stretch::Line { bytes, .. } = found {
+                sink(bytes);
+            }
+        };
+        let (from, all) = (0, u64::MAX);
+        let span = Span {
+            from,
+            stop: all,
+            until: all,
+        };
+        let mut buffer = Buffer::default();
+        let scanned = scan_span(
+            &*file,
+            name.kind,
+            span,
+            LINE_BYTES_MAX,
+            &mut buffer,
+            &mut line,
+        );
+        let scanned = scanned.map_err(io)?;
+        if let Some(tail) = scanned.tail.filter(|tail| tail.len < LINE_BYTES_MAX as u64) {
+            let mut bytes = vec![0; tail.len as usize];
+            let read = read_full(&*file, &mut bytes, scanned.end).map_err(io)?;
+            sink(&bytes[..read]);
+        }
+        Ok(())
     }
 
     /// Reads segments of one day and kind, in the order of their numbers, and has each line
@@ -251,10 +310,10 @@ impl Inner {
             from: cut.files.iter().map(|(file, _)| *file).collect(),
             to,
             pieces: cut.pieces.clone(),
-            ended: with.ended,
+            ended: with.ended.iter().map(|(key, _)| *key).collect(),
         };
         let mut txn = self.begin()?;
-        if !txn.replace(&moves, &temporary)? {
+        if !txn.still_has(&with.ended) || !txn.replace(&moves, &temporary)? {
             txn.commit()?;
             discard(storage, &temporary);
             return Ok(false);

@@ -10,7 +10,7 @@ use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
-use crate::record::Kind;
+use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, Window};
 use crate::storage::full_path;
 
@@ -147,6 +147,11 @@ impl<'a> View<'a> {
         let piece = piece_at(line).and_then(|len| line.get(..len));
         let is_good = matches!(classify(kind, piece.unwrap_or(line)), Line::Good(_));
         Ok((decoded, is_good))
+    }
+
+    /// The day in whose directory a line stands.
+    pub(crate) fn day(&self, loc: Loc) -> Day {
+        self.state.segments[loc.segment as usize].name.day
     }
 
     /// Where a line stands: its file, relative to the store, and its offset.

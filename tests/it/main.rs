@@ -46,3 +46,4 @@ mod support;
 #[cfg(target_os = "linux")]
 mod syscalls;
 mod thoughts;
+mod upkeep;

@@ -2,6 +2,7 @@
 
 use super::Txn;
 use crate::error::{Error, Result};
+use crate::index::KeyHash;
 use crate::storage::{full_path, is_gone};
 use crate::store::moves::Moves;
 
@@ -51,6 +52,15 @@ impl Txn<'_> {
             self.look_again()?;
         }
         Ok(true)
+    }
+
+    /// Whether none of these conversations got another message.
+    pub(in super::super) fn still_has(&self, talks: &[(KeyHash, u64)]) -> bool {
+        let known = self.state.index.talks();
+        talks.iter().all(|(key, count)| {
+            let talk = known.get(*key);
+            talk.is_none_or(|talk| talk.message_count <= *count)
+        })
     }
 
     /// The index, as it is under the lock.

@@ -1,0 +1,180 @@
+//! Drops what was superseded or retracted long ago, and joins small segments.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::index::{Loc, RowId};
+use crate::line::Op;
+use crate::record::{Day, Kind, now};
+use crate::segment::SegmentName;
+use crate::store::{Candidate, Reads, RemovalReason, Store, View, With};
+
+/// How to [`compact`](Store::compact).
+pub struct CompactOptions<'a> {
+    /// The time that it is taken to be, in epoch milliseconds. Default: now.
+    pub now: i64,
+    /// How many days the past can be asked for exactly, by [`Store::as_of`]. Default: 7.
+    pub keep_days: u32,
+    /// Only tells what would go. Default: false.
+    pub dry_run: bool,
+    /// Called with each part that was compacted, or would be; ends the work early, without harm,
+    /// where it says so. Default: goes on.
+    pub progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
+}
+
+impl<'a> CompactOptions<'a> {
+    /// As of now, for good.
+    pub fn now(
+        progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
+    ) -> CompactOptions<'a> {
+        CompactOptions {
+            now: now(),
+            keep_days: 7,
+            dry_run: false,
+            progress,
+        }
+    }
+}
+
+/// What was compacted of one day and kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CompactedPart {
+    /// The day.
+    pub day: Day,
+    /// The kind.
+    pub kind: Kind,
+    /// How many lines went.
+    pub lines: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// How many segments became one.
+    pub joined: usize,
+}
+
+/// What [`compact`](Store::compact) did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Compacted {
+    /// What was compacted, by day and kind.
+    pub parts: Vec<CompactedPart>,
+    /// It ended early, as [`CompactOptions::progress`] said.
+    pub is_interrupted: bool,
+}
+
+impl Store {
+    /// Drops versions that were superseded, and facts that were retracted, more than some days
+    /// ago, and joins the small segments of days that are over. What stands is not touched, nor
+    /// are altered lines that say something else, nor damaged bytes. Others read and write the
+    /// store meanwhile; beside the store, there must be room for one segment.
+    ///
+    /// ```
+    /// # use decklog::{CompactOptions, Store};
+    /// # use std::ops::ControlFlow;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let mut go_on = |_: &_| ControlFlow::Continue(());
+    /// assert!(store.compact(CompactOptions::now(&mut go_on))?.parts.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`retain`](Store::retain).
+    pub fn compact(&self, options: CompactOptions<'_>) -> Result<Compacted> {
+        let inner = self.inner();
+        let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        let today = Day::of(options.now)?;
+        let kept_ms = i64::from(options.keep_days) * 86_400_000;
+        let horizon = Day::of(options.now.saturating_sub(kept_ms).max(0))?;
+        let mut done = Compacted::default();
+        for ((day, kind), segments) in inner.settled(today)? {
+            let mut part = CompactedPart {
+                day,
+                kind,
+                lines: 0,
+                bytes: 0,
+                joined: 0,
+            };
+            for group in groups(&segments, inner.segment_bytes_max(), day < today) {
+                let mut judge = |view: &View<'_>, line: &Candidate<'_>| {
+                    Ok(day >= horizon || !is_superseded(view, kind, horizon, line))
+                };
+                let Some(cut) = inner.cut(&group, &mut judge)? else {
+                    continue;
+                };
+                if !options.dry_run
+                    && !inner.apply(&cut, RemovalReason::Compaction, With::default())?
+                {
+                    continue;
+                }
+                for (_, gone) in cut.gone() {
+                    part.lines += gone.lines;
+                    part.bytes += gone.bytes;
+                }
+                if group.len() > 1 {
+                    part.joined += group.len();
+                }
+            }
+            if part.lines == 0 && part.joined == 0 {
+                continue;
+            }
+            let goes_on = (options.progress)(&part);
+            done.parts.push(part);
+            if goes_on.is_break() {
+                done.is_interrupted = true;
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Segments by those that become one, which only those of a past day do.
+fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec<Vec<SegmentName>> {
+    let mut groups: Vec<(Vec<SegmentName>, u64)> = Vec::new();
+    for (name, bytes) in segments {
+        match groups.last_mut() {
+            Some((group, sum)) if is_past && *sum + bytes <= bytes_max => {
+                group.push(*name);
+                *sum += bytes;
+            }
+            _ => groups.push((vec![*name], *bytes)),
+        }
+    }
+    groups.into_iter().map(|(group, _)| group).collect()
+}
+
+/// Whether a line says nothing any more of what stood at the horizon or later.
+fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>) -> bool {
+    let table = view.table(kind);
+    let found = line.entry.as_ref();
+    let found = found.and_then(|entry| {
+        let id = table.find(entry.key)?;
+        Some((entry, id, *table.row(id)?))
+    });
+    let Some((entry, id, row)) = found else {
+        return false;
+    };
+    let is_old = |loc| view.day(loc) < horizon;
+    if row.is_retracted {
+        return table.lines(id).all(is_old);
+    }
+    // Another line supersedes it, long enough ago.
+    let by = |loc: Loc| loc.is_some() && loc != entry.loc && is_old(loc);
+    match (kind, entry.op) {
+        (
+            Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals,
+            Op::Asserted | Op::Requested | Op::Pending | Op::Retracted,
+        ) => is_followed(view, kind, id, entry.loc, horizon),
+        (Kind::Conversations, Op::Updated) => by(row.asserted),
+        (Kind::CodeEditProposals | Kind::Inbox, _) if entry.loc != row.asserted => by(row.done),
+        _ => false,
+    }
+}
+
+/// Whether a version of a row is followed by one from before the horizon.
+fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Day) -> bool {
+    let history = view.table(kind).history(id).unwrap_or_default();
+    let mut after = history.iter().skip_while(|loc| **loc != version).skip(1);
+    after.any(|loc| view.day(*loc) < horizon)
+}

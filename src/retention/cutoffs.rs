@@ -1,0 +1,58 @@
+//! The days before which records go.
+
+use super::settings::{Keep, RetentionSettings};
+use crate::privacy::PrivacySettings;
+use crate::record::{Day, Kind};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// The first day of each kind that stays; `None` where all stay.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cutoffs {
+    kinds: [Option<Day>; Kind::ALL.len()],
+    errors: Option<Day>,
+}
+
+impl Cutoffs {
+    /// By age alone.
+    pub(super) fn at(
+        now: i64,
+        retention: &RetentionSettings,
+        privacy: &PrivacySettings,
+    ) -> Cutoffs {
+        let first_day = |keep: Keep| match keep {
+            Keep::Days(days) => Day::of(now.saturating_sub(i64::from(days) * DAY_MS).max(0)).ok(),
+            Keep::Forever => None,
+        };
+        Cutoffs {
+            kinds: Kind::ALL.map(|kind| first_day(retention.keep(kind, privacy))),
+            errors: first_day(retention.keep_errors(privacy)),
+        }
+    }
+
+    /// The same, but nothing before `day` stays that does not stay forever.
+    pub(super) fn no_earlier_than(self, day: Day) -> Cutoffs {
+        let later = |cutoff: Option<Day>| cutoff.map(|cutoff| cutoff.max(day));
+        Cutoffs {
+            kinds: self.kinds.map(later),
+            errors: later(self.errors),
+        }
+    }
+
+    /// The first day of a kind of which all stays.
+    pub(super) fn last(&self, kind: Kind) -> Option<Day> {
+        let cutoff = self.kinds[kind as usize];
+        match kind {
+            Kind::Conversations | Kind::Messages => cutoff.max(self.errors),
+            _ => cutoff,
+        }
+    }
+
+    pub(super) fn of_conversation(&self, is_error: bool) -> Option<Day> {
+        if is_error {
+            self.errors.max(self.kinds[Kind::Messages as usize])
+        } else {
+            self.kinds[Kind::Messages as usize]
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Whose time is over. What belongs together goes together, once the last of it is old enough.
+
+use std::collections::HashMap;
+
+use super::cutoffs::Cutoffs;
+use crate::collections::{ended_in_error, event};
+use crate::error::Result;
+use crate::index::{KeyHash, Position, Select, Sums};
+use crate::line::{Line, Op, classify};
+use crate::record::{Day, Kind, Record};
+use crate::store::{Anchor, Candidate, Reads, View, With};
+
+/// Judges the lines of segments, those of conversations before those of messages.
+#[derive(Debug)]
+pub(super) struct Due {
+    cutoffs: Cutoffs,
+    /// Conversations that were looked at, and how many messages those have that go.
+    conversations: HashMap<KeyHash, Option<u64>>,
+    /// The first thought of a task, by its hash, that stays.
+    chains: HashMap<u32, u64>,
+    /// The root of each event's tree.
+    roots: HashMap<i64, i64>,
+    /// The latest day of each tree.
+    trees: HashMap<i64, Day>,
+    with: With,
+}
+
+impl Due {
+    pub(super) fn new(cutoffs: Cutoffs) -> Due {
+        Due {
+            cutoffs,
+            conversations: HashMap::new(),
+            chains: HashMap::new(),
+            roots: HashMap::new(),
+            trees: HashMap::new(),
+            with: With::default(),
+        }
+    }
+
+    /// What goes with the lines that were judged to go since this was last asked.
+    pub(super) fn with(&mut self) -> With {
+        std::mem::take(&mut self.with)
+    }
+
+    /// Whether a line of a day and kind stays.
+    pub(super) fn stays(
+        &mut self,
+        view: &View<'_>,
+        (day, kind): (Day, Kind),
+        line: &Candidate<'_>,
+    ) -> Result<bool> {
+        let (Some(entry), Some(cutoff)) = (&line.entry, self.cutoffs.last(kind)) else {
+            return Ok(true);
+        };
+        if day >= cutoff {
+            return Ok(true);
+        }
+        let row = view.table(kind).find(entry.key);
+        let newest = row.and_then(|row| newest(view, kind, row)).unwrap_or(day);
+        let is_due = match kind {
+            Kind::Conversations => self.is_over(view, entry.key)?,
+            Kind::Messages => match entry.sums.as_deref() {
+                Some(Sums::Message(message)) => self.is_over(view, message.conversation)?,
+                _ => false,
+            },
+            Kind::Events => {
+                let root = self.root(view, entry.number, line)?;
+                self.latest_in_tree(view, root, day) < cutoff
+            }
+            Kind::Inbox => {
+                let row = row.and_then(|row| view.table(kind).row(row));
+                let is_open = row.is_some_and(|row| ![Op::Done, Op::Failed].contains(&row.state));
+                !is_open && newest < cutoff
+            }
+            Kind::ThoughtRecords => {
+                let is_due = entry.seq < self.first_left(view, entry.lookups[0], cutoff);
+                if is_due {
+                    self.anchor(line);
+                }
+                is_due
+            }
+            _ => newest < cutoff,
+        };
+        Ok(!is_due)
+    }
+
+    /// Whether a conversation and its messages go.
+    fn is_over(&mut self, view: &View<'_>, key: KeyHash) -> Result<bool> {
+        let talk = view.index().talks().get(key);
+        let count = talk.map_or(0, |talk| talk.message_count);
+        let known = self.conversations.get(&key).copied();
+        let over = match known {
+            Some(over) => over,
+            None => {
+                let over = self.is_conversation_over(view, key)?.then_some(count);
+                self.conversations.insert(key, over);
+                over
+            }
+        };
+        if let Some(count) = over
+            && self.with.ended.last() != Some(&(key, count))
+            && !self.with.ended.contains(&(key, count))
+        {
+            self.with.ended.push((key, count));
+        }
+        Ok(over.is_some())
+    }
+
+    fn is_conversation_over(&self, view: &View<'_>, key: KeyHash) -> Result<bool> {
+        const KIND: Kind = Kind::Conversations;
+        let row = view.table(KIND).find(key);
+        let said = row.and_then(|row| newest(view, KIND, row));
+        let talk = view.index().talks().get(key);
+        let heard = talk.and_then(|talk| Day::of(talk.latest).ok());
+        let Some(newest) = said.max(heard) else {
+            return Ok(false);
+        };
+        let is_error = match row.filter(|_| said.is_some()) {
+            Some(row) => ended_in_error(view, row)?,
+            // Its own lines went before its messages did.
+            None => true,
+        };
+        let cutoff = self.cutoffs.of_conversation(is_error);
+        Ok(cutoff.is_some_and(|cutoff| newest < cutoff))
+    }
+
+    /// The root of the tree that an event is in.
+    fn root(&mut self, view: &View<'_>, id: i64, line: &Candidate<'_>) -> Result<i64> {
+        let parent = match classify(Kind::Events, line.bytes) {
+            Line::Good(envelope) => envelope.lookups[0].as_ref().and_then(|id| id.integer()),
+            _ => event(view, id)?.and_then(|event| event.parent_id),
+        };
+        let mut path = vec![id];
+        let mut next = parent;
+        let root = loop {
+            let Some(parent) = next.filter(|parent| !path.contains(parent)) else {
+                break path[path.len() - 1];
+            };
+            if let Some(root) = self.roots.get(&parent) {
+                break *root;
+            }
+            match event(view, parent)? {
+                Some(event) => {
+                    path.push(parent);
+                    next = event.parent_id;
+                }
+                // It is gone: what is under it has no root but itself.
+                None => break path[path.len() - 1],
+            }
+        };
+        self.roots.extend(path.into_iter().map(|id| (id, root)));
+        Ok(root)
+    }
+
+    /// The latest day of any event of a tree. Another one may count that has the same hash, which
+    /// keeps both.
+    fn latest_in_tree(&mut self, view: &View<'_>, root: i64, day: Day) -> Day {
+        const KIND: Kind = Kind::Events;
+        if let Some(latest) = self.trees.get(&root) {
+            return *latest;
+        }
+        let table = view.table(KIND);
+        let hash = |id: i64| view.hasher().lookup(itoa::Buffer::new().format(id));
+        let mut rows: Vec<_> = view
+            .find(KIND, [itoa::Buffer::new().format(root), ""])
+            .map(|(row, _)| row)
+            .into_iter()
+            .collect();
+        let mut known: std::collections::HashSet<_> = rows.iter().copied().collect();
+        let mut latest = day;
+        while let Some(row) = rows.pop() {
+            latest = latest.max(newest(view, KIND, row).unwrap_or(day));
+            if let Some(place) = table.place(Select::All, row) {
+                let under = Select::Lookup(0, hash(place.at));
+                let under = table.walk(under, Position::FIRST, Position::END);
+                rows.extend(under.filter(|row| known.insert(*row)));
+            }
+        }
+        self.trees.insert(root, latest);
+        latest
+    }
+
+    /// The sequence number of a task's first thought that stays.
+    fn first_left(&mut self, view: &View<'_>, task: u32, cutoff: Day) -> u64 {
+        const KIND: Kind = Kind::ThoughtRecords;
+        *self.chains.entry(task).or_insert_with(|| {
+            let table = view.table(KIND);
+            let select = Select::Lookup(0, task);
+            let mut rows = table.walk(select, Position::FIRST, Position::END);
+            let first = rows.find(|row| newest(view, KIND, *row).is_none_or(|day| day >= cutoff));
+            let first = first.and_then(|row| table.row(row));
+            first.map_or(u64::MAX, |row| row.seq)
+        })
+    }
+
+    /// Notes a thought that goes as the end of what went of its chain.
+    fn anchor(&mut self, line: &Candidate<'_>) {
+        let Some(entry) = &line.entry else { return };
+        let decoded = crate::line::decode(Kind::ThoughtRecords, line.bytes);
+        let Ok(Record::Thought(thought)) = decoded.map(|decoded| decoded.record) else {
+            return;
+        };
+        let anchors = &mut self.with.anchors;
+        anchors.retain(|known| known.task_id != thought.task_id);
+        anchors.push(Anchor {
+            task_id: thought.task_id,
+            hash: thought.hash,
+            seq: entry.seq,
+        });
+    }
+}
+
+/// The latest day on which a line of a row stands.
+fn newest(view: &View<'_>, kind: Kind, row: crate::index::RowId) -> Option<Day> {
+    let lines = view.table(kind).lines(row);
+    lines.map(|line| view.day(line)).max()
+}

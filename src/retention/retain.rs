@@ -1,0 +1,237 @@
+//! Removes what is past its time, and the oldest of a store that is too large.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use super::cutoffs::Cutoffs;
+use super::due::Due;
+use crate::error::Result;
+use crate::record::{Day, Kind, now};
+use crate::scaffold::roll_day;
+use crate::segment::SegmentName;
+use crate::store::{Candidate, RemovalReason, Store, View};
+
+/// How to [`retain`](Store::retain).
+pub struct RetainOptions<'a> {
+    /// The time that it is taken to be, in epoch milliseconds. Default: now.
+    pub now: i64,
+    /// Only tells what would go. Default: false.
+    pub dry_run: bool,
+    /// Called with each part that went, or would go; ends the work early, without harm, where it
+    /// says so. Default: goes on.
+    pub progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>,
+}
+
+impl<'a> RetainOptions<'a> {
+    /// As of now, for good.
+    pub fn now(progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>) -> RetainOptions<'a> {
+        RetainOptions {
+            now: now(),
+            dry_run: false,
+            progress,
+        }
+    }
+}
+
+/// What went, or would go, of one day and kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RetainedPart {
+    /// The day.
+    pub day: Day,
+    /// The kind.
+    pub kind: Kind,
+    /// Why it goes.
+    pub reason: RemovalReason,
+    /// How many lines.
+    pub lines: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+}
+
+/// What [`retain`](Store::retain) did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Retained {
+    /// What went, by kind and day.
+    pub parts: Vec<RetainedPart>,
+    /// So many bytes are there beyond the most that there may be: what is kept forever, or of
+    /// today, or belongs to what is.
+    pub bytes_over: u64,
+    /// It ended early, as [`RetainOptions::progress`] said.
+    pub is_interrupted: bool,
+}
+
+impl Store {
+    /// Removes what is past its time by the store's [`RetentionSettings`](crate::RetentionSettings)
+    /// and, if the store is larger than it may be, the oldest days. What belongs together goes
+    /// together, once the last of it is past its time: a conversation with its messages, a call
+    /// with its outcome, a tree of events; of a chain of thoughts its start. What goes is noted in
+    /// `removals.jsonl` first. Others read and write the store meanwhile.
+    ///
+    /// ```
+    /// # use decklog::{RetainOptions, Store};
+    /// # use std::ops::ControlFlow;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let mut go_on = |_: &_| ControlFlow::Continue(());
+    /// let would_go = store.retain(RetainOptions {
+    ///     dry_run: true,
+    ///     ..RetainOptions::now(&mut go_on)
+    /// })?;
+    /// assert!(would_go.parts.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Locked`](crate::ErrorKind::Locked) while another process does it, or compacts;
+    /// [`Io`](crate::ErrorKind::Io). What was not removed by then is by the next call.
+    pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
+        let settings = self.settings()?;
+        let inner = self.inner();
+        let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);
+        let today = Day::of(options.now)?;
+        let mut run = Run {
+            store: self,
+            today,
+            options,
+            done: Retained::default(),
+            counted: HashMap::new(),
+        };
+        run.remove(cutoffs, RemovalReason::Retention)?;
+        if let Some(max_bytes) = settings.retention.max_bytes {
+            run.shrink(cutoffs, max_bytes)?;
+        }
+        Ok(run.done)
+    }
+}
+
+/// The order in which kinds go: what is found by others after these, so that what is left of a
+/// run that is interrupted is found to be over by the next.
+const ORDER: [Kind; Kind::ALL.len()] = [
+    Kind::Conversations,
+    Kind::Messages,
+    Kind::ConversationTurns,
+    Kind::ToolCalls,
+    Kind::CodeEditProposals,
+    Kind::Events,
+    Kind::Inbox,
+    Kind::History,
+    Kind::ThoughtRecords,
+];
+
+struct Run<'s, 'o> {
+    store: &'s Store,
+    today: Day,
+    options: RetainOptions<'o>,
+    done: Retained,
+    /// In a dry run: what would go of each segment, as far as it was told.
+    counted: HashMap<SegmentName, (u64, u64)>,
+}
+
+impl Run<'_, '_> {
+    /// Removes all that is over.
+    fn remove(&mut self, cutoffs: Cutoffs, reason: RemovalReason) -> Result<()> {
+        let mut due = Due::new(cutoffs);
+        let settled = self.store.inner().settled(self.today)?;
+        for kind in ORDER {
+            let days = settled.iter().filter(|((_, of), _)| *of == kind);
+            for ((day, _), segments) in days {
+                if cutoffs.last(kind).is_none_or(|cutoff| *day >= cutoff) {
+                    continue;
+                }
+                let part = self.remove_part(&mut due, (*day, kind), segments, reason)?;
+                if part.lines == 0 {
+                    continue;
+                }
+                let goes_on = (self.options.progress)(&part);
+                self.done.parts.push(part);
+                if goes_on.is_break() {
+                    self.done.is_interrupted = true;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is over of one day and kind.
+    fn remove_part(
+        &mut self,
+        due: &mut Due,
+        (day, kind): (Day, Kind),
+        segments: &[(SegmentName, u64)],
+        reason: RemovalReason,
+    ) -> Result<RetainedPart> {
+        let inner = self.store.inner();
+        let mut part = RetainedPart {
+            day,
+            kind,
+            reason,
+            lines: 0,
+            bytes: 0,
+        };
+        let mut is_rolled = false;
+        for (name, _) in segments {
+            let mut judge =
+                |view: &View<'_>, line: &Candidate<'_>| due.stays(view, (day, kind), line);
+            let Some(cut) = inner.cut(&[*name], &mut judge)? else {
+                continue;
+            };
+            let with = due.with();
+            let Some((_, gone)) = cut.gone().next() else {
+                continue;
+            };
+            if self.options.dry_run {
+                let counted = self.counted.entry(*name).or_default();
+                part.lines += gone.lines.saturating_sub(counted.0);
+                part.bytes += gone.bytes.saturating_sub(counted.1);
+                *counted = (gone.lines, gone.bytes);
+                continue;
+            }
+            if kind == Kind::Messages && !std::mem::replace(&mut is_rolled, true) {
+                roll_day(self.store, day)?;
+            }
+            if inner.apply(&cut, reason, with)? {
+                part.lines += gone.lines;
+                part.bytes += gone.bytes;
+            }
+        }
+        Ok(part)
+    }
+
+    /// Removes the oldest days until the store is no larger than it may be.
+    fn shrink(&mut self, cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
+        let inner = self.store.inner();
+        let mut tried = None;
+        loop {
+            let by_day = inner.bytes_by_day()?;
+            let would_go: u64 = self.counted.values().map(|(_, bytes)| bytes).sum();
+            let total = by_day.values().sum::<u64>().saturating_sub(would_go);
+            self.done.bytes_over = total.saturating_sub(max_bytes);
+            // The days whose going would do, if all of them went.
+            let mut freed = 0;
+            let untried = by_day
+                .iter()
+                .filter(|(day, _)| **day < self.today && tried.is_none_or(|tried| **day > tried));
+            let enough = untried.map(|(day, bytes)| {
+                freed += bytes;
+                (*day, freed)
+            });
+            let enough: Vec<_> = enough.collect();
+            let over = self.done.bytes_over;
+            let last = enough
+                .iter()
+                .find(|(_, freed)| *freed >= over)
+                .or(enough.last());
+            let Some((last, _)) = last.filter(|_| over > 0 && !self.done.is_interrupted) else {
+                return Ok(());
+            };
+            tried = Some(*last);
+            let (_, next_ms) = last.bounds_ms();
+            let cutoffs = cutoffs.no_earlier_than(Day::of(next_ms)?);
+            self.remove(cutoffs, RemovalReason::Size)?;
+        }
+    }
+}

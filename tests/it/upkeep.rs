@@ -1,0 +1,520 @@
+//! A log that is kept and forgotten: compaction and retention leave what they should, for every
+//! handle on the store, whether it was open meanwhile or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use decklog::storage::Disk;
+use decklog::{
+    Client, CodeEditProposal, CompactOptions, Compacted, Conversation, ConversationMessage,
+    ConversationQuery, ConversationStatus, ErrorKind, Event, HistoryEntry, InboxTask, Kind,
+    MessageQuery, ProposalStatus, ProposalStep, Record, RetainOptions, Retained, Role, Store,
+    TaskQuery, ThoughtRecord, ThoughtType, Timestamp, Validity, verify,
+};
+use uuid::Uuid;
+
+use super::support::{DAY_1, DAY_MS, Rng, count, done, failed, request, turn};
+
+pub fn compact(store: &Store, now: i64) -> Compacted {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let options = CompactOptions {
+        now,
+        ..CompactOptions::now(&mut go_on)
+    };
+    store.compact(options).unwrap()
+}
+
+pub fn retain(store: &Store, now: i64) -> Retained {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let options = RetainOptions {
+        now,
+        ..RetainOptions::now(&mut go_on)
+    };
+    store.retain(options).unwrap()
+}
+
+/// All that a store says, by kind and key. As of no time but now.
+pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
+    let mut said = BTreeMap::new();
+    let mut add = |kind, key: String, what: String| {
+        assert_eq!(said.insert((kind, key), what), None);
+    };
+    let all = usize::MAX;
+    for turn in store
+        .turns(&decklog::TurnQuery {
+            limit: all,
+            ..Default::default()
+        })
+        .unwrap()
+        .items
+    {
+        assert_eq!(store.get_turn(turn.id).unwrap().as_ref(), Some(&turn));
+        add(
+            Kind::ConversationTurns,
+            turn.id.to_string(),
+            format!("{turn:?}"),
+        );
+    }
+    for call in store
+        .tool_calls(&decklog::CallQuery {
+            limit: all,
+            ..Default::default()
+        })
+        .unwrap()
+        .items
+    {
+        let key = (call.0.request_id, call.0.call_id.clone());
+        assert_eq!(
+            store.get_tool_call(key.0, &key.1).unwrap().as_ref(),
+            Some(&call)
+        );
+        add(Kind::ToolCalls, format!("{key:?}"), format!("{call:?}"));
+    }
+    for proposal in store
+        .proposals(&decklog::ProposalQuery {
+            limit: all,
+            ..Default::default()
+        })
+        .unwrap()
+        .items
+    {
+        let key = proposal.request_id.to_string();
+        add(Kind::CodeEditProposals, key, format!("{proposal:?}"));
+    }
+    let conversations = ConversationQuery {
+        limit: all,
+        ..Default::default()
+    };
+    let conversations = store.conversations(&conversations).unwrap();
+    assert_eq!(conversations.items.len(), conversations.total);
+    for (conversation, stats) in conversations.items {
+        let id = conversation.id;
+        let query = MessageQuery {
+            limit: all,
+            ..MessageQuery::default()
+        };
+        let messages = store.messages(id, &query).unwrap().items;
+        assert_eq!(messages.len() as u64, stats.message_count);
+        for message in messages {
+            assert_eq!(
+                store.get_message(message.id).unwrap().as_ref(),
+                Some(&message)
+            );
+            add(
+                Kind::Messages,
+                message.id.to_string(),
+                format!("{message:?}"),
+            );
+        }
+        add(
+            Kind::Conversations,
+            id.to_string(),
+            format!("{conversation:?} {stats:?}"),
+        );
+    }
+    for event in store
+        .events(&decklog::EventQuery {
+            limit: all,
+            ..Default::default()
+        })
+        .unwrap()
+        .items
+    {
+        add(Kind::Events, event.id.to_string(), format!("{event:?}"));
+    }
+    for task in store
+        .inbox()
+        .list(&TaskQuery {
+            limit: all,
+            ..TaskQuery::default()
+        })
+        .unwrap()
+        .items
+    {
+        add(Kind::Inbox, task.id.to_string(), format!("{task:?}"));
+    }
+    for chat in 0..3 {
+        for entry in store.history(chat, all).unwrap() {
+            add(Kind::History, entry.id.to_string(), format!("{entry:?}"));
+        }
+    }
+    for thought in store.thoughts().list(None, None).unwrap() {
+        add(
+            Kind::ThoughtRecords,
+            thought.id.clone(),
+            format!("{thought:?}"),
+        );
+    }
+    said
+}
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_ms(ms).unwrap()
+}
+
+/// What an agent does day by day, of every kind; things that go on for days among it.
+pub struct Life {
+    rng: Rng,
+    next: u128,
+    pub now: i64,
+    conversations: Vec<(Uuid, i64)>,
+    turns: Vec<u128>,
+    /// Requested, and not done.
+    open_calls: Vec<decklog::ToolCallReq>,
+    proposals: Vec<(Uuid, ProposalStatus)>,
+    events: Vec<i64>,
+    next_event: i64,
+    next_update: i64,
+}
+
+impl Life {
+    pub fn new(rng: Rng) -> Life {
+        Life {
+            rng,
+            next: 1,
+            now: DAY_1,
+            conversations: Vec::new(),
+            turns: Vec::new(),
+            open_calls: Vec::new(),
+            proposals: Vec::new(),
+            events: Vec::new(),
+            next_event: 1,
+            next_update: 1,
+        }
+    }
+
+    fn id(&mut self) -> Uuid {
+        self.next += 1;
+        Uuid::from_u128(self.next << 64 | 0x4000 << 48 | self.next)
+    }
+
+    /// A time of this day.
+    fn some_time(&mut self) -> i64 {
+        self.now + self.rng.below(DAY_MS as usize / 2) as i64
+    }
+
+    /// The records of one day, in an order in which a log takes them.
+    pub fn live(&mut self, things: usize) -> Vec<Record> {
+        let mut records: Vec<Record> = Vec::new();
+        for _ in 0..things {
+            let time = self.some_time();
+            match self.rng.below(9) {
+                0 => {
+                    let id = self.id();
+                    let mut conversation = Conversation::new(id, Client::Cli);
+                    conversation.created_at = at(time);
+                    conversation.updated_at = at(time);
+                    records.push(conversation.into());
+                    self.conversations.push((id, time));
+                }
+                1 | 2 if !self.conversations.is_empty() => {
+                    let back = self.rng.below(8).min(self.conversations.len() - 1);
+                    let place = self.conversations.len() - 1 - back;
+                    let (id, began) = self.conversations[place];
+                    if self.rng.one_in(6) {
+                        let mut changed = Conversation::new(id, Client::Cli);
+                        changed.created_at = at(began);
+                        changed.updated_at = at(time.max(began));
+                        changed.status = ConversationStatus::Completed;
+                        changed.project = Some(format!("p{}", self.rng.below(9)));
+                        records.push(changed.into());
+                    } else {
+                        let text = format!("message {}", self.next);
+                        let message = ConversationMessage {
+                            id: self.id(),
+                            timestamp: at(time),
+                            tokens_in: Some(self.rng.below(99) as i64),
+                            model_used: Some(format!("m{}", self.rng.below(3))),
+                            error: self.rng.one_in(9).then(|| "failed".into()),
+                            ..ConversationMessage::new(id, Role::Assistant, text)
+                        };
+                        records.push(message.into());
+                    }
+                }
+                3 => {
+                    let known = self.rng.one_in(3) && !self.turns.is_empty();
+                    let id = if known {
+                        *self.rng.pick(&self.turns)
+                    } else {
+                        self.next += 1;
+                        self.turns.push(self.next);
+                        self.next
+                    };
+                    let mut turn = turn(id, &format!("said at {time}"), time);
+                    if known && self.rng.one_in(3) {
+                        turn.created_at = Validity::retracted(time);
+                    }
+                    records.push(turn.into());
+                }
+                4 => {
+                    self.next += 1;
+                    let req = request(self.next, "c", time);
+                    if self.rng.one_in(3) {
+                        self.open_calls.push(req.clone());
+                        records.push(req.into());
+                    } else {
+                        let outcome = done(&req);
+                        records.extend([req.into(), outcome.into()]);
+                    }
+                }
+                5 if !self.open_calls.is_empty() => {
+                    let place = self.rng.below(self.open_calls.len());
+                    let mut req = self.open_calls.swap_remove(place);
+                    req.started_at = Validity::at(time);
+                    records.push(failed(&req).into());
+                }
+                6 => {
+                    let step =
+                        (!self.proposals.is_empty()).then(|| self.rng.below(self.proposals.len()));
+                    match step.filter(|_| self.rng.one_in(2)) {
+                        Some(place) => {
+                            let (id, status) = self.proposals[place];
+                            let next = match status {
+                                ProposalStatus::Pending => ProposalStatus::Approved,
+                                ProposalStatus::Approved => ProposalStatus::Applied,
+                                _ => ProposalStatus::Reverted,
+                            };
+                            self.proposals[place].1 = next;
+                            if status != ProposalStatus::Reverted {
+                                records.push(ProposalStep::new(id, next, time).into());
+                            }
+                        }
+                        None => {
+                            let id = self.id();
+                            self.proposals.push((id, ProposalStatus::Pending));
+                            records.push(CodeEditProposal::new(id, "{\"edit\":1}", time).into());
+                        }
+                    }
+                }
+                7 => {
+                    let parent = (!self.events.is_empty() && !self.rng.one_in(3)).then(|| {
+                        self.events
+                            [self.events.len() - 1 - self.rng.below(5).min(self.events.len() - 1)]
+                    });
+                    let id = self.next_event;
+                    self.next_event += 1;
+                    self.events.push(id);
+                    records.push(
+                        Event {
+                            id,
+                            parent_id: parent,
+                            event_type: "agent.started".into(),
+                            created_at: time,
+                            payload: None,
+                        }
+                        .into(),
+                    );
+                }
+                _ => match self.rng.below(3) {
+                    0 => {
+                        let mut task = InboxTask::new(self.next_update, None);
+                        task.created_at = time;
+                        self.next_update += 1;
+                        records.push(task.into());
+                    }
+                    1 => records.push(
+                        HistoryEntry {
+                            id: 0,
+                            chat_id: self.rng.below(3) as i64,
+                            role: Role::User,
+                            created_at: time,
+                            content: format!("history {time}"),
+                        }
+                        .into(),
+                    ),
+                    _ => {
+                        let id = self.id().to_string();
+                        records.push(
+                            ThoughtRecord {
+                                id,
+                                task_id: format!("t{}", self.rng.below(3)),
+                                prev_hash: String::new(),
+                                hash: String::new(),
+                                thought_type: ThoughtType::Plan,
+                                agent_id: "a".into(),
+                                timestamp: at(time),
+                                content: "thought".into(),
+                            }
+                            .into(),
+                        );
+                    }
+                },
+            }
+        }
+        self.now += DAY_MS;
+        records
+    }
+}
+
+/// Records what can be: a retracted turn may not be retracted again, and the like.
+pub fn record(store: &Store, records: Vec<Record>) {
+    for answer in store.record_batch(records).unwrap() {
+        if let Err(e) = answer {
+            let is_judged = [ErrorKind::Lifecycle, ErrorKind::Conflict].contains(&e.kind());
+            assert!(is_judged, "{e}");
+        }
+    }
+}
+
+fn open(path: &Path, segment_bytes: u64) -> Store {
+    let options = Store::options().segment_bytes_max(segment_bytes);
+    options.open(path).unwrap()
+}
+
+fn check_sound(store: &Store) {
+    assert_eq!(store.damage().unwrap(), []);
+    let found = verify(&Disk::new(store.path())).unwrap();
+    assert_eq!((found.damage, found.repeats), (vec![], vec![]));
+    for check in store.thoughts().verify_chains().unwrap() {
+        assert!(check.is_intact(), "{check:?}");
+    }
+}
+
+#[test]
+fn compaction_leaves_what_stands() {
+    let mut rng = Rng::seeded("compaction_leaves_what_stands");
+    for round in 0..count("DECKLOG_UPKEEP_ROUNDS", 4) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (writer, store) = (open(&path, 3_000), open(&path, 20_000));
+        let mut life = Life::new(Rng(rng.next()));
+        for _ in 0..12 {
+            record(&writer, life.live(60));
+        }
+        // One that is asked in between, and one that is not.
+        let (reader, sleeper) = (open(&path, 3_000), open(&path, 3_000));
+        let mut follow = reader.follow(0).unwrap();
+        while !follow
+            .next_lines(std::time::Duration::ZERO)
+            .unwrap()
+            .is_empty()
+        {}
+        let before = said(&store);
+        assert_eq!(said(&sleeper), before);
+        let len = |path: &Path| -> u64 {
+            let days = std::fs::read_dir(path)
+                .unwrap()
+                .filter_map(|day| std::fs::read_dir(day.unwrap().path()).ok());
+            days.flatten()
+                .map(|file| file.unwrap().metadata().unwrap().len())
+                .sum()
+        };
+        let long = len(&path);
+        let mut parts = 0;
+        let mut look = |_: &_| {
+            parts += 1;
+            assert_eq!(said(&reader), before, "round {round}, part {parts}");
+            ControlFlow::Continue(())
+        };
+        let options = CompactOptions {
+            now: life.now,
+            ..CompactOptions::now(&mut look)
+        };
+        let compacted = store.compact(options).unwrap();
+        assert!(
+            compacted.parts.iter().any(|part| part.joined > 1),
+            "{compacted:?}"
+        );
+        assert!(
+            compacted.parts.iter().any(|part| part.lines > 0),
+            "{compacted:?}"
+        );
+        assert!(len(&path) < long);
+        for handle in [&store, &reader, &sleeper, &open(&path, 3_000)] {
+            assert_eq!(said(handle), before);
+            check_sound(handle);
+        }
+        assert_eq!(follow.next_lines(std::time::Duration::ZERO).unwrap(), []);
+        assert_eq!(compact(&store, life.now), Compacted::default());
+        // And all go on.
+        for handle in [&reader, &sleeper, &store] {
+            record(handle, life.live(40));
+        }
+        let after = said(&store);
+        assert_eq!(said(&reader), after);
+        assert_eq!(said(&open(&path, 3_000)), after);
+        assert!(
+            !follow
+                .next_lines(std::time::Duration::ZERO)
+                .unwrap()
+                .is_empty()
+        );
+        check_sound(&sleeper);
+    }
+}
+
+/// The days on which anything was said of each entity, by what it goes with.
+fn days(store: &Store) -> BTreeMap<(Kind, String), BTreeSet<i64>> {
+    let mut days: BTreeMap<(Kind, String), BTreeSet<i64>> = BTreeMap::new();
+    let mut roots: BTreeMap<i64, i64> = BTreeMap::new();
+    for (_, record) in super::support::all_lines(store) {
+        let kind = record.kind();
+        let (kind, key) = match &record {
+            Record::Message(message) => (Kind::Conversations, message.conversation_id.to_string()),
+            Record::Event(event) => {
+                let root = event.parent_id.map_or(event.id, |parent| roots[&parent]);
+                roots.insert(event.id, root);
+                (kind, root.to_string())
+            }
+            _ => (kind, record.key()),
+        };
+        days.entry((kind, key))
+            .or_default()
+            .insert(record.at() / DAY_MS);
+    }
+    days
+}
+
+#[test]
+fn retention_removes_what_is_over_and_no_more() {
+    let mut rng = Rng::seeded("retention_removes_what_is_over_and_no_more");
+    for _ in 0..count("DECKLOG_UPKEEP_ROUNDS", 4) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let store = open(&path, 3_000);
+        let mut life = Life::new(Rng(rng.next()));
+        for _ in 0..12 {
+            record(&store, life.live(60));
+        }
+        let (reader, sleeper) = (open(&path, 3_000), open(&path, 3_000));
+        assert_eq!(said(&reader), said(&sleeper));
+        let known = days(&store);
+        // Ten of the twelve days, and none of the errors but of the last day.
+        let now = life.now + 83 * DAY_MS;
+        let retained = retain(&store, now);
+        assert!(!retained.parts.is_empty());
+        for handle in [&store, &reader, &sleeper, &open(&path, 3_000)] {
+            let left = days(handle);
+            for ((kind, key), days) in &known {
+                let last = days.last().unwrap();
+                let age = now / DAY_MS - last;
+                let is_left = left.get(&(*kind, key.clone()));
+                match kind {
+                    Kind::ConversationTurns | Kind::ToolCalls | Kind::Events => {
+                        assert_eq!(is_left, (age <= 90).then_some(days), "{kind} {key}");
+                    }
+                    Kind::Conversations => {
+                        let id = key.parse().unwrap();
+                        let stands = handle.get_conversation(id).unwrap();
+                        let is_error = is_left.is_some()
+                            && stands.unwrap().0.status == ConversationStatus::Error;
+                        assert!(!is_error || age <= 30);
+                        assert!(
+                            is_left.is_none_or(|left| left == days && age <= 90),
+                            "{key}"
+                        );
+                    }
+                    _ => assert_eq!(is_left, Some(days), "{kind} {key}"),
+                }
+            }
+            check_sound(handle);
+        }
+        let left = said(&store);
+        assert_eq!(said(&reader), left);
+        assert_eq!(retain(&sleeper, now).parts, []);
+        // Numbers are not given again, by whomever, also if all is gone.
+        let next = store.log_event(None, "agent.started", None).unwrap();
+        assert!(next >= life.next_event);
+    }
+}
