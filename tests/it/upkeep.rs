@@ -393,10 +393,17 @@ fn compaction_leaves_what_stands() {
         let before = said(&store);
         assert_eq!(said(&sleeper), before);
         let len = |path: &Path| -> u64 {
+            let day = |day: std::fs::DirEntry| {
+                day.file_name()
+                    .to_str()?
+                    .starts_with("20")
+                    .then(|| day.path())
+            };
             let days = std::fs::read_dir(path)
                 .unwrap()
-                .filter_map(|day| std::fs::read_dir(day.unwrap().path()).ok());
-            days.flatten()
+                .filter_map(|entry| day(entry.unwrap()));
+            let files = days.flat_map(|day| std::fs::read_dir(day).unwrap());
+            files
                 .map(|file| file.unwrap().metadata().unwrap().len())
                 .sum()
         };
