@@ -6,10 +6,12 @@
 
 mod branches;
 mod calls;
+mod compact;
 mod context;
 mod conversations;
 mod demo;
 mod doctor;
+mod erase;
 mod escape;
 mod events;
 mod exit;
@@ -26,6 +28,7 @@ mod proposals;
 mod record;
 mod repair;
 mod replay;
+mod retain;
 mod show;
 mod stdin;
 mod tail;
@@ -88,6 +91,9 @@ enum Command {
     Verify(verify::Args),
     Doctor(doctor::Args),
     Repair(repair::Args),
+    Retain(retain::Args),
+    Compact(compact::Args),
+    Erase(erase::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -145,5 +151,8 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Verify(args) => verify::run(args, context),
         Command::Doctor(args) => doctor::run(args, context),
         Command::Repair(args) => repair::run(args, context),
+        Command::Retain(args) => retain::run(args, context),
+        Command::Compact(args) => compact::run(args, context),
+        Command::Erase(args) => erase::run(args, context),
     }
 }

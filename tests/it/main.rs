@@ -15,6 +15,7 @@ mod cli;
 mod clock;
 mod conversations;
 mod crash;
+mod erase;
 mod events;
 mod faults;
 mod files;

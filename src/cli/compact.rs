@@ -1,0 +1,69 @@
+//! `decklog compact`
+
+use std::io;
+
+use decklog::{CompactOptions, CompactedPart};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::retain::{told, until_broken};
+use super::show::{count, grouped, row};
+
+/// Drop what was superseded or retracted long ago, and join small segments
+///
+/// What stands is not touched. It can be interrupted at any moment.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog compact --dry-run")]
+pub struct Args {
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+    /// How many days the past can still be asked for exactly
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    keep_days: u32,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let path = context.store_path()?;
+    let store = context.options().create(false).open(path)?;
+    let (mut lines, mut bytes) = (0, 0);
+    let mut shown = Ok(());
+    let mut show = |part: &CompactedPart| {
+        lines += part.lines;
+        bytes += part.bytes;
+        shown = show(context, part);
+        until_broken(&shown)
+    };
+    store.compact(CompactOptions {
+        dry_run: args.dry_run,
+        keep_days: args.keep_days,
+        ..CompactOptions::now(&mut show)
+    })?;
+    shown?;
+    if !context.json {
+        let verb = if args.dry_run { "would go" } else { "dropped" };
+        context.out.line(&told(lines, bytes, verb))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(context: &mut Context, part: &CompactedPart) -> io::Result<()> {
+    if context.json {
+        context.out.json(part)?;
+    } else {
+        let joined = if part.joined > 0 {
+            format!("{} made one", count(part.joined as u64, "segment"))
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{}  {:<20}  {:>10} lines  {:>14} bytes  {joined}",
+            part.day,
+            part.kind.stem(),
+            grouped(part.lines),
+            grouped(part.bytes),
+        );
+        row(&mut context.out, &text)?;
+    }
+    context.out.flush()
+}

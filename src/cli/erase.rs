@@ -1,0 +1,100 @@
+//! `decklog erase`
+
+use std::io;
+
+use decklog::{EraseOptions, ErasedPart, Erasure};
+use uuid::Uuid;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output;
+use super::retain::{told, until_broken};
+use super::show::{grouped, row};
+
+/// Forget a conversation, a user or a request: no file of the store holds it then
+///
+/// Erased is also what repairs put into quarantine/. If it is interrupted, run it again.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  decklog erase --conversation 67e55044-10b1-426f-9247-bb680e5fe005 --dry-run"
+)]
+pub struct Args {
+    #[command(flatten)]
+    what: What,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// A conversation with its messages, the turns of its thread and their tool calls
+    #[arg(long, value_name = "ID")]
+    conversation: Option<Uuid>,
+    /// All conversations of a user
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// The tool calls and the edit proposal of a request
+    #[arg(long, value_name = "ID")]
+    request: Option<Uuid>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let what = match &args.what {
+        What {
+            conversation: Some(id),
+            ..
+        } => Erasure::Conversation(*id),
+        What {
+            request: Some(id), ..
+        } => Erasure::Request(*id),
+        What { user, .. } => Erasure::User(user.clone().unwrap_or_default()),
+    };
+    let path = context.store_path()?;
+    let store = context.options().create(false).open(path)?;
+    let (mut lines, mut bytes) = (0, 0);
+    let mut shown = Ok(());
+    let mut show = |part: &ErasedPart| {
+        lines += part.lines;
+        bytes += part.bytes;
+        shown = show(context, part);
+        until_broken(&shown)
+    };
+    let options = EraseOptions {
+        dry_run: args.dry_run,
+        ..EraseOptions::for_good(&mut show)
+    };
+    let erased = store.erase(&what, options)?;
+    shown?;
+    if !context.json {
+        let verb = if args.dry_run { "would go" } else { "erased" };
+        context.out.line(&told(lines, bytes, verb))?;
+    }
+    for file in &erased.foreign {
+        output::say(&format!(
+            "{} holds some of it and is none of the store's files: delete it by hand",
+            one_line(file)
+        ));
+    }
+    let is_missing = erased.parts.is_empty();
+    Ok(Exit::with_findings(
+        is_missing || !erased.foreign.is_empty(),
+    ))
+}
+
+fn show(context: &mut Context, part: &ErasedPart) -> io::Result<()> {
+    if context.json {
+        context.out.json(part)?;
+    } else {
+        let text = format!(
+            "{:<44}  {:>10} lines  {:>14} bytes",
+            one_line(&part.file),
+            grouped(part.lines),
+            grouped(part.bytes),
+        );
+        row(&mut context.out, &text)?;
+    }
+    context.out.flush()
+}

@@ -1,0 +1,87 @@
+//! `decklog retain`
+
+use std::io;
+use std::ops::ControlFlow;
+
+use decklog::{RetainOptions, RetainedPart};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output;
+use super::show::{count, grouped, row};
+
+/// Remove what is past its time, as 'decklog config get retention' says
+///
+/// What belongs together goes together, once the last of it is past its time. It can be
+/// interrupted at any moment: what is left goes the next time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  decklog retain --dry-run")]
+pub struct Args {
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let path = context.store_path()?;
+    let store = context.options().create(false).open(path)?;
+    let (mut lines, mut bytes) = (0, 0);
+    let mut shown = Ok(());
+    let mut show = |part: &RetainedPart| {
+        lines += part.lines;
+        bytes += part.bytes;
+        shown = show(context, part);
+        until_broken(&shown)
+    };
+    let retained = store.retain(RetainOptions {
+        dry_run: args.dry_run,
+        ..RetainOptions::now(&mut show)
+    })?;
+    shown?;
+    if context.json {
+        return Ok(Exit::Ok);
+    }
+    let verb = if args.dry_run { "would go" } else { "removed" };
+    context.out.line(&told(lines, bytes, verb))?;
+    if retained.bytes_over > 0 {
+        output::say(&format!(
+            "{} bytes are there beyond retention.max_bytes: they are of today, kept forever, or belong to what is",
+            grouped(retained.bytes_over)
+        ));
+        return Ok(Exit::Findings);
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(context: &mut Context, part: &RetainedPart) -> io::Result<()> {
+    if context.json {
+        context.out.json(part)?;
+    } else {
+        let RetainedPart { day, kind, .. } = part;
+        let text = format!(
+            "{day}  {:<20}  {:>10} lines  {:>14} bytes  {}",
+            kind.stem(),
+            grouped(part.lines),
+            grouped(part.bytes),
+            part.reason.as_str()
+        );
+        row(&mut context.out, &text)?;
+    }
+    context.out.flush()
+}
+
+/// Goes on as long as what is shown can be.
+pub fn until_broken(shown: &io::Result<()>) -> ControlFlow<()> {
+    match shown {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// The last line of a report.
+pub fn told(lines: u64, bytes: u64, verb: &str) -> String {
+    if lines == 0 {
+        return format!("nothing {verb}");
+    }
+    format!("{} {verb}, {} bytes", count(lines, "line"), grouped(bytes))
+}

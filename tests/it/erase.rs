@@ -1,0 +1,269 @@
+//! What someone asked to be forgotten is in no file of the store any more.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use decklog::storage::Disk;
+use decklog::{
+    Client, CodeEditProposal, Conversation, ConversationMessage, EraseOptions, Erased, Erasure,
+    Record, Role, Store, Timestamp, ToolCallReq, verify,
+};
+use uuid::Uuid;
+
+use super::support::{DAY_1, DAY_1_NAME, DAY_MS, done, request, turn};
+
+pub fn erase(store: &Store, what: &Erasure) -> Erased {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    store
+        .erase(what, EraseOptions::for_good(&mut go_on))
+        .unwrap()
+}
+
+/// The files under a directory that hold some bytes.
+pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, text));
+        } else if fs::read(&path)
+            .unwrap()
+            .windows(text.len())
+            .any(|at| at == text.as_bytes())
+        {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A conversation of a user over two days, with the turns and tool calls of its thread. All that
+/// is said holds `word`.
+pub fn conversation(id: u128, user: &str, word: &str) -> Vec<Record> {
+    let talk = Uuid::from_u128(id);
+    let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
+    let mut records: Vec<Record> = vec![
+        Conversation {
+            user_id: Some(user.into()),
+            created_at: time(0),
+            updated_at: time(0),
+            ..Conversation::new(talk, Client::Web)
+        }
+        .into(),
+    ];
+    for number in 0..8u128 {
+        let day = i64::from(number > 3);
+        let message = ConversationMessage {
+            id: Uuid::from_u128(id + 100 + number),
+            timestamp: time(day),
+            ..ConversationMessage::new(
+                talk,
+                Role::User,
+                format!("message {number} of {word}, at length"),
+            )
+        };
+        records.push(message.into());
+        let mut said = turn(
+            id + 200 + number,
+            &format!("turn {number} of {word}"),
+            DAY_1 + day * DAY_MS,
+        );
+        said.thread_id = Some(talk);
+        said.message_id = Uuid::from_u128(id + 100 + number);
+        let req = ToolCallReq {
+            parent_id: said.id,
+            arguments_json: Some(format!("{{\"ask\":\"{word}\"}}")),
+            ..request(id + 300 + number, "call", DAY_1 + day * DAY_MS)
+        };
+        let mut outcome = done(&req);
+        outcome.outcome_json = Some(format!("[\"the outcome of {word}\"]"));
+        records.extend([said.into(), req.into(), outcome.into()]);
+    }
+    records
+}
+
+pub fn record(store: &Store, records: Vec<Record>) {
+    for answer in store.record_batch(records).unwrap() {
+        answer.unwrap();
+    }
+}
+
+fn is_whole(store: &Store, id: u128, word: &str) {
+    let talk = Uuid::from_u128(id);
+    let (_, stats) = store.get_conversation(talk).unwrap().unwrap();
+    assert_eq!(stats.message_count, 8);
+    for number in 0..8u128 {
+        let message = store
+            .get_message(Uuid::from_u128(id + 100 + number))
+            .unwrap();
+        assert!(message.unwrap().content.contains(word));
+        assert!(
+            store
+                .get_turn(Uuid::from_u128(id + 200 + number))
+                .unwrap()
+                .is_some()
+        );
+        let call = store
+            .get_tool_call(Uuid::from_u128(id + 300 + number), "call")
+            .unwrap();
+        assert!(
+            call.unwrap()
+                .1
+                .unwrap()
+                .outcome_json
+                .unwrap()
+                .contains(word)
+        );
+    }
+}
+
+fn is_gone(store: &Store, id: u128) {
+    assert_eq!(store.get_conversation(Uuid::from_u128(id)).unwrap(), None);
+    for number in 0..8u128 {
+        let message = store
+            .get_message(Uuid::from_u128(id + 100 + number))
+            .unwrap();
+        assert_eq!(message, None);
+        assert_eq!(
+            store.get_turn(Uuid::from_u128(id + 200 + number)).unwrap(),
+            None
+        );
+        let call = store
+            .get_tool_call(Uuid::from_u128(id + 300 + number), "call")
+            .unwrap();
+        assert_eq!(call, None);
+    }
+}
+
+#[test]
+fn a_conversation_goes_with_all_that_belongs_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::options()
+        .segment_bytes_max(2_000)
+        .open(&path)
+        .unwrap();
+    for (id, user, word) in [
+        (1_000, "ann", "pear"),
+        (2_000, "bob", "quince"),
+        (3_000, "ann", "plum"),
+    ] {
+        record(&store, conversation(id, user, word));
+    }
+    let other = Store::open(&path).unwrap();
+    is_whole(&other, 1_000, "pear");
+    // What else may hold some of it: what a repair took out, what a rewrite left when it was
+    // killed, a line that was cut short, and what others put there.
+    let segment = path.join(DAY_1_NAME).join("messages.0001.jsonl");
+    let bytes = fs::read(&segment).unwrap();
+    let of_it = bytes
+        .windows(12)
+        .position(|at| at == b"message 0 of")
+        .unwrap();
+    fs::create_dir_all(path.join("quarantine")).unwrap();
+    let quarantined = path.join("quarantine/2025-12-27-messages.0001.jsonl.1");
+    let torn = &bytes[of_it..of_it + 40];
+    fs::write(&quarantined, [torn, b"\nsomething else\n"].concat()).unwrap();
+    fs::write(path.join(DAY_1_NAME).join("turns.0001.jsonl.tmp"), b"mine").unwrap();
+    fs::write(
+        path.join(DAY_1_NAME).join("messages.0001.jsonl.tmp"),
+        &bytes,
+    )
+    .unwrap();
+    fs::write(path.join("notes.txt"), torn).unwrap();
+    let last = fs::read_dir(path.join("2025-12-28")).unwrap();
+    let last = last
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.to_str().unwrap().contains("/messages."));
+    let last = last.max().unwrap();
+    {
+        let mut file = fs::OpenOptions::new().append(true).open(&last).unwrap();
+        std::io::Write::write_all(&mut file, &bytes[..of_it + 60]).unwrap();
+    }
+
+    let erased = erase(&store, &Erasure::Conversation(Uuid::from_u128(1_000)));
+    assert_eq!(erased.foreign, ["notes.txt"]);
+    assert!(!erased.is_interrupted);
+    assert_eq!(holding(&path, "pear"), [path.join("notes.txt")]);
+    assert_eq!(fs::read(&quarantined).unwrap(), b"something else\n");
+    assert_eq!(
+        fs::read(path.join(DAY_1_NAME).join("turns.0001.jsonl.tmp")).unwrap(),
+        b"mine"
+    );
+    let fresh = Store::open(&path).unwrap();
+    for handle in [&store, &other, &fresh] {
+        is_gone(handle, 1_000);
+        is_whole(handle, 2_000, "quince");
+        is_whole(handle, 3_000, "plum");
+        assert_eq!(handle.damage().unwrap(), []);
+    }
+    let found = verify(&Disk::new(&path)).unwrap();
+    assert_eq!(found.damage, []);
+    let again = erase(&store, &Erasure::Conversation(Uuid::from_u128(1_000)));
+    assert_eq!(again.parts, []);
+    // It may begin anew.
+    record(&other, conversation(1_000, "ann", "pear"));
+    is_whole(&store, 1_000, "pear");
+}
+
+#[test]
+fn all_of_a_user_goes_and_nothing_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    for (id, user, word) in [
+        (1_000, "ann", "pear"),
+        (2_000, "bob", "quince"),
+        (3_000, "ann", "plum"),
+    ] {
+        record(&store, conversation(id, user, word));
+    }
+    let before = fs::metadata(path.join(DAY_1_NAME))
+        .unwrap()
+        .modified()
+        .unwrap();
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let dry = EraseOptions {
+        dry_run: true,
+        ..EraseOptions::for_good(&mut go_on)
+    };
+    let would_go = store.erase(&Erasure::User("ann".into()), dry).unwrap();
+    assert_eq!(
+        fs::metadata(path.join(DAY_1_NAME))
+            .unwrap()
+            .modified()
+            .unwrap(),
+        before
+    );
+    let erased = erase(&store, &Erasure::User("ann".into()));
+    let sum = |erased: &Erased| -> u64 { erased.parts.iter().map(|part| part.lines).sum() };
+    assert_eq!((sum(&would_go), sum(&erased)), (66, 66));
+    for word in ["pear", "plum"] {
+        assert_eq!(holding(&path, word), Vec::<PathBuf>::new());
+    }
+    is_gone(&store, 1_000);
+    is_gone(&store, 3_000);
+    is_whole(&store, 2_000, "quince");
+}
+
+#[test]
+fn a_request_goes_with_its_proposal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    record(&store, conversation(1_000, "ann", "pear"));
+    let id = Uuid::from_u128(1_300);
+    let proposal = CodeEditProposal::new(id, "{\"edit\":\"a pear tree\"}", DAY_1);
+    record(&store, vec![proposal.into()]);
+    erase(&store, &Erasure::Request(id));
+    assert_eq!(store.get_tool_call(id, "call").unwrap(), None);
+    assert_eq!(store.get_proposal(id).unwrap(), None);
+    assert_eq!(holding(&path, "a pear tree"), Vec::<PathBuf>::new());
+    assert!(
+        store
+            .get_tool_call(Uuid::from_u128(1_301), "call")
+            .unwrap()
+            .is_some()
+    );
+}
