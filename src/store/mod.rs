@@ -326,6 +326,12 @@ impl Inner {
         state.max_seq == 0
     }
 
+    /// Whether the state is up to the rewrite of segments of this number.
+    fn has_moved_over(&self, moved: u64) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.moved.is_none_or(|known| known == moved)
+    }
+
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -312,13 +312,17 @@ impl Inner {
             pieces: cut.pieces.clone(),
             ended: with.ended.iter().map(|(key, _)| *key).collect(),
         };
-        let mut txn = self.begin()?;
-        if !txn.still_has(&with.ended) || !txn.replace(&moves, &temporary)? {
+        let txn = self.begin()?;
+        let is_replaced = if txn.still_has(&with.ended) {
+            txn.replace(&moves, &temporary)?
+        } else {
             txn.commit()?;
+            false
+        };
+        if !is_replaced {
             discard(storage, &temporary);
             return Ok(false);
         }
-        txn.commit()?;
         let dir = cut.day.to_string();
         storage.sync_dir(&dir).map_err(io)?;
         // Their lines stand in the new file by now, also after a power cut.
@@ -518,4 +522,92 @@ fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
 /// Removes a file that came to nothing; if that fails, whoever writes it again does.
 fn discard(storage: &dyn Storage, path: &str) {
     let _ = storage.remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use uuid::Uuid;
+
+    use crate::retention::CompactOptions;
+    use crate::storage::Memory;
+    use crate::{ConversationTurn, Store, TurnKind, Validity};
+
+    use super::*;
+
+    fn turn(id: u128, day: i64, content: &str) -> ConversationTurn {
+        ConversationTurn {
+            id: Uuid::from_u128(id),
+            parent_id: None,
+            message_id: Uuid::from_u128(id),
+            kind: TurnKind::User,
+            content: content.to_owned(),
+            created_at: Validity::at(day * 86_400_000 + 5),
+            thread_id: None,
+        }
+    }
+
+    fn generation(store: &Store) -> u64 {
+        store.inner().lock_state().generation
+    }
+
+    /// Handles that were open meanwhile read nothing again: not the one that rewrites, not one
+    /// that hears of each rewrite, nor one that hears of many at once.
+    #[test]
+    fn who_knows_the_segments_moves_over_by_the_notes() {
+        let memory = Memory::new();
+        let open = |bytes| {
+            let options = Store::options().segment_bytes_max(bytes);
+            options.storage(Arc::new(memory.clone())).open("").unwrap()
+        };
+        let (writer, store) = (open(600), open(4_000));
+        for day in 0..12 {
+            for id in 0..10 {
+                let again = id % 3 == 0;
+                for content in ["first", "second"].iter().take(1 + usize::from(again)) {
+                    writer
+                        .record(turn(100 * day + id, day as i64, content))
+                        .unwrap();
+                }
+            }
+        }
+        let (awake, asleep) = (open(600), open(600));
+        let turns = |store: &Store| {
+            let query = crate::TurnQuery {
+                limit: usize::MAX,
+                ..Default::default()
+            };
+            store.turns(&query).unwrap().items
+        };
+        let before = turns(&store);
+        assert_eq!((before.len(), &before), (120, &turns(&awake)));
+        let generations = [&writer, &store, &awake, &asleep].map(generation);
+        let mut parts = 0;
+        let mut progress = |_: &_| {
+            parts += 1;
+            assert_eq!(turns(&awake), before);
+            ControlFlow::Continue(())
+        };
+        let options = CompactOptions {
+            now: 40 * 86_400_000,
+            ..CompactOptions::now(&mut progress)
+        };
+        store.compact(options).unwrap();
+        assert_eq!(parts, 12);
+        for handle in [&writer, &store, &awake, &asleep] {
+            assert_eq!(turns(handle), before);
+        }
+        for (handle, id) in [&writer, &store, &awake, &asleep].iter().zip(9_000..) {
+            handle.record(turn(id, 50, "more")).unwrap();
+        }
+        assert_eq!(
+            [&writer, &store, &awake, &asleep].map(generation),
+            generations
+        );
+        // Without its note, who missed a rewrite reads what there is.
+        memory.remove_file("cache/moves/3").unwrap();
+        let fresh = open(600);
+        assert_eq!(turns(&fresh), turns(&store));
+    }
 }

@@ -45,8 +45,8 @@ pub(super) struct Writer {
     /// By the segment's place, the latest first.
     handles: Vec<(u32, Handle)>,
     recent: Recent,
-    /// [`State::generation`] that `recent` is of.
-    generation: u64,
+    /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.
+    known: (u64, Option<u64>),
     poisoned: Option<Error>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
@@ -119,9 +119,11 @@ impl<'s> Txn<'s> {
             return Err(poisoned(&failure));
         }
         let (state, complete_tails) = hold(inner, &mut writer)?;
-        if writer.generation != state.generation {
-            writer.generation = state.generation;
+        let known = (state.generation, state.moved);
+        if writer.known != known {
+            writer.known = known;
             writer.recent.clear();
+            writer.handles.clear();
         }
         let room = std::mem::take(&mut writer.room);
         let mut txn = Txn {
@@ -353,21 +355,7 @@ impl<'s> Txn<'s> {
             last_seq: self.state.max_seq,
             ..self.writer.header
         };
-        let head = self.writer.head.as_ref();
-        // Where memory is shared, that is noted once all is published, as the lock is given away.
-        if !is_kept && !head.is_some_and(Head::is_shared) {
-            header.holder = 0;
-        }
-        let segments = &self.state.segments;
-        let reaches = self.room.appended.iter().map(|segment| {
-            let known = &segments[*segment as usize];
-            Reach {
-                segment: known.name,
-                end: known.end,
-            }
-        });
-        let published = head.map_or(Ok(()), |head| head.publish(&mut header, reaches));
-        if let Err(e) = published {
+        if let Err(e) = self.publish(&mut header, is_kept) {
             let path = full_path(&*self.inner.storage, "HEAD");
             return Err(self.poison(Error::io("write HEAD", &path, e)));
         }
@@ -379,6 +367,25 @@ impl<'s> Txn<'s> {
         }
         self.is_committed = true;
         Ok(self.ticket())
+    }
+
+    /// Tells the other processes what was appended.
+    fn publish(&self, header: &mut Header, is_kept: bool) -> io::Result<()> {
+        let Some(head) = &self.writer.head else {
+            return Ok(());
+        };
+        // Where memory is shared, that is noted once all is published, as the lock is given away.
+        if !is_kept && !head.is_shared() {
+            header.holder = 0;
+        }
+        let reaches = self.room.appended.iter().map(|segment| {
+            let known = &self.state.segments[*segment as usize];
+            Reach {
+                segment: known.name,
+                end: known.end,
+            }
+        });
+        head.publish(header, reaches)
     }
 
     /// Lets the [`commit`](Txn::commit) of a fact that the log already holds wait for its line

@@ -1,32 +1,36 @@
 //! Puts a rewritten segment in the place of those that it was made of.
 
-use super::Txn;
+use super::{Head, Txn};
 use crate::error::{Error, Result};
 use crate::index::KeyHash;
 use crate::storage::{full_path, is_gone};
 use crate::store::moves::Moves;
 
 impl Txn<'_> {
-    /// Gives the new file its name, or takes theirs from those of which nothing is left, and moves
-    /// over; `false`, and nothing done, if they are not what they were. The other files of several
-    /// that became one are the caller's to remove, once the new name survives the machine.
-    pub(in super::super) fn replace(&mut self, moves: &Moves, temporary: &str) -> Result<bool> {
+    /// Gives the new file its name, or takes theirs from those of which nothing is left, and ends
+    /// the hold of the lock; `false`, and nothing done, if they are not what they were. Everyone
+    /// moves over once the lock is free, this handle too. The other files of several that became
+    /// one are the caller's to remove, once the new name survives the machine.
+    pub(in super::super) fn replace(mut self, moves: &Moves, temporary: &str) -> Result<bool> {
         let storage = &*self.inner.storage;
         let io = |path: &str, e| Error::io("rewrite the segment", &full_path(storage, path), e);
         for file in &moves.from {
             let path = file.name.path();
-            match storage.stat(&path) {
-                Ok(stat) if (stat.identity, stat.len) == (file.identity, file.end) => {}
-                Ok(_) => return Ok(false),
-                Err(e) if is_gone(&e) => return Ok(false),
+            let is_as_it_was = match storage.stat(&path) {
+                Ok(stat) => (stat.identity, stat.len) == (file.identity, file.end),
+                Err(e) if is_gone(&e) => false,
                 Err(e) => return Err(io(&path, e)),
+            };
+            if !is_as_it_was {
+                self.commit()?;
+                return Ok(false);
             }
         }
-        let head_io = |e| io("HEAD", e);
         let head = self.writer.head.as_ref();
-        let moved = head.map_or(Ok(0), super::Head::moved).map_err(head_io)?;
+        let moved = head.map_or(Ok(0), Head::moved);
+        let moved = moved.map_err(|e| io("HEAD", e))? + 1;
         // Without the note, others read anew what changed.
-        let _ = moves.write(storage, moved + 1);
+        let _ = moves.write(storage, moved);
         match &moves.to {
             Some(new) => {
                 let path = new.file.name.path();
@@ -39,18 +43,18 @@ impl Txn<'_> {
                 }
             }
         }
-        self.writer.handles.clear();
-        self.writer.recent.clear();
-        self.room.checked.clear();
+        let mut header = self.writer.header;
+        header.last_seq = self.state.max_seq;
+        header.commits = header.commits.wrapping_add(1);
         if let Some(head) = &self.writer.head {
-            head.note_moved(moved + 1).map_err(head_io)?;
+            let noted = head.note_moved(moved);
+            let noted = noted.and_then(|()| self.publish(&mut header, false));
+            noted.map_err(|e| io("HEAD", e))?;
         }
-        if self.state.take_over(moves) {
-            self.state.moved = Some(moved + 1);
-            self.writer.header.commits = self.writer.header.commits.wrapping_add(1);
-        } else {
-            self.look_again()?;
-        }
+        self.writer.header = header;
+        self.writer.let_go();
+        self.is_committed = true;
+        self.ticket();
         Ok(true)
     }
 
