@@ -88,8 +88,8 @@ pub use retention::{Keep, RetentionSettings};
 pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Durability, Follow, Health, LockState, LogLine, Options, SeqRange, Store, Usage, Verification,
-    verify,
+    Durability, Follow, Health, LockState, LogLine, Options, SeqRange, Settings, Store, Usage,
+    Verification, verify,
 };
 
 /// The README's example must compile and run, too.

@@ -6,10 +6,12 @@
 
 mod branches;
 mod calls;
+mod config;
 mod context;
 mod conversations;
 mod demo;
 mod doctor;
+mod du;
 mod escape;
 mod events;
 mod exit;
@@ -87,6 +89,8 @@ enum Command {
     Replay(replay::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
+    Du(du::Args),
+    Config(config::Args),
     Repair(repair::Args),
 }
 
@@ -144,6 +148,8 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Doctor(args) => doctor::run(args, context),
+        Command::Du(args) => du::run(args, context),
+        Command::Config(args) => config::run(args, context),
         Command::Repair(args) => repair::run(args, context),
     }
 }
