@@ -123,7 +123,8 @@ pub(super) fn put_done(txn: &mut Txn<'_>, kept: &Kept, done: &ToolCallDone) -> R
     let parent_id = parent_of(txn, row.asserted, key)?;
     let first = outcome(txn, KIND, id)?;
     if let Some(first) = &first {
-        let same = |known: &Record| matches!(known, Record::CallDone(known) if same_outcome(known, done));
+        let same =
+            |known: &Record| matches!(known, Record::CallDone(known) if same_outcome(known, done));
         if says(txn, &first.record, same)? {
             return unchanged(txn, row.done, first.seq.unwrap_or(0));
         }

@@ -236,8 +236,7 @@ impl Store {
                 return Ok(known);
             }
             // What it was before the messages said otherwise is no news to its last line.
-            self::change(txn, &known, &mut kept)
-                .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            self::change(txn, &known, &mut kept).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
             conversation_in(kept.record()).cloned()
         })
     }

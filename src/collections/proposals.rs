@@ -76,7 +76,8 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, proposal: &CodeEditProposal) -
             // It may come back at another time, but what was decided was decided of its edits.
             known.created_at = proposal.created_at;
         }
-        let same = |known: &Record| matches!(known, Record::Proposal(known) if same(known, proposal));
+        let same =
+            |known: &Record| matches!(known, Record::Proposal(known) if same(known, proposal));
         if proposal.created_at.is_valid && !says(txn, &known, same)? {
             return Err(lifecycle(format!(
                 "the proposal is {}: its edits stand; propose others under a request_id of their own",
@@ -107,8 +108,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> R
         Some((seq, last)) => Some((*seq, step_in(last.record())?)),
         None => None,
     };
-    let current = last
-        .map_or(ProposalStatus::Pending, |(_, last)| last.status);
+    let current = last.map_or(ProposalStatus::Pending, |(_, last)| last.status);
     if let Some((seq, last)) = last
         && took(last, step)
     {

@@ -293,7 +293,10 @@ impl Store {
 
     /// Changes what the manifest says of privacy and retention; returns what it says then. When
     /// this returns it is on disk, and no process writes anything by the earlier settings any
-    /// more: each obeys before its next write. What is in the log already stays as it is.
+    /// more: each obeys before its next write. What is in the log already stays as it is. A handle
+    /// learns of the change under the lock: what it let in before that, which is at most the first
+    /// call of each thread, passes by the earlier settings and by these, and so is kept no more
+    /// fully than either says.
     /// `change` runs while the store is locked and must not use it: it would wait for itself.
     ///
     /// ```
