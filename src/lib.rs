@@ -62,7 +62,6 @@ mod privacy;
 mod record;
 pub mod replay;
 mod retention;
-mod scaffold;
 mod segment;
 pub mod storage;
 mod store;
@@ -93,7 +92,7 @@ pub use segment::repair::Repaired;
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
     Anchor, Durability, Follow, Health, LockState, LogLine, Marks, Options, Removal, RemovalReason,
-    SeqRange, Store, Usage, Verification, verify,
+    SeqRange, Settings, Store, Usage, Verification, verify,
 };
 
 /// The README's example must compile and run, too.

@@ -42,9 +42,8 @@ impl Store {
             .into_iter()
             .map(|(record, if_known)| Ok((record.checked()?, if_known)))
             .collect::<Result<Vec<_>>>()?;
-        let checked = records
-            .iter()
-            .map(|(record, if_known)| (Ok(record), *if_known));
+        let checked = records.into_iter();
+        let checked = checked.map(|(record, if_known)| (Ok(record), if_known));
         for answer in self.put_batch(checked)? {
             answer?;
         }

@@ -73,7 +73,8 @@ impl Writer {
                 return Err(error.again());
             }
             let records = jobs.iter().take(len);
-            let records = records.map(|job| (Ok(&job.record), job.if_known));
+            // It is kept here to be told of, and tried again, as it was given.
+            let records = records.map(|job| (Ok(job.record.clone()), job.if_known));
             // The store forgets what a transaction that was cut short left in its memory.
             match catch_unwind(AssertUnwindSafe(|| self.store.put_batch(records))) {
                 // Then nothing was written.

@@ -7,10 +7,12 @@
 mod branches;
 mod calls;
 mod compact;
+mod config;
 mod context;
 mod conversations;
 mod demo;
 mod doctor;
+mod du;
 mod erase;
 mod escape;
 mod events;
@@ -90,6 +92,8 @@ enum Command {
     Replay(replay::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
+    Du(du::Args),
+    Config(config::Args),
     Repair(repair::Args),
     Retain(retain::Args),
     Compact(compact::Args),
@@ -150,6 +154,8 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Doctor(args) => doctor::run(args, context),
+        Command::Du(args) => du::run(args, context),
+        Command::Config(args) => config::run(args, context),
         Command::Repair(args) => repair::run(args, context),
         Command::Retain(args) => retain::run(args, context),
         Command::Compact(args) => compact::run(args, context),

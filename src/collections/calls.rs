@@ -5,12 +5,12 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, outcome, put_version, read_as, unchanged};
+use super::{Ack, collision, lower, outcome, put_version, read_as, says, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Reads, Store, Txn, View};
+use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -94,12 +94,12 @@ impl Store {
     }
 }
 
-pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq) -> Result<Ack> {
+pub(super) fn put_request(txn: &mut Txn<'_>, kept: &Kept, req: &ToolCallReq) -> Result<Ack> {
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(req.request_id, &mut text), &*req.call_id];
     put_version(
         txn,
-        record,
+        kept,
         key,
         req.started_at.is_valid,
         |known| match known {
@@ -112,7 +112,7 @@ pub(super) fn put_request(txn: &mut Txn<'_>, record: &Record, req: &ToolCallReq)
     )
 }
 
-pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) -> Result<Ack> {
+pub(super) fn put_done(txn: &mut Txn<'_>, kept: &Kept, done: &ToolCallDone) -> Result<Ack> {
     let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(done.request_id, &mut text), &*done.call_id];
@@ -121,14 +121,20 @@ pub(super) fn put_done(txn: &mut Txn<'_>, record: &Record, done: &ToolCallDone) 
         return lifecycle("the call was never requested: record its request first");
     };
     let parent_id = parent_of(txn, row.asserted, key)?;
-    let first = outcome(txn, KIND, id)?.map(done_at).transpose()?;
-    match first {
-        Some((seq, first)) if same_outcome(&first, done) => unchanged(txn, row.done, seq),
-        _ if row.is_retracted => {
-            lifecycle("the call was retracted: request it again before its outcome")
+    let first = outcome(txn, KIND, id)?;
+    if let Some(first) = &first {
+        let same =
+            |known: &Record| matches!(known, Record::CallDone(known) if same_outcome(known, done));
+        if says(txn, &first.record, same)? {
+            return unchanged(txn, row.done, first.seq.unwrap_or(0));
         }
-        Some((_, first)) => Err(second_outcome(&first, done)),
-        None => txn.push(record, Some(parent_id)).map(Ack::added),
+    }
+    if row.is_retracted {
+        return lifecycle("the call was retracted: request it again before its outcome");
+    }
+    match first.map(done_at).transpose()? {
+        Some(first) => Err(second_outcome(&first, done)),
+        None => txn.push(kept, Some(parent_id)).map(Ack::added),
     }
 }
 
@@ -208,9 +214,9 @@ fn request_at(decoded: Decoded) -> Result<ToolCallReq> {
     }
 }
 
-fn done_at(decoded: Decoded) -> Result<(u64, ToolCallDone)> {
+fn done_at(decoded: Decoded) -> Result<ToolCallDone> {
     match decoded.record {
-        Record::CallDone(done) => Ok((decoded.seq.unwrap_or(0), done)),
+        Record::CallDone(done) => Ok(done),
         _ => Err(collision()),
     }
 }
@@ -278,7 +284,6 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCal
     };
     let req = request_at(request)?;
     let done = outcome(view, KIND, id)?.map(done_at).transpose()?;
-    let done = done.map(|(_, done)| done);
     Ok(Some((req, done.filter(|done| done.ended_at.at <= at))))
 }
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::page::{Order, Walk, page};
-use super::{Ack, collision, lifecycle, standing, unchanged};
+use super::{Ack, collision, lifecycle, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId, Select};
+use crate::index::{Loc, Position, RowId, Select};
 use crate::record::{
     Client, Conversation, ConversationStats, ConversationStatus, Kind, Record, Timestamp,
 };
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::Conversations;
 
@@ -80,12 +80,14 @@ pub struct ConversationList {
 }
 
 impl ConversationQuery {
-    fn matches(&self, conversation: &Conversation) -> bool {
+    /// Whether a conversation is one of those; `user_id` is that of the query as the log has it.
+    fn matches(&self, conversation: &Conversation, user_id: Option<&str>) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
         is(&self.workspace, &conversation.workspace)
             && is(&self.project, &conversation.project)
-            && is(&self.user_id, &conversation.user_id)
+            && (is(&self.user_id, &conversation.user_id)
+                || user_id == conversation.user_id.as_deref())
             && is(&self.session_id, &conversation.session_id)
             && self
                 .client
@@ -115,6 +117,9 @@ impl Store {
 
     /// Conversations, a part of the list at a time.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
+        let user_id = query.user_id.as_deref();
+        let user_id = user_id.map(|id| self.inner().user_id(id)).transpose()?;
+        let user_id = user_id.as_deref();
         self.inner().ask(|view| {
             let hash = |value: &str| view.hasher().lookup(value);
             // The one that has the fewest conversations a value first.
@@ -125,7 +130,7 @@ impl Store {
                 } => Select::Lookup(4, hash(id)),
                 ConversationQuery {
                     user_id: Some(id), ..
-                } => Select::Lookup(3, hash(id)),
+                } => by_user(view, id, user_id.unwrap_or(id)),
                 ConversationQuery {
                     project: Some(project),
                     ..
@@ -158,7 +163,7 @@ impl Store {
                     total += 1;
                     return Ok(None::<(i64, ())>);
                 }
-                let found = read(view, row)?.filter(|found| query.matches(found));
+                let found = read(view, row)?.filter(|found| query.matches(found, user_id));
                 if let Some(conversation) = found {
                     if wanted.contains(&total) {
                         part.push(conversation);
@@ -212,7 +217,8 @@ impl Store {
             if conversation == known {
                 return Ok(known);
             }
-            if conversation.updated_at == known.updated_at {
+            let is_stamped = conversation.updated_at == known.updated_at;
+            if is_stamped {
                 // A clock that is behind the last writer's takes nothing back.
                 let now = Timestamp::now();
                 if now.at() > known.updated_at.at() {
@@ -220,36 +226,45 @@ impl Store {
                 }
             }
             let record = Record::ConversationUpdated(conversation).checked()?;
-            let conversation = conversation_in(&record)?;
+            let mut kept = txn.keep(record)?;
+            let stamped = conversation_in(kept.record())?;
+            let as_known = Conversation {
+                updated_at: known.updated_at.clone(),
+                ..stamped.clone()
+            };
+            if is_stamped && as_known == known {
+                return Ok(known);
+            }
             // What it was before the messages said otherwise is no news to its last line.
-            self::change(txn, &known, conversation)
-                .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
-            Ok(conversation.clone())
+            self::change(txn, &known, &mut kept).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            conversation_in(kept.record()).cloned()
         })
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, conversation: &Conversation, is_update: bool) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result<Ack> {
+    let conversation = conversation_in(kept.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
     let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         if is_update {
             return Err(unknown(conversation.id));
         }
-        let record = Record::Conversation(conversation.clone());
-        return txn.push(&record, None).map(Ack::added);
+        return txn.push(kept, None).map(Ack::added);
     };
     let decoded = txn.read(KIND, row.asserted)?;
     let known = conversation_in(&decoded.record)?;
     if known.id != conversation.id {
         return Err(collision());
     }
-    if known == conversation {
+    let same = |known: &Record| conversation_in(known).is_ok_and(|known| known == conversation);
+    if says(txn, &decoded.record, same)? {
         return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
-    change(txn, known, conversation)
+    change(txn, known, kept)
 }
 
-fn change(txn: &mut Txn<'_>, known: &Conversation, conversation: &Conversation) -> Result<Ack> {
+fn change(txn: &mut Txn<'_>, known: &Conversation, kept: &mut Kept) -> Result<Ack> {
+    let conversation = conversation_in(kept.record())?;
     if known.created_at != conversation.created_at {
         let message = format!(
             "the conversation began at {}, and now at {}: the first stands; give its created_at",
@@ -257,14 +272,31 @@ fn change(txn: &mut Txn<'_>, known: &Conversation, conversation: &Conversation) 
         );
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    let record = Record::ConversationUpdated(conversation.clone());
-    txn.push(&record, None).map(Ack::added)
+    kept.make_change();
+    txn.push(kept, None).map(Ack::added)
 }
 
 fn unknown(id: Uuid) -> Error {
     lifecycle(format!(
         "there is no conversation {id} in the log: record it first"
     ))
+}
+
+/// The conversations of a user, among others where some have the id as it was given and some as
+/// it is kept now.
+fn by_user(from: &impl Reads, given: &str, kept: &str) -> Select {
+    let select = |id| Select::Lookup(3, from.hasher().lookup(id));
+    let are_any = |select| {
+        let mut rows = from
+            .table(KIND)
+            .walk(select, Position::FIRST, Position::END);
+        rows.next().is_some()
+    };
+    match (are_any(select(given)), are_any(select(kept))) {
+        (true, true) if given != kept => Select::All,
+        (true, _) => select(given),
+        (false, _) => select(kept),
+    }
 }
 
 pub(super) fn get(

@@ -1,11 +1,11 @@
 //! Events: appended, each under its parent.
 
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, next_id, standing_as, unchanged};
+use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
@@ -166,15 +166,15 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, event: &Event) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let event = event_in(kept.record())?;
     if event.id != 0
         && let Some((_, row)) = txn.find(KIND, [&event.id.to_string(), ""])
     {
         let decoded = txn.read(KIND, row.asserted)?;
-        let Record::Event(known) = decoded.record else {
-            return Err(collision());
-        };
-        if !same(&known, event) {
+        let known = event_in(&decoded.record)?;
+        let same = |known: &Record| event_in(known).is_ok_and(|known| same(known, event));
+        if !says(txn, &decoded.record, same)? {
             let message = format!(
                 "event {} is a {} and says something else: leave the id out for the next one",
                 known.id, known.event_type
@@ -192,12 +192,16 @@ pub(super) fn put(txn: &mut Txn<'_>, event: &Event) -> Result<Ack> {
         )));
     }
     let id = next_id(txn, KIND, event.id)?;
-    let event = Event {
-        id,
-        ..event.clone()
-    };
-    let seq = txn.push(&Record::Event(event), None)?;
+    kept.set_id(id);
+    let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+fn event_in(record: &Record) -> Result<&Event> {
+    match record {
+        Record::Event(event) => Ok(event),
+        _ => Err(collision()),
+    }
 }
 
 fn same(known: &Event, event: &Event) -> bool {

@@ -1,11 +1,11 @@
 //! The history of chats: appended, and read from its end.
 
 use super::page::ROWS_AT_A_TIME;
-use super::{Ack, collision, next_id, read_as, unchanged};
+use super::{Ack, collision, next_id, read_as, says, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{HistoryEntry, Kind, Record};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::History;
 
@@ -53,13 +53,15 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, entry: &HistoryEntry) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let entry = entry_in(kept.record())?;
     if entry.id != 0
         && let Some((_, row)) = txn.find(KIND, [&entry.id.to_string(), ""])
     {
         let decoded = txn.read(KIND, row.asserted)?;
-        let known = entry_in(decoded.record)?;
-        if known != *entry {
+        let known = entry_in(&decoded.record)?;
+        let same = |known: &Record| entry_in(known).is_ok_and(|known| known == entry);
+        if !says(txn, &decoded.record, same)? {
             let message = format!(
                 "entry {} is of chat {} and says something else: leave the id out for the next one",
                 known.id, known.chat_id
@@ -70,15 +72,12 @@ pub(super) fn put(txn: &mut Txn<'_>, entry: &HistoryEntry) -> Result<Ack> {
         return Ok(ack.assigning(Some(known.id)));
     }
     let id = next_id(txn, KIND, entry.id)?;
-    let entry = HistoryEntry {
-        id,
-        ..entry.clone()
-    };
-    let seq = txn.push(&Record::History(entry), None)?;
+    kept.set_id(id);
+    let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
-fn entry_in(record: Record) -> Result<HistoryEntry> {
+fn entry_in(record: &Record) -> Result<&HistoryEntry> {
     match record {
         Record::History(entry) => Ok(entry),
         _ => Err(collision()),

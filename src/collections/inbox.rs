@@ -8,12 +8,12 @@ pub(super) use self::steps::{put, put_step};
 
 use self::steps::read;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{collision, lifecycle};
+use super::{collision, lifecycle, with_key};
 use crate::error::{ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::line::Op;
 use crate::record::{InboxStep, InboxTask, Kind, Record, TaskStatus, now};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::Inbox;
 
@@ -183,11 +183,12 @@ impl Inbox<'_> {
                 continue;
             }
             let step = step(&task, TaskStatus::InProgress, None);
-            put_step(txn, &step).map_err(|e| e.with_key(key(task.id)))?;
+            let at = step.at;
+            put_made(txn, step)?;
             return Ok(Some(InboxTask {
                 status: TaskStatus::InProgress,
                 attempts: task.attempts + 1,
-                locked_at: Some(step.at),
+                locked_at: Some(at),
                 ..task
             }));
         }
@@ -216,7 +217,7 @@ impl Inbox<'_> {
             attempt: task.attempts,
             ..step(task, status, error)
         };
-        self.store.inner().transact(|txn| put_held(txn, &step))
+        self.put_held(step)
     }
 
     /// Gives a task which was claimed back to the queue, for another attempt; returns where it
@@ -226,8 +227,18 @@ impl Inbox<'_> {
     /// As [`done`](Inbox::done).
     pub fn retry(&self, task: &InboxTask, error: &str) -> Result<TaskStatus> {
         let step = self.back(task, Some(error));
-        self.store.inner().transact(|txn| put_held(txn, &step))?;
-        Ok(step.status)
+        let status = step.status;
+        self.put_held(step).map(|()| status)
+    }
+
+    /// Puts a step of whoever holds a task.
+    fn put_held(&self, step: InboxStep) -> Result<()> {
+        let inner = self.store.inner();
+        let admitted = inner.admit(Record::from(step).checked()?)?;
+        inner.transact(|txn| {
+            let mut kept = txn.admit(admitted)?;
+            put_held(txn, &mut kept).map_err(|e| with_key(e, kept.record()))
+        })
     }
 
     /// Releases claims that are older than a timeout, as those of workers that died, or as far in
@@ -296,8 +307,8 @@ impl Inbox<'_> {
         error: Option<&str>,
     ) -> Result<TaskStatus> {
         let step = self.back(task, error);
-        put_step(txn, &step).map_err(|e| e.with_key(key(task.id)))?;
-        Ok(step.status)
+        let status = step.status;
+        put_made(txn, step).map(|()| status)
     }
 
     /// The step with which a task goes back to the queue or, after its last attempt, fails.
@@ -316,30 +327,33 @@ impl Inbox<'_> {
     }
 }
 
-/// A step of whoever holds a task.
-fn put_held(txn: &mut Txn<'_>, step: &InboxStep) -> Result<()> {
-    Record::from(step.clone()).checked()?;
-    let found = txn.find(KIND, [&step.id.to_string(), ""]);
-    let waits = found.is_some_and(|(_, row)| row.stands() && row.state == Op::Queued);
-    let put = if step.attempt == 0 {
-        // As a record it would stand for the latest attempt, which may be someone else's.
-        Err(lifecycle(
-            "the task was not claimed: give what claim returned",
-        ))
-    } else if waits && step.status == TaskStatus::Failed {
-        // As a record it would give up what no one holds.
-        Err(lifecycle(format!(
-            "the task is queued and attempt {} holds it no more: claim it first",
-            step.attempt
-        )))
-    } else {
-        put_step(txn, step).map(drop)
-    };
-    put.map_err(|e| e.with_key(key(step.id)))
+/// Puts a step that was made under the lock.
+fn put_made(txn: &mut Txn<'_>, step: InboxStep) -> Result<()> {
+    let mut kept = txn.keep(Record::InboxStep(step))?;
+    let put = put_step(txn, &mut kept);
+    put.map(drop).map_err(|e| with_key(e, kept.record()))
 }
 
-fn key(id: i64) -> String {
-    format!("{KIND} {id}")
+fn put_held(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<()> {
+    let Record::InboxStep(step) = kept.record() else {
+        return Err(collision());
+    };
+    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let waits = found.is_some_and(|(_, row)| row.stands() && row.state == Op::Queued);
+    if step.attempt == 0 {
+        // As a record it would stand for the latest attempt, which may be someone else's.
+        return Err(lifecycle(
+            "the task was not claimed: give what claim returned",
+        ));
+    }
+    if waits && step.status == TaskStatus::Failed {
+        // As a record it would give up what no one holds.
+        return Err(lifecycle(format!(
+            "the task is queued and attempt {} holds it no more: claim it first",
+            step.attempt
+        )));
+    }
+    put_step(txn, kept).map(drop)
 }
 
 fn step(task: &InboxTask, status: TaskStatus, error: Option<&str>) -> InboxStep {

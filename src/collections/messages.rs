@@ -5,11 +5,11 @@ use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, standing_as, unchanged};
+use super::{Ack, collision, lower, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
-use crate::store::{Reads, Store, Txn, View};
+use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Messages;
 
@@ -99,16 +99,16 @@ pub(super) fn list(
     })
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let message = message_in(kept.record())?;
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
     let conversation = message.conversation_id;
     check_known(txn, conversation)?;
     if let Some((_, row)) = txn.find(KIND, [&message.id.to_string(), ""]) {
         let decoded = txn.read(KIND, row.asserted)?;
-        let Record::Message(known) = decoded.record else {
-            return Err(collision());
-        };
-        if !same(&known, message) {
+        let known = message_in(&decoded.record)?;
+        let same = |known: &Record| message_in(known).is_ok_and(|known| same(known, message));
+        if !says(txn, &decoded.record, same)? {
             return conflict(format!(
                 "the id is that of message {} of conversation {}, which says something else: the first stands",
                 known.sequence.unwrap_or_default(),
@@ -130,10 +130,16 @@ pub(super) fn put(txn: &mut Txn<'_>, message: &ConversationMessage) -> Result<Ac
         }
         None => next_sequence(txn, conversation)?,
     };
-    let mut placed = message.clone();
-    placed.sequence = Some(sequence);
-    let seq = txn.push(&Record::Message(Box::new(placed)), None)?;
+    kept.set_sequence(sequence);
+    let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))
+}
+
+fn message_in(record: &Record) -> Result<&ConversationMessage> {
+    match record {
+        Record::Message(message) => Ok(message),
+        _ => Err(collision()),
+    }
 }
 
 /// Whether the log has this message in another conversation than this.

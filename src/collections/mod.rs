@@ -32,8 +32,6 @@ pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 
-use std::borrow::Borrow;
-
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -41,7 +39,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
 use crate::line::{Decoded, Held};
 use crate::record::{Kind, Record};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Admitted, Kept, Reads, Store, Txn};
 
 /// The most records of a batch, for who makes batches of what never ends.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
@@ -123,8 +121,11 @@ impl Store {
     /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
     /// once the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
-        let record = record.into().checked()?;
-        self.inner().transact(|txn| put(txn, &record))
+        let admitted = self.inner().admit(record.into().checked()?)?;
+        self.inner().transact(|txn| {
+            let mut kept = txn.admit(admitted)?;
+            put(txn, &mut kept)
+        })
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the
@@ -154,14 +155,15 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let checked: Vec<_> = records.into_iter().map(Record::checked).collect();
+        let admit = |record: Record| self.inner().admit(record.checked()?);
+        let admitted: Vec<_> = records.into_iter().map(admit).collect();
         let mut failed: Option<Error> = None;
         self.inner().transact(|txn| {
-            let put_one = |record: Result<Record>| {
+            let put_one = |record: Result<Admitted>| {
                 if let Some(e) = &failed {
                     return Err(e.again());
                 }
-                let answer = put_checked(txn, record, IfKnown::Left);
+                let answer = put_admitted(txn, record, IfKnown::Left);
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
@@ -169,34 +171,34 @@ impl Store {
                 }
                 answer
             };
-            Ok(checked.into_iter().map(put_one).collect())
+            Ok(admitted.into_iter().map(put_one).collect())
         })
     }
 
     /// Puts records that were checked, each by the rule that goes with it.
-    pub(crate) fn put_batch<R: Borrow<Record>>(
+    pub(crate) fn put_batch(
         &self,
-        records: impl IntoIterator<Item = (Result<R>, IfKnown)>,
+        records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
-        // What it takes to check them is done before the lock is taken.
-        let checked: Vec<_> = records.into_iter().collect();
+        // What it takes to check and admit them is done before the lock is taken.
+        let admit = |(record, if_known): (Result<Record>, IfKnown)| {
+            let admitted = record.and_then(|record| self.inner().admit(record));
+            (admitted, if_known)
+        };
+        let admitted: Vec<_> = records.into_iter().map(admit).collect();
         self.inner().transact(|txn| {
-            let put_one = |(record, if_known)| put_checked(txn, record, if_known);
-            Ok(checked.into_iter().map(put_one).collect())
+            let put_one = |(record, if_known)| put_admitted(txn, record, if_known);
+            Ok(admitted.into_iter().map(put_one).collect())
         })
     }
 }
 
-fn put_checked<R: Borrow<Record>>(
-    txn: &mut Txn<'_>,
-    record: Result<R>,
-    if_known: IfKnown,
-) -> Result<Ack> {
+fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) -> Result<Ack> {
     txn.check_whole()?;
-    let record = record?;
+    let mut kept = txn.admit(record?)?;
     match if_known {
-        IfKnown::Left => put_if_new(txn, record.borrow()),
-        IfKnown::Judged => put(txn, record.borrow()),
+        IfKnown::Left => put_if_new(txn, &mut kept),
+        IfKnown::Judged => put(txn, &mut kept),
     }
 }
 
@@ -209,10 +211,10 @@ pub(crate) enum IfKnown {
     Left,
 }
 
-fn put_if_new(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
-    match known(txn, record) {
+fn put_if_new(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    match known(txn, kept.record()) {
         Some((seq, asserted)) => unchanged(txn, asserted, seq),
-        None => put(txn, record),
+        None => put(txn, kept),
     }
 }
 
@@ -231,23 +233,33 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
-fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
-    let put = match record {
-        Record::Turn(turn) => turns::put(txn, record, turn),
-        Record::CallRequested(req) => calls::put_request(txn, record, req),
-        Record::CallDone(done) => calls::put_done(txn, record, done),
-        Record::Proposal(proposal) => proposals::put(txn, record, proposal),
-        Record::ProposalStep(step) => proposals::put_step(txn, step),
-        Record::Conversation(conversation) => conversations::put(txn, conversation, false),
-        Record::ConversationUpdated(conversation) => conversations::put(txn, conversation, true),
-        Record::Message(message) => messages::put(txn, message),
-        Record::Event(event) => events::put(txn, event),
-        Record::InboxTask(task) => inbox::put(txn, task),
-        Record::InboxStep(step) => inbox::put_step(txn, step),
-        Record::History(entry) => history::put(txn, entry),
-        Record::Thought(thought) => thoughts::put(txn, thought),
+fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let put = match kept.record() {
+        Record::Turn(turn) => turns::put(txn, kept, turn),
+        Record::CallRequested(req) => calls::put_request(txn, kept, req),
+        Record::CallDone(done) => calls::put_done(txn, kept, done),
+        Record::Proposal(proposal) => proposals::put(txn, kept, proposal),
+        Record::ProposalStep(step) => proposals::put_step(txn, kept, step),
+        Record::Conversation(_) => conversations::put(txn, kept, false),
+        Record::ConversationUpdated(_) => conversations::put(txn, kept, true),
+        Record::Message(_) => messages::put(txn, kept),
+        Record::Event(_) => events::put(txn, kept),
+        Record::InboxTask(_) => inbox::put(txn, kept),
+        Record::InboxStep(_) => inbox::put_step(txn, kept),
+        Record::History(_) => history::put(txn, kept),
+        Record::Thought(_) => thoughts::put(txn, kept),
     };
-    put.map_err(|e| e.with_key(format!("{} {}", record.kind(), record.key())))
+    put.map_err(|e| with_key(e, kept.record()))
+}
+
+fn with_key(error: Error, record: &Record) -> Error {
+    error.with_key(format!("{} {}", record.kind(), record.key()))
+}
+
+/// Whether a known record says the `same` as one that is handed over: as it stands or, where it
+/// was written by other settings, as it would be kept now.
+fn says(txn: &Txn<'_>, known: &Record, same: impl Fn(&Record) -> bool) -> Result<bool> {
+    Ok(same(known) || same(txn.keep(known.clone())?.record()))
 }
 
 /// The id that a record has or, if it has 0, is given: the next one of its kind.
@@ -267,12 +279,12 @@ fn lifecycle(message: impl Into<String>) -> Error {
 /// Adds an assertion or retraction of a key, unless its last one said the `same`.
 fn put_version(
     txn: &mut Txn<'_>,
-    record: &Record,
+    kept: &Kept,
     key: [&str; 2],
     is_valid: bool,
     same: impl Fn(&Record) -> Result<bool>,
 ) -> Result<Ack> {
-    let kind = record.kind();
+    let kind = kept.record().kind();
     let found = txn.find(kind, key);
     let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
     if !is_valid && !was_asserted {
@@ -288,11 +300,11 @@ fn put_version(
     });
     if let Some(last) = last.filter(|last| last.is_some()) {
         let line = txn.read(kind, last)?;
-        if same(&line.record)? {
+        if same(&line.record)? || same(txn.keep(line.record)?.record())? {
             return unchanged(txn, last, line.seq.unwrap_or(0));
         }
     }
-    txn.push(record, None).map(Ack::added)
+    txn.push(kept, None).map(Ack::added)
 }
 
 /// Answers for a fact that the log has already, in the line `seq` at a place.

@@ -4,12 +4,12 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, outcome, put_version, standing, unchanged};
+use super::{Ack, collision, lifecycle, outcome, put_version, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
-use crate::store::{Reads, Store, Txn, View};
+use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::CodeEditProposals;
 
@@ -64,17 +64,21 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposal) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, proposal: &CodeEditProposal) -> Result<Ack> {
     let id = proposal.request_id.to_string();
     let key = [&*id, ""];
     let found = txn.find(KIND, key);
     if let Some((_, row)) = found.filter(|(_, row)| row.done.is_some() && row.asserted.is_some()) {
-        let mut known = proposal_at(txn.read(KIND, row.asserted)?)?;
-        if row.is_retracted {
+        let mut known = txn.read(KIND, row.asserted)?.record;
+        if let Record::Proposal(known) = &mut known
+            && row.is_retracted
+        {
             // It may come back at another time, but what was decided was decided of its edits.
             known.created_at = proposal.created_at;
         }
-        if proposal.created_at.is_valid && !same(&known, proposal) {
+        let same =
+            |known: &Record| matches!(known, Record::Proposal(known) if same(known, proposal));
+        if proposal.created_at.is_valid && !says(txn, &known, same)? {
             return Err(lifecycle(format!(
                 "the proposal is {}: its edits stand; propose others under a request_id of their own",
                 row.state.as_str()
@@ -82,7 +86,7 @@ pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposa
         }
     }
     let is_valid = proposal.created_at.is_valid;
-    put_version(txn, record, key, is_valid, |known| match known {
+    put_version(txn, kept, key, is_valid, |known| match known {
         Record::Proposal(known) if known.request_id == proposal.request_id => {
             Ok(same(known, proposal))
         }
@@ -90,21 +94,26 @@ pub(super) fn put(txn: &mut Txn<'_>, record: &Record, proposal: &CodeEditProposa
     })
 }
 
-pub(super) fn put_step(txn: &mut Txn<'_>, step: &ProposalStep) -> Result<Ack> {
+pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> Result<Ack> {
     let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         let message = "the edit was never proposed: record the proposal first";
         return Err(lifecycle(message));
     };
     let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
-    let current = last
-        .as_ref()
-        .map_or(ProposalStatus::Pending, |(_, last)| last.status);
-    if let Some((seq, last)) = &last
+    // Settings may have changed since it was written.
+    let last = last.map(|(seq, last)| Ok((seq, txn.keep(last.into())?)));
+    let last = last.transpose()?;
+    let last = match &last {
+        Some((seq, last)) => Some((*seq, step_in(last.record())?)),
+        None => None,
+    };
+    let current = last.map_or(ProposalStatus::Pending, |(_, last)| last.status);
+    if let Some((seq, last)) = last
         && took(last, step)
     {
         check_commit(last, step)?;
-        return unchanged(txn, row.done, *seq);
+        return unchanged(txn, row.done, seq);
     }
     if row.is_retracted {
         let message = "the proposal was retracted: propose it again before its next step";
@@ -116,18 +125,20 @@ pub(super) fn put_step(txn: &mut Txn<'_>, step: &ProposalStep) -> Result<Ack> {
             step.status
         )));
     }
+    let Some((_, last)) = last else {
+        return txn.push(kept, None).map(Ack::added);
+    };
     let mut step = step.clone();
-    if let Some((_, last)) = &last {
-        let decided_at = decided_at(last);
-        let applied_at = applied_at(last).filter(|_| step.status != ProposalStatus::Applied);
-        fill("decided_at", &mut step.decided_at, decided_at)?;
-        fill("applied_at", &mut step.applied_at, applied_at)?;
-        if step.status == ProposalStatus::Reverted {
-            check_commit(last, &step)?;
-            step.commit_hash.clone_from(&last.commit_hash);
-        }
+    let decided_at = decided_at(last);
+    let applied_at = applied_at(last).filter(|_| step.status != ProposalStatus::Applied);
+    fill("decided_at", &mut step.decided_at, decided_at)?;
+    fill("applied_at", &mut step.applied_at, applied_at)?;
+    if step.status == ProposalStatus::Reverted {
+        check_commit(last, &step)?;
+        step.commit_hash.clone_from(&last.commit_hash);
     }
-    txn.push(&Record::ProposalStep(step), None).map(Ack::added)
+    let kept = txn.keep(step.into())?;
+    txn.push(&kept, None).map(Ack::added)
 }
 
 /// Whether the step is the last one once more, whenever, or an earlier one at its very time.
@@ -197,6 +208,13 @@ fn same(known: &CodeEditProposal, proposal: &CodeEditProposal) -> bool {
 fn proposal_at(decoded: Decoded) -> Result<CodeEditProposal> {
     match decoded.record {
         Record::Proposal(proposal) => Ok(proposal),
+        _ => Err(collision()),
+    }
+}
+
+fn step_in(record: &Record) -> Result<&ProposalStep> {
+    match record {
+        Record::ProposalStep(step) => Ok(step),
         _ => Err(collision()),
     }
 }

@@ -9,11 +9,11 @@ use uuid::Uuid;
 pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
-use super::{Ack, collision, standing, unchanged};
+use super::{Ack, collision, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, RowId, Select, Walk};
 use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
-use crate::store::{Reads, Store, Txn};
+use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
 
@@ -106,17 +106,19 @@ impl<'a> Thoughts<'a> {
             timestamp: (self.clock)(),
             content: thought.content,
         };
-        let checked = Record::Thought(record).checked()?;
-        let Record::Thought(record) = &checked else {
-            return Err(collision());
-        };
-        let made = self.store.inner().transact(|txn| {
-            if txn.find(KIND, [&record.id, ""]).is_some() {
-                return Err(taken(&record.id));
+        let inner = self.store.inner();
+        let key = format!("{KIND} {}", record.id);
+        let admitted = inner.admit(Record::Thought(record).checked()?)?;
+        let made = inner.transact(|txn| {
+            let mut kept = txn.admit(admitted)?;
+            let id = &thought_in(kept.record())?.id;
+            if txn.find(KIND, [id, ""]).is_some() {
+                return Err(taken(id));
             }
-            append(txn, record).map(|(record, _)| record)
+            append(txn, &mut kept)?;
+            thought_in(kept.record()).cloned()
         });
-        made.map_err(|e| e.with_key(format!("{KIND} {}", record.id)))
+        made.map_err(|e| e.with_key(key))
     }
 
     /// The record with this id.
@@ -176,32 +178,37 @@ impl<'a> Thoughts<'a> {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let thought = thought_in(kept.record())?;
     if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
         let decoded = txn.read(KIND, row.asserted)?;
-        let known = thought_in(decoded.record)?;
         let filled = |given: &str, known: &str| {
             let text = if given.is_empty() { known } else { given };
             text.to_owned()
         };
-        let again = ThoughtRecord {
-            prev_hash: filled(&thought.prev_hash, &known.prev_hash),
-            hash: filled(&thought.hash, &known.hash),
-            ..thought.clone()
+        let is_again = |known: &ThoughtRecord| {
+            let again = ThoughtRecord {
+                prev_hash: filled(&thought.prev_hash, &known.prev_hash),
+                hash: filled(&thought.hash, &known.hash),
+                ..thought.clone()
+            };
+            again == *known
         };
-        if again != known {
+        let same = |known: &Record| thought_in(known).is_ok_and(is_again);
+        if !says(txn, &decoded.record, same)? {
             return Err(taken(&thought.id));
         }
         return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
-    append(txn, thought).map(|(_, seq)| Ack::added(seq))
+    append(txn, kept).map(Ack::added)
 }
 
-/// Adds a record whose id is new at the end of its chain; returns it, and its sequence number.
-fn append(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<(ThoughtRecord, u64)> {
+/// Adds a record whose id is new at the end of its chain; returns its sequence number.
+fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
-    let mut record = thought.clone();
-    record.prev_hash = match latest(txn, &thought.task_id)? {
+    let thought = thought_in(kept.record())?;
+    let (given_prev_hash, given_hash) = (thought.prev_hash.clone(), thought.hash.clone());
+    let prev_hash = match latest(txn, &thought.task_id)? {
         Some((before, loc)) => {
             // A record that survives a power cut must not outlive the one that it is bound to.
             txn.confirm(loc)?;
@@ -209,27 +216,26 @@ fn append(txn: &mut Txn<'_>, thought: &ThoughtRecord) -> Result<(ThoughtRecord, 
         }
         None => GENESIS_HASH.to_owned(),
     };
-    record.hash = record.computed_hash();
-    for hash in [&thought.hash, &record.hash] {
+    kept.chain(prev_hash);
+    let thought = thought_in(kept.record())?;
+    for hash in [&given_hash, &thought.hash] {
         if let Some(holder) = with_hash(txn, hash)? {
             return conflict(format!("the hash {hash} is that of record {}", holder.id));
         }
     }
-    if !thought.prev_hash.is_empty() && thought.prev_hash != record.prev_hash {
+    if !given_prev_hash.is_empty() && given_prev_hash != thought.prev_hash {
         return conflict(format!(
-            "prev_hash is {}, but the latest hash of task {:?} is {}: leave prev_hash and hash out",
-            thought.prev_hash, thought.task_id, record.prev_hash
+            "prev_hash is {given_prev_hash}, but the latest hash of task {:?} is {}: leave prev_hash and hash out",
+            thought.task_id, thought.prev_hash
         ));
     }
-    if !thought.hash.is_empty() && thought.hash != record.hash {
+    if !given_hash.is_empty() && given_hash != thought.hash {
         return conflict(format!(
-            "hash is {}, but that of this record is {}: leave it out",
-            thought.hash, record.hash
+            "hash is {given_hash}, but that of what is kept of this record is {}: leave it out",
+            thought.hash
         ));
     }
-    let line = Record::Thought(record);
-    let seq = txn.push(&line, None)?;
-    Ok((thought_in(line)?, seq))
+    txn.push(kept, None)
 }
 
 fn taken(id: &str) -> Error {
@@ -271,10 +277,14 @@ fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<ThoughtRecord>> {
     let line = standing(from, KIND, id)?;
-    line.map(|line| thought_in(line.record)).transpose()
+    line.map(|line| match line.record {
+        Record::Thought(thought) => Ok(thought),
+        _ => Err(collision()),
+    })
+    .transpose()
 }
 
-fn thought_in(record: Record) -> Result<ThoughtRecord> {
+fn thought_in(record: &Record) -> Result<&ThoughtRecord> {
     match record {
         Record::Thought(thought) => Ok(thought),
         _ => Err(collision()),

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Reads, Store, Txn, View};
+use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -85,11 +85,11 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, record: &Record, turn: &ConversationTurn) -> Result<Ack> {
+pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, turn: &ConversationTurn) -> Result<Ack> {
     let id = turn.id.to_string();
     put_version(
         txn,
-        record,
+        kept,
         [&id, ""],
         turn.created_at.is_valid,
         |known| match known {

@@ -9,7 +9,7 @@ use super::cutoffs::Cutoffs;
 use super::due::Due;
 use crate::error::Result;
 use crate::record::{Day, Kind, now};
-use crate::scaffold::roll_day;
+
 use crate::segment::SegmentName;
 use crate::store::{Candidate, RemovalReason, Store, View};
 

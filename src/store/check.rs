@@ -46,10 +46,11 @@ pub(crate) fn any_manifest(bytes: &[u8]) {
         Ok(Some(manifest)) => {
             assert!(verified.unwrap().is_clean());
             opened.unwrap();
-            let again = serde_json::to_vec(&manifest).unwrap();
-            memory.put_bytes("decklog.json", again.clone());
+            manifest.write(&memory).unwrap();
+            let again = memory.bytes("decklog.json").unwrap();
             let manifest = manifest::read(&memory).unwrap().unwrap();
-            assert_eq!(serde_json::to_vec(&manifest).unwrap(), again);
+            manifest.write(&memory).unwrap();
+            assert_eq!(memory.bytes("decklog.json").unwrap(), again);
             let store = Store::options()
                 .storage(Arc::new(memory.clone()))
                 .open("in memory");

@@ -28,9 +28,11 @@ const LAPPED_AT: usize = 4;
 /// Not 0: someone waits for the lock. Whoever gives the lock away clears it, and who still waits
 /// sets it again.
 const ASKED_AT: usize = 5;
+/// Changes with the settings: see [`Header::settings`].
+const SETTINGS_AT: usize = 6;
 /// How often segments were rewritten, by [`Moves`](super::moves::Moves).
 const MOVED_AT: usize = 7;
-const HEADER_WORDS: usize = 5;
+const HEADER_WORDS: usize = 7;
 const SLOTS_AT: usize = 8;
 const SLOT_WORDS: usize = 3;
 /// How many segments can be followed at a time.
@@ -63,6 +65,9 @@ pub(super) struct Header {
     pub holder: u32,
     /// Who knows of no later commit than this must look at every segment.
     pub lapped: u64,
+    /// Another number than the one at which the settings were read: read them again. Grows by one
+    /// before they are changed, and begins as [`commits`](Header::commits) does.
+    pub settings: u64,
 }
 
 impl Header {
@@ -144,12 +149,14 @@ impl Head {
 
     /// The header; `None` if it does not read as one.
     pub(super) fn header(&self) -> io::Result<Option<Header>> {
-        let [magic, commits, last_seq, holder, lapped] = self.load::<HEADER_WORDS>(MAGIC_AT)?;
+        let [magic, commits, last_seq, holder, lapped, _, settings] =
+            self.load::<HEADER_WORDS>(MAGIC_AT)?;
         Ok((magic == MAGIC).then_some(Header {
             commits,
             last_seq,
             holder: holder as u32,
             lapped,
+            settings,
         }))
     }
 
@@ -222,6 +229,7 @@ impl Head {
             last_seq,
             holder,
             lapped,
+            settings: _,
         } = header;
         match &self.shared {
             Some(words) => {
@@ -281,14 +289,27 @@ impl Head {
         }
     }
 
-    /// Makes the file anew, whatever it was.
-    pub(super) fn clear(&mut self) -> io::Result<()> {
+    /// [`Header::settings`] as it is now, where memory is shared.
+    pub(super) fn shared_settings(&self) -> Option<u64> {
+        let words = self.shared.as_ref()?;
+        Some(words.load(SETTINGS_AT))
+    }
+
+    /// Lets everyone read the settings again.
+    pub(super) fn call_for_settings(&self, header: &mut Header) -> io::Result<()> {
+        header.settings = header.settings.wrapping_add(1);
+        self.store(SETTINGS_AT, &[header.settings])
+    }
+
+    /// Makes the file anew, whatever it was; returns its [`Header::settings`].
+    pub(super) fn clear(&mut self) -> io::Result<u64> {
         let mut words = [0; WORDS];
         words[LAST_SEQ_AT] = SEQ_UNKNOWN;
+        words[SETTINGS_AT] = fresh_count();
         self.store(0, &words)?;
         self.store(MAGIC_AT, &[MAGIC])?;
         self.share();
-        Ok(())
+        Ok(words[SETTINGS_AT])
     }
 
     /// Shares the file as memory, if it was too short for that when it was opened: someone else
@@ -411,7 +432,7 @@ mod tests {
             assert!(Head::open_for_reading(storage).unwrap().is_none());
             let mut head = Head::open_for_writing(storage).unwrap();
             assert_eq!(head.header().unwrap(), None);
-            head.clear().unwrap();
+            let settings = head.clear().unwrap();
             let reader = Head::open_for_reading(storage).unwrap().unwrap();
             assert_eq!(reader.is_shared(), head.is_shared());
             let mut header = Header {
@@ -419,7 +440,10 @@ mod tests {
                 last_seq: 1 << 60,
                 holder: u32::MAX,
                 lapped: 0,
+                settings,
             };
+            head.call_for_settings(&mut header).unwrap();
+            assert_eq!(header.settings, settings + 1);
             head.publish(&mut header, [reach(1, 10), reach(2, 20)])
                 .unwrap();
             head.publish(&mut header, [reach(1, u64::MAX)]).unwrap();

@@ -14,6 +14,9 @@ use crate::segment::DamageCounts;
 use crate::storage::Volume;
 
 const QUARANTINE: &str = "quarantine";
+const CACHE: &str = "cache";
+const SEALS: &str = "seals.jsonl";
+const REMOVALS: &str = "removals.jsonl";
 
 /// Who has a store's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -73,6 +76,12 @@ pub struct Health {
     pub quarantine_files: u64,
     /// How many bytes they have.
     pub quarantine_bytes: u64,
+    /// How many bytes `cache/` has, which can be deleted at will.
+    pub cache_bytes: u64,
+    /// How many bytes the days' `seals.jsonl` have.
+    pub seals_bytes: u64,
+    /// How many bytes `removals.jsonl` has.
+    pub removals_bytes: u64,
     /// What the store lies on; `None` where the system does not tell.
     pub volume: Option<Volume>,
 }
@@ -134,7 +143,8 @@ impl Store {
         let foreign = view.state.foreign.clone();
         let usage = usage.collect();
         drop(view);
-        let (quarantine_files, quarantine_bytes) = inner.quarantine();
+        let (quarantine_files, quarantine_bytes) = inner.files_in(QUARANTINE);
+        let (_, cache_bytes) = inner.files_in(CACHE);
         Ok(Health {
             store_id: inner.store_id,
             last_seq,
@@ -145,6 +155,9 @@ impl Store {
             foreign,
             quarantine_files,
             quarantine_bytes,
+            cache_bytes,
+            seals_bytes: inner.seals_bytes(),
+            removals_bytes: inner.bytes_of(REMOVALS),
             volume: storage
                 .volume()
                 .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,
@@ -165,13 +178,22 @@ impl Inner {
         by_write.or_else(|| self.sync.failure().map(|e| e.to_string()))
     }
 
-    fn quarantine(&self) -> (u64, u64) {
-        let storage = &*self.storage;
-        let files = storage.read_dir(QUARANTINE).unwrap_or_default();
-        let lens = files.iter().filter(|file| file.is_file).map(|file| {
-            let path = format!("{QUARANTINE}/{}", file.name);
-            storage.stat(&path).map_or(0, |stat| stat.len)
-        });
+    /// How many files a directory has, and how many bytes they have.
+    fn files_in(&self, dir: &str) -> (u64, u64) {
+        let files = self.storage.read_dir(dir).unwrap_or_default();
+        let files = files.iter().filter(|file| file.is_file);
+        let lens = files.map(|file| self.bytes_of(&format!("{dir}/{}", file.name)));
         lens.fold((0, 0), |(files, bytes), len| (files + 1, bytes + len))
+    }
+
+    fn bytes_of(&self, path: &str) -> u64 {
+        self.storage.stat(path).map_or(0, |stat| stat.len)
+    }
+
+    fn seals_bytes(&self) -> u64 {
+        let entries = self.storage.read_dir("").unwrap_or_default();
+        let days = entries.iter().filter_map(|entry| entry.name.parse().ok());
+        let seals = days.map(|day: Day| self.bytes_of(&format!("{day}/{SEALS}")));
+        seals.sum()
     }
 }

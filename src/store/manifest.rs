@@ -1,10 +1,12 @@
-//! `decklog.json`: that this is a store, in which format, and which one.
+//! `decklog.json`: that this is a store, in which format, which one, and what it is to obey.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::settings::{self, Settings, written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
 use crate::segment::{Damage, DamageClass, list};
@@ -17,19 +19,75 @@ const BYTES_MAX: usize = 1 << 20;
 /// How much an error shows of why it does not read.
 const REASON_CHARS_MAX: usize = 200;
 
+/// The manifest as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+struct Written {
+    format: u32,
+    store_id: Uuid,
+    #[serde(default)]
+    privacy: Map<String, Value>,
+    #[serde(default)]
+    retention: Map<String, Value>,
+    /// What a newer version wrote stays, here and in the sections.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct Manifest {
-    pub format: u32,
     pub store_id: Uuid,
+    pub settings: Settings,
+    written: Written,
 }
 
 impl Manifest {
-    /// That of a new store.
-    pub(super) fn new() -> Manifest {
+    /// That of a store that has none, or lost it.
+    pub(super) fn new(store_id: Uuid, settings: Settings) -> Manifest {
         Manifest {
-            format: FORMAT,
-            store_id: Uuid::new_v4(),
+            store_id,
+            settings,
+            written: Written {
+                format: FORMAT,
+                store_id,
+                privacy: Map::new(),
+                retention: Map::new(),
+                rest: Map::new(),
+            },
         }
+    }
+
+    /// That of a store whose manifest cannot be read.
+    fn unknown() -> Manifest {
+        Manifest::new(Uuid::new_v4(), Settings::default())
+    }
+
+    /// Has other settings, and the rest as it was.
+    pub(super) fn with_settings(mut self, settings: Settings) -> Result<Manifest> {
+        let put = |fields: &mut Map<String, Value>, old: Map<String, Value>, new| {
+            fields.retain(|name, _| !old.contains_key(name));
+            fields.extend(new);
+        };
+        let Written {
+            privacy, retention, ..
+        } = &mut self.written;
+        let old = &self.settings;
+        put(privacy, written(&old.privacy)?, written(&settings.privacy)?);
+        put(
+            retention,
+            written(&old.retention)?,
+            written(&settings.retention)?,
+        );
+        self.settings = settings;
+        Ok(self)
+    }
+
+    /// Replaces the manifest, at once and on disk. The caller holds the lock.
+    pub(super) fn write(&self, storage: &dyn Storage) -> Result<()> {
+        let path = full_path(storage, NAME);
+        let io = |e| Error::io("write the manifest", &path, e);
+        let mut text = serde_json::to_vec(&self.written).map_err(|e| io(e.into()))?;
+        text.push(b'\n');
+        replace_file(storage, NAME, &text).map_err(io)
     }
 }
 
@@ -71,7 +129,26 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
         );
         return Err(Error::new(ErrorKind::NewerFormat, message).with_path(&path));
     }
-    serde_json::from_slice(&text).map(Some).map_err(bad)
+    let written: Written = serde_json::from_slice(&text).map_err(bad)?;
+    let bad = |what: &str, reason: &str| {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let message = format!(
+            "{what} in the manifest cannot be obeyed ({reason}): mend it, or take it out for its default"
+        );
+        Error::new(ErrorKind::Damaged, message).with_path(&path)
+    };
+    let unread = |(name, reason): (String, String)| bad(&name, &reason);
+    let settings = Settings {
+        privacy: settings::read("privacy", &written.privacy).map_err(unread)?,
+        retention: settings::read("retention", &written.retention).map_err(unread)?,
+    };
+    let checked = settings.check();
+    checked.map_err(|e| bad("a setting", &e.to_string()))?;
+    Ok(Some(Manifest {
+        store_id: written.store_id,
+        settings,
+        written,
+    }))
 }
 
 /// The manifest for who only reads: that it is missing or damaged hides no line, and the latter is
@@ -94,7 +171,7 @@ pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<
         class,
         reason: e.reason(),
     });
-    Ok((Manifest::new(), damage))
+    Ok((Manifest::unknown(), damage))
 }
 
 /// Whether there are segments: without a manifest, it is the store's that was lost.
@@ -109,13 +186,9 @@ pub(super) fn no_store(storage: &dyn Storage) -> Error {
 }
 
 /// Makes the manifest of a new store. The caller holds the lock.
-pub(super) fn create(storage: &dyn Storage) -> Result<Manifest> {
-    let manifest = Manifest::new();
-    let path = full_path(storage, NAME);
-    let mut text = serde_json::to_vec(&manifest)
-        .map_err(|e| Error::io("write the manifest", &path, e.into()))?;
-    text.push(b'\n');
-    replace_file(storage, NAME, &text).map_err(|e| Error::io("write the manifest", &path, e))?;
+pub(super) fn create(storage: &dyn Storage, settings: Settings) -> Result<Manifest> {
+    let manifest = Manifest::unknown().with_settings(settings)?;
+    manifest.write(storage)?;
     Ok(manifest)
 }
 

@@ -7,6 +7,7 @@ mod beside;
 pub(crate) mod check;
 mod files;
 mod follow;
+mod gate;
 mod gather;
 mod growth;
 mod head;
@@ -20,6 +21,7 @@ mod notices;
 mod options;
 mod removals;
 mod rewrite;
+mod settings;
 mod sidecar;
 mod state;
 mod sync;
@@ -41,9 +43,12 @@ pub use follow::{Follow, LogLine};
 pub use health::{Health, LockState, Usage};
 pub use options::{Durability, Options};
 pub use removals::{Anchor, Marks, Removal, RemovalReason};
+pub use settings::Settings;
 pub use verify::{SeqRange, Verification, verify};
 
 use self::files::Files;
+use self::gate::Gate;
+pub(crate) use self::gate::{Admitted, Kept};
 use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
@@ -100,6 +105,8 @@ pub(crate) struct Inner {
     sidecar_bytes_min: u64,
     store_id: Uuid,
     manifest_damage: Option<Damage>,
+    /// What lets records in, by the settings that were read last.
+    gate: RwLock<Arc<Gate>>,
     state: RwLock<State>,
     files: Files,
     news: News,
@@ -127,6 +134,7 @@ impl Store {
     fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
         let (manifest, manifest_damage) = open_manifest(&*storage, options)?;
         let hasher = Hasher::new(manifest.store_id);
+        let gate = Arc::new(Gate::new(manifest.settings, options.user_id_key.clone()));
         let mut state = State::new(hasher);
         sidecar::load(&*storage, manifest.store_id, &mut state);
         let inner = Inner {
@@ -143,7 +151,8 @@ impl Store {
             state: RwLock::new(state),
             files: Files::default(),
             news: News::default(),
-            writer: Arc::default(),
+            writer: Arc::new(Mutex::new(Writer::new(Arc::clone(&gate)))),
+            gate: RwLock::new(gate),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
             background: OnceLock::new(),
             watch: Arc::default(),
@@ -209,6 +218,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     if !options.create {
         return Err(manifest::no_store(storage));
     }
+    options.settings.check()?;
     storage
         .create_dir("")
         .map_err(|e| Error::io("make the store's directory", storage.root(), e))?;
@@ -216,7 +226,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     let mut lock = Lock::default();
     lock.acquire(storage, options.lock_timeout, &|| ())?;
     let manifest = match manifest::read(storage) {
-        Ok(None) => manifest::create(storage),
+        Ok(None) => manifest::create(storage, options.settings.clone()),
         Ok(Some(manifest)) => Ok(manifest),
         Err(e) => Err(e),
     };

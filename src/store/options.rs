@@ -1,10 +1,10 @@
 //! How to open a store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Store;
+use super::{Settings, Store};
 use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::storage::{Disk, Storage};
@@ -41,6 +41,8 @@ pub struct Options {
     pub(super) line_bytes_max: usize,
     pub(super) sidecar_bytes_min: u64,
     pub(super) allow_network_fs: bool,
+    pub(super) settings: Settings,
+    pub(super) user_id_key: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -56,6 +58,8 @@ impl Default for Options {
             line_bytes_max: LINE_BYTES_MAX,
             sidecar_bytes_min: 8 << 20,
             allow_network_fs: false,
+            settings: Settings::default(),
+            user_id_key: None,
         }
     }
 }
@@ -137,6 +141,34 @@ impl Options {
         self
     }
 
+    /// What a store that is made by this open has in its manifest. A store that is there keeps
+    /// its own: see [`Store::change_settings`]. Default: what [`Settings`] has.
+    ///
+    /// ```
+    /// # use decklog::{Settings, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let mut settings = Settings::default();
+    /// settings.privacy.redact_pii = true;
+    /// let store = Store::options().settings(settings).open(dir.path().join("log"))?;
+    /// assert!(store.settings()?.privacy.redact_pii);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Options {
+        self.settings = settings;
+        self
+    }
+
+    /// The file with the key by which users' ids are hashed; made when it is first needed. Who
+    /// has it finds conversations by their users, and who has it can tell whose they are: keep it
+    /// out of the store, and of its backups. Default: one for all stores of this user of the
+    /// system, in their configuration directory.
+    #[must_use]
+    pub fn user_id_key(mut self, path: impl Into<PathBuf>) -> Options {
+        self.user_id_key = Some(path.into());
+        self
+    }
+
     /// Where the files are, instead of in the directory that [`open`](Options::open) names: for
     /// tests.
     #[must_use]
@@ -151,7 +183,8 @@ impl Options {
     /// [`NotAStore`](crate::ErrorKind::NotAStore) if the path is a file, or a directory that
     /// holds other things; [`NewerFormat`](crate::ErrorKind::NewerFormat);
     /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one, unless the store
-    /// is opened read-only; [`NetworkFileSystem`](crate::ErrorKind::NetworkFileSystem);
+    /// is opened read-only; [`InvalidInput`](crate::ErrorKind::InvalidInput) for settings that
+    /// no store can obey; [`NetworkFileSystem`](crate::ErrorKind::NetworkFileSystem);
     /// [`Locked`](crate::ErrorKind::Locked) while another process makes the store;
     /// [`Io`](crate::ErrorKind::Io). Damage in the log itself is no error: see
     /// [`Store::damage`]. Where some of it cannot be read at all, only writing is refused.

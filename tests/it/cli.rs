@@ -1,10 +1,12 @@
 //! The binary as people and scripts use it.
 
 mod chains;
+mod config;
 mod conversations;
 mod damage;
 mod demo;
 mod doctor;
+mod du;
 mod events;
 mod given;
 mod hostile;
@@ -45,6 +47,13 @@ impl Log {
         }
     }
 
+    /// One that keeps users' ids as they are given.
+    fn with_plain_users() -> Log {
+        let log = Log::new();
+        log.ok(&["config", "set", "privacy.hash_user_id", "false"]);
+        log
+    }
+
     fn imported() -> Log {
         let log = Log::new();
         log.ok(&["import", samples().to_str().unwrap()]);
@@ -61,6 +70,10 @@ impl Log {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = decklog(args);
+        // What is kept outside the store goes there, too.
+        for home in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+            command.env(home, self.dir.path().join("home"));
+        }
         command.env("DECKLOG_STORE", self.path());
         command
     }

@@ -24,7 +24,7 @@ use decklog::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::support::{DAY_1, DAY_1_NAME, all_lines, count, done, failed, request, turn};
+use super::support::{DAY_1, DAY_1_NAME, all_lines, count, done, failed, request, still, turn};
 
 /// So small a stack that a step for every level of nesting would not fit; frames are larger where
 /// nothing is optimised.
@@ -650,7 +650,7 @@ fn hand_over(store: &Store, field: &Field, id: u128, text: &str, kept: &mut Vec<
 fn a_text_in_any_field_comes_back_or_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let store = Store::open(&path).unwrap();
+    let store = still().open(&path).unwrap();
     let mut kept = Vec::new();
     let mut id = 0;
     for (number, field) in fields().into_iter().enumerate() {
@@ -666,7 +666,7 @@ fn a_text_in_any_field_comes_back_or_is_refused() {
 fn a_long_text_comes_back_or_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let store = Store::open(&path).unwrap();
+    let store = still().open(&path).unwrap();
     let mut kept = Vec::new();
     let mut id = 0;
     // One of each sort: a name, a text and payloads.
@@ -712,7 +712,7 @@ fn check_reopened(path: &Path, store: Store, kept: &[(u64, Record)]) {
     let replayed = decklog::replay::dir(&path.join(DAY_1_NAME)).unwrap();
     assert_eq!((replayed.lines.len(), replayed.unreadable), (kept.len(), 0));
     let other = path.with_extension("replayed");
-    let store = Store::open(&other).unwrap();
+    let store = still().open(&other).unwrap();
     for line in replayed.lines {
         store.record(line.record).unwrap();
     }

@@ -187,7 +187,8 @@ fn other_kinds() -> Vec<Record> {
 #[test]
 fn the_document_shows_what_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path()).unwrap();
+    let options = Store::options().settings(super::support::plain_users());
+    let store = options.open(dir.path()).unwrap();
     write_example(&store);
     let examples = examples();
     assert_eq!(examples.len(), 10, "the document shows ten files");

@@ -42,6 +42,7 @@ mod races;
 mod reader;
 mod recovery;
 mod rules;
+mod settings;
 mod sidecar;
 mod support;
 #[cfg(target_os = "linux")]

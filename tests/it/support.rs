@@ -13,8 +13,8 @@ use decklog::storage::{
     Access, Entry, FileStat, FileTimes, Memory, Storage, StorageFile, Volume, Words,
 };
 use decklog::{
-    ConversationTurn, Durability, Options, Record, Store, ToolCallDone, ToolCallReq, ToolStatus,
-    TurnKind, Validity, args_sha256,
+    ConversationTurn, Durability, Options, Record, Settings, Store, ToolCallDone, ToolCallReq,
+    ToolStatus, TurnKind, Validity, args_sha256,
 };
 use uuid::Uuid;
 
@@ -118,10 +118,19 @@ pub fn failed(req: &ToolCallReq) -> ToolCallDone {
     }
 }
 
+/// Settings of a store that keeps users' ids as they are given. Else a key would be made to hash
+/// them by, outside the store.
+pub fn plain_users() -> Settings {
+    let mut settings = Settings::default();
+    settings.privacy.hash_user_id = false;
+    settings
+}
+
 /// Options under which no thread of the store's own touches the files while it is open, so that
 /// the order of operations is always the same.
 pub fn still() -> Options {
     Store::options()
+        .settings(plain_users())
         .flush_interval(Duration::from_secs(3600))
         .sidecar_bytes_min(u64::MAX)
 }

@@ -1,13 +1,16 @@
 //! What may become of a task: queued once for each update, and then one step after the other.
 
 use super::KIND;
-use crate::collections::{Ack, collision, lifecycle, next_id, unchanged};
+use crate::collections::{Ack, collision, lifecycle, next_id, says, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
-use crate::store::{Reads, Txn};
+use crate::store::{Kept, Reads, Txn};
 
-pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result<Ack> {
+pub(in crate::collections) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let Record::InboxTask(task) = kept.record() else {
+        return Err(collision());
+    };
     let known = if task.id == 0 {
         None
     } else {
@@ -34,8 +37,8 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, task: &InboxTask) -> Result
         return Err(Error::new(ErrorKind::Conflict, message));
     }
     let id = next_id(txn, KIND, task.id)?;
-    let task = InboxTask { id, ..task.clone() };
-    let seq = txn.push(&Record::InboxTask(task), None)?;
+    kept.set_id(id);
+    let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
@@ -53,7 +56,10 @@ fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(Row, Inbo
     Ok(None)
 }
 
-pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> Result<Ack> {
+pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let Record::InboxStep(step) = kept.record() else {
+        return Err(collision());
+    };
     let found = txn.find(KIND, [&step.id.to_string(), ""]);
     let Some((_, row)) = found.filter(|(_, row)| row.stands()) else {
         return Err(lifecycle("there is no such task: queue it first"));
@@ -61,8 +67,11 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> R
     let task = read(txn, &row)?.ok_or_else(collision)?;
     if row.done.is_some()
         && let decoded = txn.read(KIND, row.done)?
-        && let Record::InboxStep(last) = &decoded.record
-        && is_again(last, step)
+        && says(
+            txn,
+            &decoded.record,
+            |last| matches!(last, Record::InboxStep(last) if is_again(last, step)),
+        )?
     {
         let ack = unchanged(txn, row.done, decoded.seq.unwrap_or(0))?;
         return Ok(ack.assigning(Some(task.id)));
@@ -94,13 +103,15 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, step: &InboxStep) -> R
         return Err(Error::new(ErrorKind::Conflict, message));
     }
     // Why it came back stays with the task while the next one works on it.
-    let kept = task.error.filter(|_| is_claim);
-    let step = InboxStep {
-        attempt,
-        error: step.error.clone().or(kept),
-        ..step.clone()
-    };
-    let seq = txn.push(&Record::InboxStep(step), None)?;
+    if is_claim && step.error.is_none() && task.error.is_some() {
+        let error = task.error;
+        *kept = txn.keep(Record::InboxStep(InboxStep {
+            error,
+            ..step.clone()
+        }))?;
+    }
+    kept.set_attempt(attempt);
+    let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(task.id)))
 }
 

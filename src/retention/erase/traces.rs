@@ -65,7 +65,7 @@ impl Traces {
         match what {
             Erasure::Conversation(id) => _ = traces.conversations.insert(*id),
             Erasure::Request(id) => _ = traces.requests.insert(*id),
-            Erasure::User(id) => traces.users = vec![id.clone(), store.stored_user_id(id)?],
+            Erasure::User(id) => traces.users = vec![id.clone(), store.inner().user_id(id)?],
         }
         Ok(traces)
     }

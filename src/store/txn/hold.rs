@@ -110,8 +110,9 @@ impl Writer {
         }
         let mut found = head.header().map_err(head_io)?;
         let is_missing = found.is_none();
+        let mut settings = found.map_or(0, |header| header.settings);
         if is_missing {
-            head.clear().map_err(head_io)?;
+            settings = head.clear().map_err(head_io)?;
         }
         // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that. It may
         // also be named in a `HEAD` that was deleted.
@@ -121,6 +122,7 @@ impl Writer {
                 let header = head::Header {
                     last_seq: SEQ_UNKNOWN,
                     holder: std::process::id(),
+                    settings,
                     ..head::Header::default()
                 };
                 head.write_header(header).map_err(head_io)?;
@@ -144,6 +146,7 @@ impl Writer {
             last_seq: SEQ_UNKNOWN,
             holder: 0,
             lapped: 0,
+            settings,
         });
         header.holder = std::process::id();
         // Another file than before may be an older copy, and count again what others saw.
@@ -155,6 +158,10 @@ impl Writer {
             header.call_for_a_look();
         }
         head.write_header(header).map_err(head_io)?;
+        if is_new {
+            // Its count may be another one's.
+            self.obeyed = None;
+        }
         let look_at_all = intact.is_none() || is_replaced;
         if look_at_all {
             state.look_at_all(storage, Some(&head), true)?;

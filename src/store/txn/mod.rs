@@ -15,12 +15,14 @@ use uuid::Uuid;
 use self::hold::{Times, hold};
 use self::recent::Recent;
 use self::runs::Runs;
+use super::gate::{Gate, Kept};
 use super::gather::line_end;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
+use super::manifest::{self, Manifest};
 use super::state::State;
 use super::sync::{Ticket, Written};
-use super::{Durability, Inner, Reads};
+use super::{Durability, Inner, Reads, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, Line, classify, encode};
@@ -35,7 +37,7 @@ const ROOM_KEPT_MAX: usize = 4 << 20;
 const HANDLES_MAX: usize = 64;
 
 /// What one handle on a store needs to write.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writer {
     lock: Lock,
     head: Option<Head>,
@@ -48,6 +50,10 @@ pub(super) struct Writer {
     /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.
     known: (u64, Option<u64>),
     poisoned: Option<Error>,
+    /// What lets records in, by the settings that were read last.
+    gate: Arc<Gate>,
+    /// [`Header::settings`] at which they were read under the lock.
+    obeyed: Option<u64>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
     room: Room,
@@ -100,6 +106,23 @@ pub(crate) struct Txn<'s> {
 }
 
 impl Writer {
+    pub(in super::super) fn new(gate: Arc<Gate>) -> Writer {
+        Writer {
+            lock: Lock::default(),
+            head: None,
+            header: Header::default(),
+            times: Times::default(),
+            handles: Vec::new(),
+            recent: Recent::default(),
+            known: (0, None),
+            poisoned: None,
+            gate,
+            obeyed: None,
+            has_begun: false,
+            room: Room::default(),
+        }
+    }
+
     /// The write that failed, after which there is none.
     pub(in super::super) fn failure(&self) -> Option<&Error> {
         self.poisoned.as_ref()
@@ -139,7 +162,60 @@ impl<'s> Txn<'s> {
             txn.complete_whole_tails()?;
             txn.writer.has_begun = true;
         }
+        if let Err(e) = txn.read_settings() {
+            // Nothing is to be written, and nothing is in doubt.
+            txn.commit()?;
+            return Err(e);
+        }
         Ok(txn)
+    }
+
+    /// Reads the settings, if they may have been changed since this handle did.
+    fn read_settings(&mut self) -> Result<()> {
+        let writer = &mut *self.writer;
+        let shared = writer.head.as_ref().and_then(Head::shared_settings);
+        let count = shared.unwrap_or(writer.header.settings);
+        if writer.obeyed != Some(count) {
+            writer.gate = self.inner.read_gate()?;
+            writer.obeyed = Some(count);
+        }
+        Ok(())
+    }
+
+    /// What records must have passed to be written now.
+    pub(super) fn gate(&self) -> &Gate {
+        &self.writer.gate
+    }
+
+    /// Replaces the settings in the manifest; returns them.
+    pub(in super::super) fn change_settings(
+        &mut self,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Settings> {
+        let inner = self.inner;
+        let known = manifest::read(&*inner.storage)?;
+        let known = known.unwrap_or_else(|| Manifest::new(inner.store_id, inner.known_settings()));
+        let mut settings = known.settings.clone();
+        change(&mut settings);
+        if settings == known.settings {
+            return Ok(settings);
+        }
+        settings.check()?;
+        // First, as whoever is told reads them only once it has the lock: should this process die
+        // now, nothing was changed, and after it everyone knows.
+        let writer = &mut *self.writer;
+        if let Some(head) = &writer.head {
+            let told = head.call_for_settings(&mut writer.header);
+            told.map_err(|e| {
+                let path = full_path(&*inner.storage, "HEAD");
+                Error::io("write HEAD", &path, e)
+            })?;
+        }
+        known
+            .with_settings(settings.clone())?
+            .write(&*inner.storage)?;
+        self.read_settings()?;
+        Ok(settings)
     }
 
     /// Ends last lines in which something counts once they have an LF: it holds sequence numbers.
@@ -188,7 +264,8 @@ impl<'s> Txn<'s> {
 
     /// Adds a line; returns its sequence number. It is in the files once
     /// [`commit`](Txn::commit) returns.
-    pub(crate) fn push(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<u64> {
+    pub(crate) fn push(&mut self, kept: &Kept, parent_id: Option<Uuid>) -> Result<u64> {
+        let record = kept.record();
         let (kind, day) = (record.kind(), Day::of(record.at())?);
         let mut line = std::mem::take(&mut self.room.line);
         let pushed = self.push_line(record, parent_id, (kind, day), &mut line);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn conversations_are_found_and_counted() {
-    let log = Log::new();
+    let log = Log::with_plain_users();
     let lines: Vec<String> = (1..=600)
         .map(|n| {
             let project = if n % 2 == 0 { "even" } else { "odd" };

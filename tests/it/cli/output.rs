@@ -47,7 +47,7 @@ fn no_escape_from_content_comes_through() {
 
 #[test]
 fn no_escape_comes_through_in_records_of_any_kind() {
-    let log = Log::new();
+    let log = Log::with_plain_users();
     let evil = Value::from(EVIL);
     let step = |op: &str| format!(r#"{{"kind":"inbox","op":"{op}","id":1,"error":{evil}}}"#);
     let lines = [

@@ -110,6 +110,7 @@ fn conversations() {
     ];
     each_case(records(fields), |log, mut given| {
         with_ids(&mut given, "id");
+        log.ok(&["config", "set", "privacy.hash_user_id", "false"]);
         record(&log, "conversations", &given);
         let stats = json!({"message_count": 0, "total_tokens_in": 0, "total_tokens_out": 0,
             "total_latency_ms": 0, "models_used": [], "configs_used": []});

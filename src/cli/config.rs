@@ -1,0 +1,127 @@
+//! `decklog config`
+
+use clap::Subcommand;
+use decklog::{Settings, Store};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::context::{Context, Level};
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+
+/// Show and change what the log keeps of what is recorded, and how long
+///
+/// The settings stand in decklog.json. Every process that writes the log obeys a change before
+/// its next write; what is in the log already stays as it is.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog config get\n  decklog config set privacy.redact_pii true\n  decklog config set retention.messages 30\n  decklog config set retention.thought_records forever\n  decklog config set retention.max_bytes 10GB\n  decklog config set privacy.patterns '[{\"name\":\"ticket\",\"regex\":\"TICKET-[0-9]+\"}]'\n  decklog config unset retention.messages"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show a setting, or all
+    Get {
+        /// As privacy.redact_pii. Default: all
+        name: Option<String>,
+    },
+    /// Change a setting; the log is made if it is not there
+    Set {
+        /// As privacy.redact_pii
+        name: String,
+        /// true or false; a number of days, under retention also forever; bytes, as 10GB; JSON
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Give a setting its default
+    Unset {
+        /// As retention.messages
+        name: String,
+    },
+}
+
+/// What `--json` says of a change.
+#[derive(Serialize)]
+struct Change<'a> {
+    name: &'a str,
+    before: &'a Value,
+    now: &'a Value,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Get { name } => get(name.as_deref(), context),
+        Command::Set { name, value } => {
+            // Before a store is made for it.
+            Settings::default().set(name, value)?;
+            let store = context.open_to_write(Level::Disk)?;
+            change(&store, name, |settings| settings.set(name, value), context)
+        }
+        Command::Unset { name } => {
+            Settings::default().unset(name)?;
+            let path = context.store_path()?;
+            let store = context.options().create(false).open(path)?;
+            change(&store, name, |settings| settings.unset(name), context)
+        }
+    }
+}
+
+fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
+    let settings = context.open_to_read()?.settings()?;
+    match name {
+        Some(name) => {
+            let value = settings.get(name)?;
+            if context.json {
+                context.out.json(&value)?;
+            } else {
+                context.out.line(&shown(&value))?;
+            }
+        }
+        None if context.json => context.out.json(&settings)?,
+        None => {
+            for name in Settings::names() {
+                let value = shown(&settings.get(name)?);
+                context.out.line(&format!("{name:<30} {value}"))?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn change(
+    store: &Store,
+    name: &str,
+    change: impl FnOnce(&mut Settings) -> decklog::Result<()>,
+    context: &mut Context,
+) -> Result<Exit, Failure> {
+    let (mut before, mut changed) = (Settings::default(), Ok(()));
+    let now = store.change_settings(|settings| {
+        before = settings.clone();
+        changed = change(settings);
+    })?;
+    changed?;
+    let (before, now) = (before.get(name)?, now.get(name)?);
+    if context.json {
+        let (before, now) = (&before, &now);
+        context.out.json(&Change { name, before, now })?;
+    } else if before == now {
+        let value = shown(&now);
+        context.out.line(&format!("{name} is {value} already"))?;
+    } else {
+        let (before, now) = (shown(&before), shown(&now));
+        context.out.line(&format!("{name}: {now} (was {before})"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "not set".to_owned(),
+        Value::String(text) => one_line(text).into_owned(),
+        value => one_line(&value.to_string()).into_owned(),
+    }
+}

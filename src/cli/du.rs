@@ -1,0 +1,119 @@
+//! `decklog du`
+
+use std::collections::BTreeMap;
+use std::io;
+
+use clap::ValueEnum;
+use decklog::{Health, Usage};
+use serde::Serialize;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::show::grouped;
+
+/// Say how many bytes the log has, by kind and day
+///
+/// The oldest day comes first. Below the total stands what is beside the records.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog du --by day\n  decklog du --json | jq '.usage | max_by(.bytes)'"
+)]
+pub struct Args {
+    /// Add up what is of one day, or of one kind. Default: neither
+    #[arg(long, value_name = "WHAT")]
+    by: Option<By>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    Day,
+    Kind,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    usage: &'a [Sum],
+    bytes: u64,
+    #[serde(flatten)]
+    beside: BTreeMap<&'static str, u64>,
+}
+
+/// What segments have that are alike.
+#[derive(Serialize)]
+struct Sum {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    segments: u64,
+    bytes: u64,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let health = context.open_to_read()?.health()?;
+    let usage = sums(&health.usage, args.by);
+    let beside = beside(&health);
+    if context.json {
+        context.out.json(&Report {
+            usage: &usage,
+            bytes: health.bytes(),
+            beside: beside.into_iter().collect(),
+        })?;
+    } else {
+        text(&mut context.out, &usage, health.bytes(), &beside)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn sums(usage: &[Usage], by: Option<By>) -> Vec<Sum> {
+    let mut sums = BTreeMap::new();
+    for one in usage {
+        let day = (!matches!(by, Some(By::Kind))).then_some(one.day);
+        let kind = (!matches!(by, Some(By::Day))).then_some(one.kind);
+        let (segments, bytes) = sums.entry((day, kind)).or_insert((0, 0));
+        *segments += one.segments;
+        *bytes += one.bytes;
+    }
+    let sums = sums.into_iter();
+    let sums = sums.map(|((day, kind), (segments, bytes))| Sum {
+        day: day.map(|day| day.to_string()),
+        kind: kind.map(decklog::Kind::stem),
+        segments,
+        bytes,
+    });
+    sums.collect()
+}
+
+/// What a store has beside its segments.
+fn beside(health: &Health) -> [(&'static str, u64); 4] {
+    [
+        ("cache_bytes", health.cache_bytes),
+        ("quarantine_bytes", health.quarantine_bytes),
+        ("seals_bytes", health.seals_bytes),
+        ("removals_bytes", health.removals_bytes),
+    ]
+}
+
+fn text(
+    out: &mut Output,
+    usage: &[Sum],
+    bytes: u64,
+    beside: &[(&'static str, u64)],
+) -> io::Result<()> {
+    let mut row = |what: &str, segments: &str, bytes: u64| {
+        let bytes = grouped(bytes);
+        out.line(&format!("{what:<32} {segments:>9} {bytes:>17}"))
+    };
+    for sum in usage {
+        let parts = [sum.day.as_deref(), sum.kind];
+        let what: Vec<&str> = parts.into_iter().flatten().collect();
+        row(&what.join(" "), &grouped(sum.segments), sum.bytes)?;
+    }
+    let segments = usage.iter().map(|sum| sum.segments).sum();
+    row("total", &grouped(segments), bytes)?;
+    for (name, bytes) in beside.iter().filter(|(_, bytes)| *bytes > 0) {
+        row(name.trim_end_matches("_bytes"), "", *bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! What a store's manifest says of privacy and retention, as a whole and by name.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Store;
+use super::manifest;
+use crate::error::{Error, Result};
+use crate::privacy::{Privacy, PrivacySettings};
+use crate::retention::RetentionSettings;
+
+/// A hundred years; what is kept longer is kept forever.
+const DAYS_MAX: u32 = 36_525;
+/// Below this, a cap is a slip of the pen, and all but the last day would go.
+const BYTES_MIN: u64 = 64 << 10;
+
+/// What a store's manifest says of privacy and retention. Every process that writes the store
+/// obeys it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// What is kept of what is recorded.
+    pub privacy: PrivacySettings,
+    /// How long it is kept.
+    pub retention: RetentionSettings,
+}
+
+/// How a setting is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Flag,
+    Days,
+    Keep,
+    Bytes,
+    Patterns,
+}
+
+/// Every setting, in the order in which it is listed.
+const ALL: [(&str, Form); 19] = [
+    ("privacy.store_content", Form::Flag),
+    ("privacy.store_payloads", Form::Flag),
+    ("privacy.redact_secrets", Form::Flag),
+    ("privacy.redact_pii", Form::Flag),
+    ("privacy.patterns", Form::Patterns),
+    ("privacy.hash_user_id", Form::Flag),
+    ("privacy.retention_days", Form::Days),
+    ("privacy.auto_delete", Form::Flag),
+    ("retention.conversation_turns", Form::Keep),
+    ("retention.tool_calls", Form::Keep),
+    ("retention.code_edit_proposals", Form::Keep),
+    ("retention.messages", Form::Keep),
+    ("retention.errors", Form::Keep),
+    ("retention.events", Form::Keep),
+    ("retention.inbox", Form::Keep),
+    ("retention.history", Form::Keep),
+    ("retention.thought_records", Form::Keep),
+    ("retention.rollups", Form::Keep),
+    ("retention.max_bytes", Form::Bytes),
+];
+
+impl Settings {
+    /// The names of all settings, as `privacy.redact_pii`.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ALL.into_iter().map(|(name, _)| name)
+    }
+
+    /// A setting by its name; `null` for one of `retention` that is not set, which has its
+    /// default.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not.
+    pub fn get(&self, name: &str) -> Result<Value> {
+        let ((section, field), _) = known(name)?;
+        Ok(self.section(section)?.remove(field).unwrap_or_default())
+    }
+
+    /// Changes a setting: `true` or `false`; a number of days, in `retention` also `forever`; a
+    /// number of bytes, also as `10GB` or `512MiB`; the patterns as JSON.
+    ///
+    /// ```
+    /// let mut settings = decklog::Settings::default();
+    /// settings.set("privacy.redact_pii", "true")?;
+    /// settings.set("retention.max_bytes", "10GB")?;
+    /// assert!(settings.privacy.redact_pii);
+    /// assert_eq!(settings.retention.max_bytes, Some(10_000_000_000));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not, or a value
+    /// that does not fit.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let (place, form) = known(name)?;
+        self.put(place, Some(form.parse(name, value)?))
+    }
+
+    /// Gives a setting its default.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not.
+    pub fn unset(&mut self, name: &str) -> Result<()> {
+        let (place, _) = known(name)?;
+        self.put(place, None)
+    }
+
+    fn put(&mut self, (section, field): (&str, &str), value: Option<Value>) -> Result<()> {
+        let mut fields = self.section(section)?;
+        match value {
+            Some(value) => fields.insert(field.to_owned(), value),
+            None => fields.remove(field),
+        };
+        let mut changed = self.clone();
+        let read = if section == "privacy" {
+            read(section, &fields).map(|privacy| changed.privacy = privacy)
+        } else {
+            read(section, &fields).map(|retention| changed.retention = retention)
+        };
+        read.map_err(|(name, reason)| Error::invalid(format!("{name} does not fit: {reason}")))?;
+        changed.check()?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn section(&self, name: &str) -> Result<Map<String, Value>> {
+        if name == "privacy" {
+            written(&self.privacy)
+        } else {
+            written(&self.retention)
+        }
+    }
+
+    /// Refuses what a store cannot obey, or what no one can mean.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, form) in ALL {
+            let days = match (form, self.get(name)?) {
+                (Form::Bytes, Value::Number(bytes))
+                    if bytes.as_u64().is_none_or(|bytes| bytes < BYTES_MIN) =>
+                {
+                    return Err(Error::invalid(format!(
+                        "{name} is {bytes}: give at least {BYTES_MIN}, as less keeps nothing"
+                    )));
+                }
+                (Form::Days | Form::Keep, Value::Number(days)) => days,
+                _ => continue,
+            };
+            let is_fit = |days: u64| (1..=u64::from(DAYS_MAX)).contains(&days);
+            if !days.as_u64().is_some_and(is_fit) {
+                let else_what = if form == Form::Keep {
+                    ", or \"forever\""
+                } else {
+                    "; privacy.auto_delete turns removal off"
+                };
+                return Err(Error::invalid(format!(
+                    "{name} is {days}: give 1 to {DAYS_MAX} days{else_what}"
+                )));
+            }
+        }
+        if self.privacy.patterns.is_empty() {
+            return Ok(());
+        }
+        // Only these can be wrong.
+        let patterns = PrivacySettings {
+            redact_secrets: false,
+            redact_pii: false,
+            ..self.privacy.clone()
+        };
+        Privacy::new(patterns).map(drop)
+    }
+}
+
+impl Form {
+    fn parse(self, name: &str, text: &str) -> Result<Value> {
+        let text = text.trim();
+        let wrong = |what: &str| Error::invalid(format!("{name} is {text:?}: give {what}"));
+        match self {
+            Form::Flag => match text {
+                "true" => Ok(Value::Bool(true)),
+                "false" => Ok(Value::Bool(false)),
+                _ => Err(wrong("true or false")),
+            },
+            Form::Days | Form::Keep => {
+                if self == Form::Keep && text == "forever" {
+                    return Ok(Value::from(text));
+                }
+                let what = if self == Form::Keep {
+                    "a number of days or forever"
+                } else {
+                    "a number of days"
+                };
+                let days = text.parse::<u32>();
+                days.map(Value::from).map_err(|_| wrong(what))
+            }
+            Form::Bytes => parse_bytes(text)
+                .map(Value::from)
+                .ok_or_else(|| wrong("a number of bytes, as 10GB or 512MiB")),
+            Form::Patterns => serde_json::from_str(text).map_err(|e| {
+                let example = r#"[{"name":"ticket","regex":"TICKET-[0-9]+"}]"#;
+                wrong(&format!("a JSON array, as {example} ({e})"))
+            }),
+        }
+    }
+}
+
+/// A number of bytes, with a unit or without.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match &*unit.trim().to_ascii_lowercase() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Where a setting stands, and how it is written.
+fn known(name: &str) -> Result<((&'static str, &'static str), Form)> {
+    let found = ALL.into_iter().find(|(known, _)| *known == name);
+    let place = found.and_then(|(name, form)| Some((name.split_once('.')?, form)));
+    place.ok_or_else(|| {
+        let nearest = Settings::names().min_by_key(|known| distance(known, name));
+        let shown: String = name.chars().take(80).collect();
+        Error::invalid(format!(
+            "there is no setting {shown:?}: the nearest is {}",
+            nearest.unwrap_or_default()
+        ))
+    })
+}
+
+/// How many letters are to be put in, taken out or changed; a name without its section is as near.
+fn distance(known: &str, given: &str) -> usize {
+    let letters = |known: &str| {
+        let mut row: Vec<usize> = (0..=given.chars().take(80).count()).collect();
+        for (i, a) in known.chars().enumerate() {
+            let mut diagonal = i;
+            row[0] = i + 1;
+            for (j, b) in given.chars().take(80).enumerate() {
+                let changed = diagonal + usize::from(a != b);
+                diagonal = row[j + 1];
+                row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+            }
+        }
+        row.last().copied().unwrap_or_default()
+    };
+    let field = known.split_once('.').map_or(known, |(_, field)| field);
+    letters(known).min(letters(field))
+}
+
+/// The settings of a section as the manifest has them.
+pub(super) fn written(section: &impl Serialize) -> Result<Map<String, Value>> {
+    match serde_json::to_value(section) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        other => Err(Error::invalid(format!("no settings: {other:?}"))),
+    }
+}
+
+/// The settings of a section; if they do not read, the name of one that does not, and why.
+pub(super) fn read<T: DeserializeOwned>(
+    section: &str,
+    fields: &Map<String, Value>,
+) -> std::result::Result<T, (String, String)> {
+    let whole = |fields: &Map<String, Value>| T::deserialize(Value::Object(fields.clone()));
+    whole(fields).map_err(|e| {
+        // Every field has a default, so that each can be read alone.
+        let alone = fields.iter().find_map(|(name, value)| {
+            let field = Map::from_iter([(name.clone(), value.clone())]);
+            whole(&field).err().map(|e| (name, e))
+        });
+        match alone {
+            Some((name, e)) => (format!("{section}.{name}"), e.to_string()),
+            None => (section.to_owned(), e.to_string()),
+        }
+    })
+}
+
+impl Store {
+    /// What the store's manifest says of privacy and retention now.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read.
+    pub fn settings(&self) -> Result<Settings> {
+        let inner = self.inner();
+        let manifest = manifest::read(&*inner.storage)?;
+        Ok(manifest.map_or_else(|| inner.known_settings(), |manifest| manifest.settings))
+    }
+
+    /// Changes what the manifest says of privacy and retention; returns what it says then. When
+    /// this returns it is on disk, and no process writes anything by the earlier settings any
+    /// more: each obeys before its next write. What is in the log already stays as it is. A handle
+    /// learns of the change under the lock: what it let in before that, which is at most the first
+    /// call of each thread, passes by the earlier settings and by these, and so is kept no more
+    /// fully than either says.
+    /// `change` runs while the store is locked and must not use it: it would wait for itself.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = decklog::Store::open(dir.path().join("log"))?;
+    /// use decklog::Keep;
+    /// store.change_settings(|it| {
+    ///     it.privacy.redact_pii = true;
+    ///     it.retention.messages = Some(Keep::Days(30));
+    /// })?;
+    /// assert!(store.settings()?.privacy.redact_pii);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what cannot be obeyed: days other
+    /// than 1 to 36,525, a cap of less than 64 KiB, a pattern that does not read. Then nothing is
+    /// changed.
+    pub fn change_settings(&self, change: impl FnOnce(&mut Settings)) -> Result<Settings> {
+        self.inner().transact(|txn| txn.change_settings(change))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retention::Keep;
+
+    /// All that there is to set has a name, and is written and read by it.
+    #[test]
+    fn every_setting_has_a_name() {
+        let mut settings = Settings::default();
+        for (name, form) in ALL {
+            let (given, expected) = match form {
+                Form::Flag => ("false", Value::from(false)),
+                Form::Days => ("7", Value::from(7)),
+                Form::Keep => ("forever", Value::from("forever")),
+                Form::Bytes => ("512 MiB", Value::from(512 << 20)),
+                Form::Patterns => (
+                    r#"[{"name":"t","regex":"T-[0-9]+"}]"#,
+                    serde_json::json!([{"name": "t", "regex": "T-[0-9]+"}]),
+                ),
+            };
+            settings.set(name, given).unwrap();
+            assert_eq!(settings.get(name).unwrap(), expected, "{name}");
+        }
+        let mut names = Vec::new();
+        for section in ["privacy", "retention"] {
+            let fields = settings.section(section).unwrap();
+            names.extend(fields.keys().map(|field| format!("{section}.{field}")));
+        }
+        let mut known: Vec<_> = Settings::names().map(str::to_owned).collect();
+        known.sort();
+        names.sort();
+        assert_eq!(names, known);
+        for name in Settings::names() {
+            settings.unset(name).unwrap();
+        }
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_and_changes_nothing() {
+        let mut settings = Settings::default();
+        for (name, value, told) in [
+            ("privacy.redact_pi", "true", "nearest is privacy.redact_pii"),
+            ("redact_pii", "true", "nearest is privacy.redact_pii"),
+            ("retention.message", "3", "nearest is retention.messages"),
+            ("", "3", "there is no setting"),
+            ("privacy.redact_pii", "yes", "give true or false"),
+            ("privacy.retention_days", "0", "give 1 to 36525 days"),
+            ("privacy.retention_days", "forever", "a number of days"),
+            ("retention.messages", "0", "or \"forever\""),
+            ("retention.messages", "99999", "or \"forever\""),
+            ("retention.messages", "-1", "a number of days or forever"),
+            ("retention.max_bytes", "10", "at least 65536"),
+            ("retention.max_bytes", "10 GX", "as 10GB"),
+            ("retention.max_bytes", "99999999999TB", "as 10GB"),
+            ("privacy.patterns", "TICKET", "a JSON array"),
+            ("privacy.patterns", "[{}]", "privacy.patterns does not fit"),
+        ] {
+            let e = settings.clone().set(name, value).unwrap_err().to_string();
+            assert!(e.contains(told), "{name} {value}: {e}");
+        }
+        settings.retention.errors = Some(Keep::Days(0));
+        assert!(settings.check().unwrap_err().to_string().contains("errors"));
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        for (text, bytes) in [
+            ("1048576", Some(1 << 20)),
+            ("10GB", Some(10_000_000_000)),
+            ("1 gib", Some(1 << 30)),
+            ("2TB", Some(2_000_000_000_000)),
+            ("GB", None),
+            ("1.5GB", None),
+            ("18446744073709551616", None),
+        ] {
+            assert_eq!(parse_bytes(text), bytes, "{text}");
+        }
+    }
+}
