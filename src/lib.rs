@@ -70,8 +70,8 @@ pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFul
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
-    Order, Page, ProposalQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
-    TaskQuery, Thoughts, TurnQuery,
+    Order, Page, ProposalQuery, RollupQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
+    TaskCounts, TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
@@ -80,9 +80,9 @@ pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
     HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
-    ProposalStatus, ProposalStep, Record, Role, Source, TaskStatus, ThoughtRecord, ThoughtType,
-    Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
-    args_sha256, event_type, payload_json,
+    ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord,
+    ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
+    Validity, args_sha256, event_type, payload_json,
 };
 pub use retention::{Keep, RetentionSettings};
 pub use segment::repair::Repaired;

@@ -26,6 +26,7 @@ mod proposals;
 mod record;
 mod repair;
 mod replay;
+mod rollups;
 mod show;
 mod stdin;
 mod tail;
@@ -82,6 +83,7 @@ enum Command {
     Inbox(inbox::Args),
     History(history::Args),
     Thoughts(thoughts::Args),
+    Rollups(rollups::Args),
     Get(get::Args),
     Tail(tail::Args),
     Replay(replay::Args),
@@ -139,6 +141,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Inbox(args) => inbox::run(args, context),
         Command::History(args) => history::run(args, context),
         Command::Thoughts(args) => thoughts::run(args, context),
+        Command::Rollups(args) => rollups::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),

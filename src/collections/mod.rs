@@ -10,6 +10,7 @@ mod messages;
 mod observability;
 mod page;
 mod proposals;
+mod rollups;
 mod session;
 mod thoughts;
 mod tree;
@@ -24,6 +25,7 @@ pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;
 pub use page::{Cursor, Order, Page};
 pub use proposals::ProposalQuery;
+pub use rollups::RollupQuery;
 pub use session::{SessionItem, SessionNode, SessionTree};
 pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
@@ -243,6 +245,7 @@ fn put(txn: &mut Txn<'_>, record: &Record) -> Result<Ack> {
         Record::InboxStep(step) => inbox::put_step(txn, step),
         Record::History(entry) => history::put(txn, entry),
         Record::Thought(thought) => thoughts::put(txn, thought),
+        Record::Rollup(rollup) => rollups::put(txn, record, rollup),
     };
     put.map_err(|e| e.with_key(format!("{} {}", record.kind(), record.key())))
 }

@@ -40,6 +40,7 @@ mod proposals;
 mod races;
 mod reader;
 mod recovery;
+mod rollups;
 mod rules;
 mod sidecar;
 mod support;
