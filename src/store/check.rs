@@ -409,10 +409,10 @@ pub(crate) fn everything(store: &Store) -> Vec<String> {
     ));
     let thoughts = store.thoughts().list(None, None);
     tell(format!("{:?}", thoughts.map_err(|e| e.kind())));
-    let chains = store.thoughts().verify_chains();
-    tell(format!("{:?}", chains.map_err(|e| e.kind())));
     let rollups = store.rollups(&RollupQuery::default());
     tell(format!("{:?}", rollups.map_err(|e| e.kind())));
+    let chains = store.thoughts().verify_chains();
+    tell(format!("{:?}", chains.map_err(|e| e.kind())));
     let damage = store.damage().map(|mut damage| {
         damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
         damage
