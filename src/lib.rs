@@ -44,6 +44,7 @@
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
 //!   what happened, as trees.
+//! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.

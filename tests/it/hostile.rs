@@ -25,7 +25,7 @@ use decklog::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, count, done, failed, request, turn};
+use super::support::{DAY_1, DAY_1_NAME, all_lines, count, done, failed, request, turn};
 
 /// So small a stack that a step for every level of nesting would not fit; frames are larger where
 /// nothing is optimised.
@@ -271,10 +271,10 @@ fn thoughts(id: u128, change: impl FnOnce(&mut ThoughtRecord)) -> Vec<Record> {
     vec![thought.into()]
 }
 
-/// Of one of some days that have no messages, through more than the log has.
+/// Through more than the log has, so that no message of the day adds to it.
 fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
     let mut rollup = Rollup {
-        day: decklog::Day::of(DAY_1 + (1_000 + id as i64 % 50) * DAY_MS).unwrap(),
+        day: decklog::Day::of(DAY_1).unwrap(),
         model_used: None,
         config_used: Some(format!("config {id}")),
         orchestration_mode: None,
