@@ -44,6 +44,7 @@
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
 //!   what happened, as trees.
+//! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
@@ -70,8 +71,8 @@ pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFul
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
-    Order, Page, ProposalQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
-    TaskQuery, Thoughts, TurnQuery,
+    Order, Page, ProposalQuery, RollupQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
+    TaskCounts, TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
@@ -80,9 +81,9 @@ pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
     HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
-    ProposalStatus, ProposalStep, Record, Role, Source, TaskStatus, ThoughtRecord, ThoughtType,
-    Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
-    args_sha256, event_type, payload_json,
+    ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord,
+    ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
+    Validity, args_sha256, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

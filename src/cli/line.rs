@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::escape::{one_line, padded};
-use super::show::grouped;
+use super::show::{count, grouped};
 use super::time;
 
 const SEQ_COLUMNS: usize = 6;
@@ -53,6 +53,10 @@ struct Shown<'a> {
     #[serde(rename = "type")]
     thought_type: Option<Cow<'a, str>>,
     task_id: Option<Cow<'a, str>>,
+    day: Option<Cow<'a, str>>,
+    model_used: Option<Cow<'a, str>>,
+    messages: Option<u64>,
+    through_seq: Option<u64>,
 }
 
 /// The row of a table for a line of the log.
@@ -71,6 +75,7 @@ pub fn row(kind: Kind, seq: u64, text: &str) -> String {
         Kind::Inbox => ("inbox".to_owned(), line.task()),
         Kind::History => ("history".to_owned(), line.said()),
         Kind::ThoughtRecords => ("thought".to_owned(), line.thought()),
+        Kind::Rollups => ("rollup".to_owned(), line.rollup()),
         // As it stands, so that a kind which is new here is not shown as nothing.
         _ => (kind.to_string(), text.to_owned()),
     };
@@ -186,6 +191,16 @@ impl Shown<'_> {
         let task = self.task_id.as_deref().unwrap_or_default();
         format!("{sort} {task}: {}", self.content)
     }
+
+    fn rollup(&self) -> String {
+        let through = |seq| format!("through seq {seq}");
+        joined([
+            text(self.day.as_ref()),
+            text(self.model_used.as_ref()),
+            self.messages.map(|messages| count(messages, "message")),
+            self.through_seq.map(through),
+        ])
+    }
 }
 
 #[cfg(test)]
@@ -229,6 +244,11 @@ mod tests {
                 Kind::ThoughtRecords,
                 r#"{"id":"t","type":"plan","task_id":"build","content":"read"}"#,
                 "thought       plan build: read",
+            ),
+            (
+                Kind::Rollups,
+                r#"{"day":"2025-12-27","model_used":"small-1","messages":1200,"through_seq":7}"#,
+                "rollup        2025-12-27  small-1  1,200 messages  through seq 7",
             ),
         ];
         for (kind, text, expected) in cases {

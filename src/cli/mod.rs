@@ -31,6 +31,7 @@ mod record;
 mod repair;
 mod replay;
 mod retain;
+mod rollups;
 mod show;
 mod stdin;
 mod tail;
@@ -87,6 +88,7 @@ enum Command {
     Inbox(inbox::Args),
     History(history::Args),
     Thoughts(thoughts::Args),
+    Rollups(rollups::Args),
     Get(get::Args),
     Tail(tail::Args),
     Replay(replay::Args),
@@ -149,6 +151,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Inbox(args) => inbox::run(args, context),
         Command::History(args) => history::run(args, context),
         Command::Thoughts(args) => thoughts::run(args, context),
+        Command::Rollups(args) => rollups::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),

@@ -14,8 +14,8 @@ use super::stdin::{Ahead, Input};
 /// Record what comes on standard input, one JSON object a line
 ///
 /// A record has the field names of the files and its kind: conversation_turns, tool_calls,
-/// code_edit_proposals, conversations, messages, events, inbox, history or thought_records. A
-/// turn gives its own kind as turn_kind. A tool call says in op whether it is requested,
+/// code_edit_proposals, conversations, messages, events, inbox, history, thought_records or
+/// rollups. A turn gives its own kind as turn_kind. A tool call says in op whether it is requested,
 /// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
 /// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. Messages,
 /// events, tasks, entries of a history and thoughts may leave out their id and time, a message its
@@ -56,7 +56,11 @@ Its lines, folded here:
   {"kind":"inbox","op":"failed","id":1,"error":"no such host"}
   {"kind":"history","chat_id":-1001234,"role":"user","content":"hi"}
   {"kind":"thought_records","task_id":"fix-the-build","agent_id":"coder","type":"plan",
-   "content":"Read the error first."}"#)]
+   "content":"Read the error first."}
+  {"kind":"rollups","day":"2025-09-01","model_used":"small-1","through_seq":900,"messages":4,
+   "requests":2,"tokens_in":24,"tokens_out":2,"latency_ms_sum":850,"latency_count":1,
+   "latency_sketch":[[342,1]],"context_utilization_sum":0.25,"context_utilization_count":1,
+   "compressed":0,"errors":0,"conversations":2,"active_conversations":2}"#)]
 pub struct Args {
     /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
     ///

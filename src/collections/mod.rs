@@ -10,6 +10,7 @@ mod messages;
 mod observability;
 mod page;
 mod proposals;
+mod rollups;
 mod session;
 mod thoughts;
 mod tree;
@@ -27,6 +28,7 @@ pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;
 pub use page::{Cursor, Order, Page};
 pub use proposals::ProposalQuery;
+pub use rollups::RollupQuery;
 pub use session::{SessionItem, SessionNode, SessionTree};
 pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
@@ -248,6 +250,7 @@ fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         Record::InboxStep(_) => inbox::put_step(txn, kept),
         Record::History(_) => history::put(txn, kept),
         Record::Thought(_) => thoughts::put(txn, kept),
+        Record::Rollup(rollup) => rollups::put(txn, kept, rollup),
     };
     put.map_err(|e| with_key(e, kept.record()))
 }

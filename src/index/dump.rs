@@ -18,7 +18,7 @@ use crate::line::Op;
 use crate::record::Kind;
 
 /// By their numbers in a dump.
-pub(super) const OPS: [Op; 18] = [
+pub(super) const OPS: [Op; 19] = [
     Op::Asserted,
     Op::Retracted,
     Op::Requested,
@@ -37,6 +37,7 @@ pub(super) const OPS: [Op; 18] = [
     Op::InProgress,
     Op::Done,
     Op::Recorded,
+    Op::Rolled,
 ];
 
 impl Index {

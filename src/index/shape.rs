@@ -132,6 +132,8 @@ impl Shape {
                 assertion: Which::First,
                 ..numbered
             },
+            // By their time, which is their day.
+            Kind::Rollups => plain,
         }
     }
 }

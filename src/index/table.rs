@@ -321,6 +321,7 @@ fn effect(entry: &Entry) -> Effect {
         | Op::Added
         | Op::Logged
         | Op::Queued
-        | Op::Recorded => Effect::Assert,
+        | Op::Recorded
+        | Op::Rolled => Effect::Assert,
     }
 }

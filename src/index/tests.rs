@@ -46,6 +46,7 @@ fn ops(kind: Kind) -> &'static [Op] {
         Kind::Events => &[Op::Logged],
         Kind::Inbox => &[Op::Queued, Op::InProgress, Op::Done, Op::Failed],
         Kind::ThoughtRecords => &[Op::Recorded],
+        Kind::Rollups => &[Op::Rolled],
     }
 }
 

@@ -5,8 +5,8 @@ use super::cursor::{Cursor, Read, Unsure};
 use super::{Decoded, Op, member, split_crc};
 use crate::record::{
     CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep, Record, TaskStatus, ThoughtRecord,
-    Timestamp, ToolCallDone, ToolCallReq, ToolStatus, Validity,
+    InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep, Record, Rollup, TaskStatus,
+    ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, Validity,
 };
 
 /// The record of a canonical line; whether its checksum holds is not asked.
@@ -32,6 +32,7 @@ pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
         },
         (Kind::Inbox, _) => task(line, op, at)?,
         (Kind::ThoughtRecords, _) => Record::Thought(thought(line)?),
+        (Kind::Rollups, _) => Record::Rollup(Box::new(rollup(line)?)),
     };
     line.end()?;
     Ok(Decoded {
@@ -255,5 +256,31 @@ fn thought(line: &mut Cursor<'_>) -> Read<ThoughtRecord> {
         agent_id: line.need(member!("agent_id"), Cursor::text)?,
         timestamp: line.need(member!("timestamp"), Cursor::word::<Timestamp>)?,
         content: line.need(member!("content"), Cursor::text)?,
+    })
+}
+
+fn rollup(line: &mut Cursor<'_>) -> Read<Rollup> {
+    Ok(Rollup {
+        day: line.need(member!("day"), Cursor::word)?,
+        model_used: line.may(member!("model_used"), Cursor::text)?,
+        config_used: line.may(member!("config_used"), Cursor::text)?,
+        orchestration_mode: line.may(member!("orchestration_mode"), Cursor::text)?,
+        task_type: line.may(member!("task_type"), Cursor::text)?,
+        through_seq: line.need(member!("through_seq"), Cursor::digits)?,
+        messages: line.need(member!("messages"), Cursor::digits)?,
+        requests: line.need(member!("requests"), Cursor::digits)?,
+        tokens_in: line.need(member!("tokens_in"), Cursor::digits)?,
+        tokens_out: line.need(member!("tokens_out"), Cursor::digits)?,
+        latency_ms_sum: line.need(member!("latency_ms_sum"), Cursor::digits)?,
+        latency_count: line.need(member!("latency_count"), Cursor::digits)?,
+        latency_sketch: line.need(member!("latency_sketch"), Cursor::parsed)?,
+        context_utilization_sum: line.need(member!("context_utilization_sum"), Cursor::fraction)?,
+        context_utilization_count: line
+            .need(member!("context_utilization_count"), Cursor::digits)?,
+        compressed: line.need(member!("compressed"), Cursor::digits)?,
+        errors: line.need(member!("errors"), Cursor::digits)?,
+        errors_by_type: line.need(member!("errors_by_type"), Cursor::parsed)?,
+        conversations: line.need(member!("conversations"), Cursor::digits)?,
+        active_conversations: line.need(member!("active_conversations"), Cursor::digits)?,
     })
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
@@ -280,6 +281,14 @@ impl<'a> Cursor<'a> {
         let found = container(start).ok_or(Unsure)?;
         self.rest = start.get(found.len..).ok_or(Unsure)?;
         self.text_of(start, found.len).map(str::to_owned)
+    }
+
+    /// What an object or an array holds.
+    pub(super) fn parsed<T: DeserializeOwned>(&mut self) -> Read<T> {
+        let found = container(self.rest).ok_or(Unsure)?;
+        let (json, after) = self.rest.split_at_checked(found.len).ok_or(Unsure)?;
+        self.rest = after;
+        serde_json::from_slice(json).map_err(|_| Unsure)
     }
 
     pub(super) fn flag(&mut self) -> Read<bool> {

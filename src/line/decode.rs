@@ -61,6 +61,7 @@ pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
         Kind::Events => whole(kind, line, |_, event| Record::Event(event)),
         Kind::History => whole(kind, line, |_, entry| Record::History(entry)),
         Kind::ThoughtRecords => whole(kind, line, |_, thought| Record::Thought(thought)),
+        Kind::Rollups => whole(kind, line, |_, rollup| Record::Rollup(rollup)),
     };
     decoded.map_err(|text| Reason {
         is_object: line.trim_ascii_start().starts_with(b"{")

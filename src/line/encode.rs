@@ -88,6 +88,7 @@ pub(super) fn op_of(record: &Record) -> Op {
             TaskStatus::Failed => Op::Failed,
         },
         Record::Thought(_) => Op::Recorded,
+        Record::Rollup(_) => Op::Rolled,
     }
 }
 
@@ -184,6 +185,10 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
         Record::InboxStep(step) => told("error", len(&step.error)),
         Record::History(entry) => told("content", entry.content.len()),
         Record::Thought(thought) => told("content", thought.content.len()),
+        Record::Rollup(rollup) => {
+            let types = rollup.errors_by_type.keys();
+            told("errors_by_type", types.map(String::len).sum());
+        }
         Record::ProposalStep(_) => {}
     }
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Unsure};
 use super::encode::op_of;
 use super::{Op, member};
-use crate::record::{Conversation, ConversationMessage, Kind, Record};
+use crate::record::{Conversation, ConversationMessage, Kind, Record, group_key};
 
 /// The most fields that a kind's records are found by.
 pub(crate) const LOOKUPS_MAX: usize = 5;
@@ -108,6 +108,10 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
         Kind::CodeEditProposals => {
             key[0] = line.need(member!("request_id"), Cursor::value).ok()?;
         }
+        Kind::Rollups => {
+            key[0] = line.need(member!("day"), Cursor::value).ok()?;
+            key[1] = Value::Unescaped(take_group(&mut line)?);
+        }
         _ => key[0] = line.need(member!("id"), Cursor::value).ok()?,
     }
     // One that reads as nothing is not there; nor are those after it.
@@ -125,7 +129,7 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
             lookup(1, member!("vendor"));
             lookup(2, member!("tool_name"));
         }
-        Kind::CodeEditProposals => {}
+        Kind::CodeEditProposals | Kind::Rollups => {}
         Kind::Conversations => {
             lookup(0, member!("workspace"));
             lookup(1, member!("project"));
@@ -240,6 +244,10 @@ impl<'a> Envelope<'a> {
                 lookups[2] = Some(text(&thought.hash));
                 envelope.number = i64::try_from(seq).unwrap_or(i64::MAX);
             }
+            Record::Rollup(rollup) => {
+                key[0] = Value::Unescaped(rollup.day.to_string());
+                key[1] = Value::Unescaped(rollup.group_key());
+            }
         }
         envelope
     }
@@ -252,6 +260,22 @@ impl<'a> Envelope<'a> {
             Measured::Message(message) => Some(measures_of(message)),
         }
     }
+}
+
+/// The group of a canonical line of a rollup, which stands after the day.
+fn take_group(line: &mut Cursor<'_>) -> Option<String> {
+    let names = [
+        line.may(member!("model_used"), |line| line.string().ok_or(Unsure)),
+        line.may(member!("config_used"), |line| line.string().ok_or(Unsure)),
+        line.may(member!("orchestration_mode"), |line| {
+            line.string().ok_or(Unsure)
+        }),
+        line.may(member!("task_type"), |line| line.string().ok_or(Unsure)),
+    ];
+    let [Ok(model), Ok(config), Ok(mode), Ok(task)] = &names else {
+        return None;
+    };
+    Some(group_key([model, config, mode, task].map(Option::as_deref)))
 }
 
 fn uuid(id: &Uuid) -> Value<'static> {

@@ -23,6 +23,7 @@ pub(crate) enum Op {
     InProgress,
     Done,
     Recorded,
+    Rolled,
 }
 
 impl Op {
@@ -46,6 +47,7 @@ impl Op {
             Op::InProgress => "in_progress",
             Op::Done => "done",
             Op::Recorded => "recorded",
+            Op::Rolled => "rolled",
         }
     }
 }
@@ -57,6 +59,12 @@ pub(super) enum Type {
     Text,
     Texts,
     Integer,
+    /// An integer from 0 up, of 64 bits.
+    Count,
+    /// How many there are of each, by name.
+    Counts,
+    Sketch,
+    Day,
     Fraction,
     Flag,
     /// Epoch milliseconds, with validity.
@@ -88,6 +96,7 @@ impl Kind {
             Kind::Events => &[Op::Logged],
             Kind::Inbox => &[Op::Queued, Op::InProgress, Op::Done, Op::Failed],
             Kind::ThoughtRecords => &[Op::Recorded],
+            Kind::Rollups => &[Op::Rolled],
         }
     }
 
@@ -105,7 +114,8 @@ impl Kind {
         match self {
             Kind::ConversationTurns => &["parent_id", "message_id", "thread_id"],
             Kind::ToolCalls => &["parent_id", "vendor", "tool_name"],
-            Kind::CodeEditProposals => &[],
+            // The day is a rollup's time.
+            Kind::CodeEditProposals | Kind::Rollups => &[],
             Kind::Conversations => &["workspace", "project", "client", "user_id", "session_id"],
             Kind::Messages => &["conversation_id", "sequence"],
             Kind::Events => &["parent_id", "event_type"],
@@ -132,6 +142,7 @@ impl Kind {
             Kind::Inbox => INBOX,
             Kind::History => HISTORY,
             Kind::ThoughtRecords => THOUGHT,
+            Kind::Rollups => ROLLUP,
         }
     }
 }
@@ -240,4 +251,26 @@ const THOUGHT: &[(&str, Type)] = &[
     ("agent_id", Type::Text),
     ("timestamp", Type::Timestamp),
     ("content", Type::Text),
+];
+const ROLLUP: &[(&str, Type)] = &[
+    ("day", Type::Day),
+    ("model_used", Type::Text),
+    ("config_used", Type::Text),
+    ("orchestration_mode", Type::Text),
+    ("task_type", Type::Text),
+    ("through_seq", Type::Count),
+    ("messages", Type::Count),
+    ("requests", Type::Count),
+    ("tokens_in", Type::Count),
+    ("tokens_out", Type::Count),
+    ("latency_ms_sum", Type::Count),
+    ("latency_count", Type::Count),
+    ("latency_sketch", Type::Sketch),
+    ("context_utilization_sum", Type::Fraction),
+    ("context_utilization_count", Type::Count),
+    ("compressed", Type::Count),
+    ("errors", Type::Count),
+    ("errors_by_type", Type::Counts),
+    ("conversations", Type::Count),
+    ("active_conversations", Type::Count),
 ];

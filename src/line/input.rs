@@ -1,7 +1,7 @@
 //! Records that other programs hand over as JSON, with the names that the files use.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -13,8 +13,8 @@ use super::encode::Members;
 use super::fields::Type;
 use crate::error::{Error, Result};
 use crate::record::{
-    Client, ContentType, ConversationStatus, Kind, Record, Role, Source, ThoughtType, Timestamp,
-    TurnKind, Validity, has_lone_surrogate, now,
+    Client, ContentType, ConversationStatus, Day, Kind, Record, Role, Sketch, Source, ThoughtType,
+    Timestamp, TurnKind, Validity, has_lone_surrogate, now,
 };
 
 /// What a line of a file also has, or is shown with, and what is given anew.
@@ -32,6 +32,10 @@ impl Type {
             Type::Text => is::<Cow<'_, str>>(json),
             Type::Texts => is::<Vec<Cow<'_, str>>>(json),
             Type::Integer => is::<i64>(json),
+            Type::Count => is::<u64>(json),
+            Type::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
+            Type::Sketch => is::<Sketch>(json),
+            Type::Day => is::<Day>(json),
             Type::Fraction => is::<f64>(json),
             Type::Flag => is::<bool>(json),
             Type::Validity => is::<Validity>(json),
@@ -198,7 +202,7 @@ fn readable(reason: &str) -> &str {
 
 /// The lines of files do not name their kind; fields that no other kind has tell it.
 fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
-    const TELLING: [(&str, Kind); 10] = [
+    const TELLING: [(&str, Kind); 11] = [
         ("call_id", Kind::ToolCalls),
         ("diffs_json", Kind::CodeEditProposals),
         ("decided_at", Kind::CodeEditProposals),
@@ -209,6 +213,7 @@ fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
         ("attempts", Kind::Inbox),
         ("chat_id", Kind::History),
         ("task_id", Kind::ThoughtRecords),
+        ("through_seq", Kind::Rollups),
     ];
     let mut told = TELLING
         .iter()
@@ -278,6 +283,7 @@ fn time_field(kind: Kind, op: Op) -> Option<&'static str> {
         (Kind::Conversations, Op::Updated) => Some("updated_at"),
         (Kind::Messages | Kind::ThoughtRecords, _) => Some("timestamp"),
         (Kind::Inbox, Op::InProgress) => Some("locked_at"),
+        (Kind::Rollups, _) => Some("day"),
         (Kind::CodeEditProposals, Op::Reverted) | (Kind::Inbox, Op::Done | Op::Failed) => None,
         _ => Some("created_at"),
     }
@@ -287,7 +293,9 @@ fn time_field(kind: Kind, op: Op) -> Option<&'static str> {
 fn check_times(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<()> {
     let time = |json: &str| {
         let validity = serde_json::from_str(json).map(|validity: Validity| validity.at);
-        validity.or_else(|_| serde_json::from_str(json).map(|time: Timestamp| time.at()))
+        let time = || serde_json::from_str(json).map(|time: Timestamp| time.at());
+        let day = || serde_json::from_str(json).map(|day: Day| day.bounds_ms().0);
+        validity.or_else(|_| time()).or_else(|_| day())
     };
     let Some(name) = time_field(kind, op) else {
         return Ok(());
@@ -308,7 +316,7 @@ fn defaults(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<Vec<(&'static 
     let at = member(members, "at").and_then(|json| serde_json::from_str(json).ok());
     let mut given = Vec::new();
     match kind {
-        Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals => {}
+        Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals | Kind::Rollups => {}
         Kind::Conversations => {
             let time = Timestamp::from_ms(at.unwrap_or_else(now))?;
             if !is_given("updated_at") {

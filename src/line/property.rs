@@ -9,9 +9,9 @@ use super::decode::decode_any;
 use super::*;
 use crate::record::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
-    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep,
-    Record, Role, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallDone,
-    ToolCallReq, ToolStatus, TurnKind, Validity,
+    ConversationTurn, Day, Event, HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep,
+    Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
 };
 
 /// Draws whatever is asked for from a seed.
@@ -117,7 +117,7 @@ impl Dice {
     }
 
     fn record(&mut self) -> Record {
-        match self.below(13) {
+        match self.below(14) {
             0 => Record::Turn(ConversationTurn {
                 id: self.uuid(),
                 parent_id: self.some(Dice::uuid),
@@ -182,6 +182,7 @@ impl Dice {
                 attempt: self.int(),
                 error: self.some(Dice::text),
             }),
+            12 => Record::Rollup(Box::new(self.rollup())),
             _ => Record::Thought(ThoughtRecord {
                 id: self.text(),
                 task_id: self.text(),
@@ -193,6 +194,43 @@ impl Dice {
                 content: self.text(),
             }),
         }
+    }
+
+    fn rollup(&mut self) -> Rollup {
+        let mut latency_sketch = Sketch::default();
+        for _ in 0..self.below(4) {
+            latency_sketch.add(self.count());
+        }
+        let counted = latency_sketch.count();
+        Rollup {
+            day: Day::of(self.at()).unwrap(),
+            model_used: self.some(Dice::text),
+            config_used: self.some(Dice::text),
+            orchestration_mode: self.some(Dice::text),
+            task_type: self.some(Dice::text),
+            through_seq: self.count(),
+            messages: self.count(),
+            requests: self.count(),
+            tokens_in: self.count(),
+            tokens_out: self.count(),
+            latency_ms_sum: self.count(),
+            latency_count: self.pick(&[counted, counted, 7]),
+            latency_sketch,
+            context_utilization_sum: self.fraction() * self.pick(&[1.0, 1e9, f64::MAX]),
+            context_utilization_count: self.count(),
+            compressed: self.count(),
+            errors: self.count(),
+            errors_by_type: (0..self.below(3))
+                .map(|_| (self.text(), self.count()))
+                .collect(),
+            conversations: self.count(),
+            active_conversations: self.count(),
+        }
+    }
+
+    fn count(&mut self) -> u64 {
+        let (any, bits) = (self.roll(), self.below(64));
+        self.pick(&[0, 1, 42, u64::MAX, any, any >> bits])
     }
 
     fn proposal_step(&mut self) -> Record {
@@ -362,11 +400,15 @@ proptest! {
             Record::Event(own) => serde_json::to_string(own),
             Record::History(own) => serde_json::to_string(own),
             Record::Thought(own) => serde_json::to_string(own),
+            Record::Rollup(own) => serde_json::to_string(own),
             _ => return Ok(()),
         };
         let members = members.unwrap();
         let line = String::from_utf8(line).unwrap();
         let covered = &line[..line.len() - TAIL_LEN];
-        prop_assert_eq!(covered.split_once(",\"id\":").unwrap().1, &members["{\"id\":".len()..members.len() - 1]);
+        let own = &members[1..members.len() - 1];
+        let (first, _) = own.split_once(':').unwrap();
+        let start = covered.find(&format!(",{first}:")).unwrap() + 1;
+        prop_assert_eq!(&covered[start..], own);
     }
 }

@@ -1,12 +1,13 @@
 //! Writes a line, member by member, in canonical order.
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, TAIL_START, member};
 use crate::error::Result;
 use crate::record::{
     CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, Form,
-    HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep, Record, TaskStatus,
+    HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep, Record, Rollup, TaskStatus,
     ThoughtRecord, ToolCallDone, ToolCallReq, form, push_quoted,
 };
 
@@ -37,6 +38,7 @@ impl LineWriter<'_> {
             Record::Event(event) => return self.event(event),
             Record::History(entry) => self.entry(entry),
             Record::Thought(thought) => self.thought(thought),
+            Record::Rollup(rollup) => self.rollup(rollup),
             Record::InboxTask(task) => return self.task(task),
             Record::InboxStep(step) => self.task_step(step),
         }
@@ -169,6 +171,32 @@ impl LineWriter<'_> {
         self.text(member!("content"), &thought.content);
     }
 
+    fn rollup(&mut self, rollup: &Rollup) {
+        self.text(member!("day"), &rollup.day.to_string());
+        self.opt_text(member!("model_used"), rollup.model_used.as_deref());
+        self.opt_text(member!("config_used"), rollup.config_used.as_deref());
+        let mode = rollup.orchestration_mode.as_deref();
+        self.opt_text(member!("orchestration_mode"), mode);
+        self.opt_text(member!("task_type"), rollup.task_type.as_deref());
+        self.count(member!("through_seq"), rollup.through_seq);
+        self.count(member!("messages"), rollup.messages);
+        self.count(member!("requests"), rollup.requests);
+        self.count(member!("tokens_in"), rollup.tokens_in);
+        self.count(member!("tokens_out"), rollup.tokens_out);
+        self.count(member!("latency_ms_sum"), rollup.latency_ms_sum);
+        self.count(member!("latency_count"), rollup.latency_count);
+        self.json_of(member!("latency_sketch"), &rollup.latency_sketch);
+        let sum = rollup.context_utilization_sum;
+        self.json_of(member!("context_utilization_sum"), &sum);
+        let count = rollup.context_utilization_count;
+        self.count(member!("context_utilization_count"), count);
+        self.count(member!("compressed"), rollup.compressed);
+        self.count(member!("errors"), rollup.errors);
+        self.json_of(member!("errors_by_type"), &rollup.errors_by_type);
+        self.count(member!("conversations"), rollup.conversations);
+        self.count(member!("active_conversations"), rollup.active_conversations);
+    }
+
     fn task(&mut self, task: &InboxTask) -> Result<()> {
         self.int(member!("id"), task.id);
         self.int(member!("update_id"), task.update_id);
@@ -238,6 +266,11 @@ impl LineWriter<'_> {
         self.push(itoa::Buffer::new().format(value));
     }
 
+    fn count(&mut self, member: &'static str, value: u64) {
+        self.push(member);
+        self.push(itoa::Buffer::new().format(value));
+    }
+
     fn opt_int(&mut self, member: &'static str, value: Option<i64>) {
         if let Some(value) = value {
             self.int(member, value);
@@ -246,10 +279,14 @@ impl LineWriter<'_> {
 
     fn opt_fraction(&mut self, member: &'static str, value: Option<f64>) {
         if let Some(value) = value {
-            self.push(member);
-            // Writing to a Vec cannot fail.
-            let _ = serde_json::to_writer(&mut *self.out, &value);
+            self.json_of(member, &value);
         }
+    }
+
+    fn json_of(&mut self, member: &'static str, value: &impl Serialize) {
+        self.push(member);
+        // Writing to a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *self.out, value);
     }
 
     fn opt_json(&mut self, name: &'static str, value: Option<&str>) -> Result<()> {

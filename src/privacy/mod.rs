@@ -78,6 +78,7 @@ mod stand_in {
     pub(super) fn texts(record: &mut Record) -> Vec<&mut String> {
         let mut texts = Vec::new();
         match record {
+            Record::Rollup(_) => {}
             Record::Turn(turn) => texts.push(&mut turn.content),
             Record::CallRequested(req) => texts.extend(&mut req.arguments_json),
             Record::CallDone(done) => {

@@ -11,6 +11,8 @@ mod json;
 mod message;
 mod payload;
 mod proposal;
+mod rollup;
+mod sketch;
 mod strings;
 mod thought;
 mod time;
@@ -32,6 +34,9 @@ pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Sou
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
+pub use rollup::Rollup;
+pub(crate) use rollup::{Counted, Group, group_key};
+pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, is_plain_id, plain_len, push_quoted};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity};
@@ -65,11 +70,13 @@ pub enum Kind {
     History,
     /// `thought_records`: chained thoughts.
     ThoughtRecords,
+    /// `rollups`: what the messages of a day add up to.
+    Rollups,
 }
 
 impl Kind {
     /// Every kind, in the order in which reports list them.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::ConversationTurns,
         Kind::ToolCalls,
         Kind::CodeEditProposals,
@@ -79,6 +86,7 @@ impl Kind {
         Kind::Inbox,
         Kind::History,
         Kind::ThoughtRecords,
+        Kind::Rollups,
     ];
 
     /// The name that files and the command line use.
@@ -93,6 +101,7 @@ impl Kind {
             Kind::Inbox => "inbox",
             Kind::History => "history",
             Kind::ThoughtRecords => "thought_records",
+            Kind::Rollups => "rollups",
         }
     }
 
@@ -147,6 +156,8 @@ pub enum Record {
     History(HistoryEntry),
     /// A thought.
     Thought(ThoughtRecord),
+    /// What the messages of a day add up to.
+    Rollup(Box<Rollup>),
 }
 
 impl Record {
@@ -162,6 +173,7 @@ impl Record {
             Record::InboxTask(_) | Record::InboxStep(_) => Kind::Inbox,
             Record::History(_) => Kind::History,
             Record::Thought(_) => Kind::ThoughtRecords,
+            Record::Rollup(_) => Kind::Rollups,
         }
     }
 
@@ -181,6 +193,7 @@ impl Record {
             Record::InboxStep(step) => step.at,
             Record::History(entry) => entry.created_at,
             Record::Thought(thought) => thought.timestamp.at(),
+            Record::Rollup(rollup) => rollup.day.bounds_ms().0,
         }
     }
 
@@ -201,6 +214,7 @@ impl Record {
             Record::InboxStep(step) => step.id.to_string(),
             Record::History(entry) => id_in_words(entry.id),
             Record::Thought(thought) => thought.id.clone(),
+            Record::Rollup(rollup) => format!("{} {}", rollup.day, rollup.group_key()),
         }
     }
 
@@ -237,6 +251,7 @@ impl Record {
             Record::InboxStep(step) => step.check(),
             Record::History(entry) => entry.check(),
             Record::Thought(thought) => thought.check(),
+            Record::Rollup(rollup) => rollup.check(),
         };
         checked
             .and_then(|()| Day::of(self.at()))
@@ -269,6 +284,7 @@ records! {
     InboxStep => InboxStep,
     HistoryEntry => History,
     ThoughtRecord => Thought,
+    Rollup => Rollup,
 }
 
 /// An id that the log gives, also before it has.

@@ -166,7 +166,7 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>
             Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals,
             Op::Asserted | Op::Requested | Op::Pending | Op::Retracted,
         ) => is_followed(view, kind, id, entry.loc, horizon),
-        (Kind::Conversations, Op::Updated) => by(row.asserted),
+        (Kind::Conversations, Op::Updated) | (Kind::Rollups, _) => by(row.asserted),
         (Kind::CodeEditProposals | Kind::Inbox, _) if entry.loc != row.asserted => by(row.done),
         _ => false,
     }

@@ -119,6 +119,7 @@ const ORDER: [Kind; Kind::ALL.len()] = [
     Kind::Inbox,
     Kind::History,
     Kind::ThoughtRecords,
+    Kind::Rollups,
 ];
 
 struct Run<'s, 'o> {
@@ -191,7 +192,7 @@ impl Run<'_, '_> {
                 continue;
             }
             if kind == Kind::Messages && !std::mem::replace(&mut is_rolled, true) {
-                roll_day(self.store, day)?;
+                self.store.roll_up(day)?;
             }
             if inner.apply(&cut, reason, with)? {
                 part.lines += gone.lines;

@@ -96,6 +96,7 @@ impl RetentionSettings {
             Kind::Inbox => self.inbox.unwrap_or(Keep::Forever),
             Kind::History => self.history.unwrap_or(Keep::Forever),
             Kind::ThoughtRecords => self.thought_records.unwrap_or(Keep::Forever),
+            Kind::Rollups => self.rollups.unwrap_or(Keep::Days(365)),
         }
     }
 

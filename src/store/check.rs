@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::{Store, Verification, manifest, sidecar, verify};
 use crate::collections::{
-    AckStatus, CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, TaskQuery,
-    TurnQuery,
+    AckStatus, CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, RollupQuery,
+    TaskQuery, TurnQuery,
 };
 use crate::error::{ErrorKind, Result};
 use crate::line::check::with_checksums;
@@ -410,6 +410,8 @@ pub(crate) fn everything(store: &Store) -> Vec<String> {
     ));
     let thoughts = store.thoughts().list(None, None);
     tell(format!("{:?}", thoughts.map_err(|e| e.kind())));
+    let rollups = store.rollups(&RollupQuery::default());
+    tell(format!("{:?}", rollups.map_err(|e| e.kind())));
     let chains = store.thoughts().verify_chains();
     tell(format!("{:?}", chains.map_err(|e| e.kind())));
     let damage = store.damage().map(|mut damage| {

@@ -154,6 +154,11 @@ impl<'a> View<'a> {
         self.state.segments[loc.segment as usize].name.day
     }
 
+    /// The greatest sequence number of the log.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.state.max_seq
+    }
+
     /// Where a line stands: its file, relative to the store, and its offset.
     pub(crate) fn place(&self, loc: Loc) -> (String, u64) {
         let name = self.state.segments[loc.segment as usize].name;

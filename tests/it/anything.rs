@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use decklog::{
     Ack, CallQuery, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
-    ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Event, EventQuery,
-    HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, ProposalQuery, ProposalStatus,
-    ProposalStep, Record, Role, Source, Store, TaskQuery, TaskStatus, ThoughtRecord, ThoughtType,
-    Timestamp, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity,
-    args_sha256,
+    ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
+    EventQuery, HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, ProposalQuery,
+    ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery, Sketch, Source, Store,
+    TaskQuery, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCall, ToolCallDone,
+    ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
 };
 use uuid::Uuid;
 
@@ -185,6 +185,9 @@ pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
     }
 }
 
+/// The names by which the rollups of a day are told apart.
+type Group = [Option<String>; 4];
+
 /// What a log that took some records must say.
 #[derive(Debug, Default, Clone)]
 pub struct Mirror {
@@ -200,6 +203,7 @@ pub struct Mirror {
     tasks: BTreeMap<i64, InboxTask>,
     history: BTreeMap<i64, HistoryEntry>,
     thoughts: Vec<ThoughtRecord>,
+    rollups: BTreeMap<(Day, Group), Rollup>,
     lines: u64,
 }
 
@@ -239,6 +243,7 @@ impl Mirror {
             }
             .into(),
             Kind::ThoughtRecords => self.any_thought(rng).into(),
+            Kind::Rollups => self.any_rollup(rng).into(),
             _ => panic!("{kind} is new"),
         }
     }
@@ -448,6 +453,59 @@ impl Mirror {
         thought
     }
 
+    /// Of a day without messages, and through more than the log has.
+    fn any_rollup(&self, rng: &mut Rng) -> Rollup {
+        let day = DAY_1 + (1_000 + rng.below(3) as i64) * DAY_MS;
+        let mut rollup = Rollup {
+            day: Day::of(day).unwrap(),
+            model_used: some(rng, name),
+            config_used: some(rng, name),
+            orchestration_mode: some(rng, name),
+            task_type: some(rng, name),
+            through_seq: 1 << 40,
+            messages: number(rng).unsigned_abs(),
+            requests: *rng.pick(&[0, 1, u64::MAX]),
+            tokens_in: number(rng).unsigned_abs(),
+            tokens_out: number(rng).unsigned_abs(),
+            latency_ms_sum: 0,
+            latency_count: 0,
+            latency_sketch: Sketch::default(),
+            context_utilization_sum: fraction(rng) * 1e6,
+            context_utilization_count: number(rng).unsigned_abs(),
+            compressed: number(rng).unsigned_abs(),
+            errors: number(rng).unsigned_abs(),
+            errors_by_type: (0..rng.below(3))
+                .map(|_| (name(rng), number(rng).unsigned_abs()))
+                .collect(),
+            conversations: number(rng).unsigned_abs(),
+            active_conversations: 5,
+        };
+        for _ in 0..rng.below(5) {
+            let ms = number(rng).unsigned_abs();
+            rollup.latency_sketch.add(ms);
+            rollup.latency_ms_sum = rollup.latency_ms_sum.saturating_add(ms);
+            rollup.latency_count += 1;
+        }
+        if !self.with_versions && self.rollups.contains_key(&key_of(&rollup)) {
+            rollup.task_type = Some(uuid(rng).to_string());
+        }
+        if self.with_versions
+            && let Some(known) = one_of(rng, &self.rollups)
+        {
+            rollup.day = known.day;
+            rollup.model_used.clone_from(&known.model_used);
+            rollup.config_used.clone_from(&known.config_used);
+            rollup
+                .orchestration_mode
+                .clone_from(&known.orchestration_mode);
+            rollup.task_type.clone_from(&known.task_type);
+        }
+        if let Some(known) = self.rollups.get(&key_of(&rollup)) {
+            rollup.through_seq = known.through_seq + 1;
+        }
+        rollup
+    }
+
     fn chain(&self, thought: &mut ThoughtRecord) {
         let mut chain = self
             .thoughts
@@ -556,6 +614,10 @@ impl Mirror {
                 self.thoughts.push(thought);
                 None
             }
+            Record::Rollup(rollup) => {
+                self.rollups.insert(key_of(&rollup), *rollup);
+                None
+            }
             _ => panic!("{record:?} is new"),
         };
         assert_eq!(ack.assigned, assigned);
@@ -645,6 +707,7 @@ impl Mirror {
         }
         store.thoughts().list(None, None)?;
         store.thoughts().verify_chains()?;
+        store.rollups(&RollupQuery::default())?;
         store.damage()?;
         Ok(())
     }
@@ -773,7 +836,24 @@ impl Mirror {
                 Some(thought)
             );
         }
+
+        let query = RollupQuery {
+            since: Some(Day::of(DAY_1 + 1_000 * DAY_MS).unwrap()),
+            until: Some(Day::of(DAY_1 + 1_003 * DAY_MS).unwrap()),
+        };
+        let expected: Vec<_> = self.rollups.values().cloned().collect();
+        assert_eq!(store.rollups(&query).unwrap(), expected);
     }
+}
+
+fn key_of(rollup: &Rollup) -> (Day, Group) {
+    let group = [
+        rollup.model_used.clone(),
+        rollup.config_used.clone(),
+        rollup.orchestration_mode.clone(),
+        rollup.task_type.clone(),
+    ];
+    (rollup.day, group)
 }
 
 fn one_of<'a, K, V>(rng: &mut Rng, known: &'a BTreeMap<K, V>) -> Option<&'a V> {

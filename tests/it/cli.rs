@@ -16,6 +16,7 @@ mod lines;
 mod lists;
 mod output;
 mod record;
+mod rollups;
 mod round_trip;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -9,6 +9,7 @@
 
 #![allow(clippy::cast_possible_wrap)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -17,9 +18,9 @@ use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
     ErrorKind, Event, HistoryEntry, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
-    NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Source, Store,
-    TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallReq, Validity, WhenFull,
-    args_sha256, payload_json, verify,
+    NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery,
+    Sketch, Source, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallReq,
+    Validity, WhenFull, args_sha256, payload_json, verify,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -270,6 +271,34 @@ fn thoughts(id: u128, change: impl FnOnce(&mut ThoughtRecord)) -> Vec<Record> {
     vec![thought.into()]
 }
 
+/// Through more than the log has, so that no message of the day adds to it.
+fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
+    let mut rollup = Rollup {
+        day: decklog::Day::of(DAY_1).unwrap(),
+        model_used: None,
+        config_used: Some(format!("config {id}")),
+        orchestration_mode: None,
+        task_type: None,
+        through_seq: 1 << 40,
+        messages: 1,
+        requests: 1,
+        tokens_in: 0,
+        tokens_out: 0,
+        latency_ms_sum: 0,
+        latency_count: 0,
+        latency_sketch: Sketch::default(),
+        context_utilization_sum: 0.0,
+        context_utilization_count: 0,
+        compressed: 0,
+        errors: 1,
+        errors_by_type: BTreeMap::new(),
+        conversations: 1,
+        active_conversations: 1,
+    };
+    change(&mut rollup);
+    vec![rollup.into()]
+}
+
 fn event(id: u128) -> Event {
     Event {
         id: id as i64,
@@ -478,6 +507,15 @@ pub fn fields() -> Vec<Field> {
         name("content", |id, text| {
             thoughts(id, |one| one.content = text.into())
         }),
+        name("model_used", |id, text| {
+            rollups(id, |one| one.model_used = Some(text.into()))
+        }),
+        name("orchestration_mode", |id, text| {
+            rollups(id, |one| one.orchestration_mode = Some(text.into()))
+        }),
+        name("errors_by_type", |id, text| {
+            rollups(id, |one| one.errors_by_type = [(text.into(), 1)].into())
+        }),
     ]
 }
 
@@ -525,6 +563,15 @@ fn get(store: &Store, record: &Record) -> Option<Record> {
             let mut found = store.thoughts().get(&thought.id).unwrap()?;
             (found.hash, found.prev_hash) = (String::new(), String::new());
             Some(found.into())
+        }
+        Record::Rollup(rollup) => {
+            let query = RollupQuery {
+                since: Some(rollup.day),
+                until: Some(decklog::Day::of(rollup.day.bounds_ms().1).unwrap()),
+            };
+            let found = store.rollups(&query).unwrap();
+            let same = |found: &Rollup| found.config_used == rollup.config_used;
+            found.into_iter().find(same).map(Record::from)
         }
         _ => panic!("{record:?} is none of these"),
     }
@@ -799,6 +846,7 @@ fn a_record_as_json_reads_as_the_same() {
                     Record::InboxTask(one) => through_serde(one),
                     Record::History(one) => through_serde(one),
                     Record::Thought(one) => through_serde(one),
+                    Record::Rollup(one) => through_serde(&**one),
                     _ => continue,
                 };
                 let Some(json) = json else {

@@ -59,6 +59,13 @@ fn first_fields(kind: Kind) -> &'static [&'static str] {
         Kind::Inbox => &["id", "update_id"],
         Kind::History => &["id", "chat_id"],
         Kind::ThoughtRecords => &["id", "task_id", "prev_hash", "hash"],
+        Kind::Rollups => &[
+            "day",
+            "model_used",
+            "config_used",
+            "orchestration_mode",
+            "task_type",
+        ],
         _ => panic!("{kind} is new"),
     }
 }

@@ -8,7 +8,7 @@ use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, Conversation, ConversationMessage, ConversationStatus,
     ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, InferenceMetadata,
-    ObservabilityStore, ProposalStatus, ProposalStep, Record, Role, Store, TaskStatus,
+    ObservabilityStore, ProposalStatus, ProposalStep, Record, Role, RollupQuery, Store, TaskStatus,
     ThoughtRecord, ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
     Validity, args_sha256, event_type, verify,
 };
@@ -87,6 +87,7 @@ fn write_example(store: &Store) {
     for record in other_kinds() {
         store.record(record).unwrap();
     }
+    store.roll_up("2025-12-27".parse().unwrap()).unwrap();
 }
 
 /// One life of each kind but turns and calls, in order.
@@ -191,7 +192,7 @@ fn the_document_shows_what_is_written() {
     let store = options.open(dir.path()).unwrap();
     write_example(&store);
     let examples = examples();
-    assert_eq!(examples.len(), 10, "the document shows ten files");
+    assert_eq!(examples.len(), 11, "the document shows eleven files");
     for (file, shown) in examples {
         let written = fs::read_to_string(dir.path().join(file)).unwrap();
         assert_eq!(shown, written, "{file}");
@@ -240,7 +241,7 @@ fn copy_dir(from: &Path, to: &Path) {
 fn check_example(path: &Path) {
     let found = verify(&Disk::new(path)).unwrap();
     assert!(found.is_clean(), "{found:?}");
-    assert_eq!(found.good_lines, 20);
+    assert_eq!(found.good_lines, 22);
     let store = Store::open(path).unwrap();
     assert_eq!(store.list_conversation_since(0, 10).unwrap(), []);
     let then = store
@@ -275,6 +276,9 @@ fn check_example(path: &Path) {
     assert!(check.is_intact(), "{check:?}");
     let pinned = "6a2f9597f563d5515cfa69891a51806d0f93bfbe222997d3ba37c365ceee3f1a";
     assert_eq!(check.head.as_deref(), Some(pinned));
+    let rollups = store.rollups(&RollupQuery::default()).unwrap();
+    assert_eq!(rollups.len(), 2);
+    assert_eq!((rollups[1].requests, rollups[1].tokens_in), (1, 12));
     // And it goes on from there.
     store
         .log_event(Some(1), event_type::REPLY_SENT, None)

@@ -41,6 +41,7 @@ mod proposals;
 mod races;
 mod reader;
 mod recovery;
+mod rollups;
 mod rules;
 mod settings;
 mod sidecar;

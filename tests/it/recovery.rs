@@ -1209,7 +1209,7 @@ impl Storage for Settled {
     }
 }
 
-/// All nine kinds, with every step that each can take, and the imported sample sessions: several
+/// All ten kinds, with every step that each can take, and the imported sample sessions: several
 /// days, several segments of a day and kind. Closed with a sidecar.
 fn everything() -> Memory {
     let memory = Memory::new();

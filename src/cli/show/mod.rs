@@ -7,6 +7,7 @@ mod event;
 pub mod json;
 mod message;
 mod proposal;
+mod rollup;
 mod task;
 mod thought;
 mod turn;

@@ -127,6 +127,7 @@ fn a_store_that_is_not_there_is_told() {
         &["inbox"],
         &["history", "1"],
         &["thoughts"],
+        &["rollups"],
         &["thoughts", "verify"],
         &["tail"],
         &["verify"],

@@ -66,6 +66,7 @@ fn help_tells_the_exit_codes_and_gives_examples() {
         "inbox",
         "history",
         "thoughts",
+        "rollups",
         "get",
         "tail",
         "replay",

@@ -227,6 +227,7 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
         &["inbox"],
         &["history", "1"],
         &["thoughts"],
+        &["rollups"],
     ] {
         assert_eq!(code(&log.run(args)), OK, "{args:?}");
         log.json(args);
@@ -371,6 +372,7 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
         &["inbox"],
         &["history", "1"],
         &["thoughts"],
+        &["rollups"],
         &["get", "turns", &id(1)],
         &["get", "calls", &id(1), "call_1"],
         &["replay", "1970-01-01"],

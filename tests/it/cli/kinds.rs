@@ -158,6 +158,7 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
         format!(r#"{{"kind":"inbox","update_id":7,"created_at":{at}}}"#),
         format!(r#"{{"kind":"inbox","op":"in_progress","id":1,"at":{at}}}"#),
         format!(r#"{{"kind":"code_edit_proposals","request_id":"{}","created_at":{at},"diffs_json":[]}}"#, id(3)),
+        r#"{"kind":"rollups","day":"2025-12-27","model_used":"small-1","through_seq":900,"messages":4,"requests":2,"tokens_in":0,"tokens_out":0,"latency_ms_sum":0,"latency_count":0,"latency_sketch":[],"context_utilization_sum":0,"context_utilization_count":0,"compressed":0,"errors":0,"conversations":2,"active_conversations":2}"#.to_owned(),
     ]);
     let text = log.ok(&["tail", "-n", "20"]);
     let rows: Vec<&str> = text
@@ -175,6 +176,7 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
         "inbox         queued  #1",
         "inbox         in_progress  #1  attempt 1",
         &proposal,
+        "rollup        2025-12-27  small-1  4 messages  through seq 900",
     ];
     assert_eq!(rows, expected);
     assert_eq!(log.ok(&["replay", "2025-12-27"]), text);
@@ -188,7 +190,7 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
         "--into",
         into.to_str().unwrap(),
     ];
-    assert_eq!(log.json(&replay)[0]["added"], 9);
+    assert_eq!(log.json(&replay)[0]["added"], 10);
     for args in [
         &["proposals"][..],
         &["conversations"],
@@ -197,12 +199,13 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
         &["inbox"],
         &["history", "7"],
         &["thoughts"],
+        &["rollups"],
     ] {
         let listed = log.json(args);
         assert!(!listed.is_empty(), "{args:?}");
         assert_eq!(other.json(args), listed, "{args:?}");
     }
-    assert_eq!(log.json(&replay)[0]["unchanged"], 9);
+    assert_eq!(log.json(&replay)[0]["unchanged"], 10);
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn no_escape_comes_through_in_records_of_any_kind() {
         &["history", "1", "--long"],
         &["thoughts"],
         &["thoughts", "--long"],
+        &["rollups", "--long"],
         &["thoughts", "verify"],
         &["proposals"],
         &["proposals", "--long"],

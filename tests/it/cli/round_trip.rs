@@ -327,3 +327,51 @@ fn thoughts() {
         }
     });
 }
+
+#[test]
+fn rollups() {
+    let counts = vec((name(), number()), 0..3).prop_map(|counts| {
+        let counts = counts.into_iter();
+        let counts = counts.map(|(name, count)| (name.as_str().unwrap().into(), count));
+        Value::Object(counts.collect())
+    });
+    let mut fields = vec![
+        maybe("model_used", name()),
+        maybe("config_used", name()),
+        maybe("orchestration_mode", name()),
+        maybe("task_type", name()),
+        always("context_utilization_sum", fraction()),
+        always("errors_by_type", counts),
+    ];
+    for count in [
+        "messages",
+        "requests",
+        "tokens_in",
+        "tokens_out",
+        "latency_ms_sum",
+        "latency_count",
+        "context_utilization_count",
+        "compressed",
+        "errors",
+        "conversations",
+        "active_conversations",
+    ] {
+        fields.push(always(count, any::<u64>().prop_map(Value::from)));
+    }
+    each_case(records(fields), |log, mut given| {
+        for (n, rollup) in given.iter_mut().enumerate() {
+            rollup.insert("day".to_owned(), format!("2025-12-{:02}", n + 1).into());
+            rollup.insert("through_seq".to_owned(), json!(1_000_000 + n));
+            let count = rollup["latency_count"].as_u64().unwrap();
+            let sketch = if count == 0 {
+                json!([])
+            } else {
+                json!([[n, count]])
+            };
+            rollup.insert("latency_sketch".to_owned(), sketch);
+        }
+        record(&log, "rollups", &given);
+        let expected: Vec<Value> = given.into_iter().map(Value::from).collect();
+        assert_eq!(log.json(&["rollups"]), expected);
+    });
+}

@@ -1,0 +1,41 @@
+//! `decklog rollups`
+
+use decklog::{Day, RollupQuery};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::list::Printer;
+
+/// List what the messages of each day add up to, those that were removed included
+///
+/// By day, model, configuration, orchestration mode and task type. A quantile of latencies is told
+/// within 1 %.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog rollups --since 2025-12-01\n  decklog rollups --json | jq -s 'map(.tokens_out) | add'"
+)]
+pub struct Args {
+    /// Only this UTC day and later ones: YYYY-MM-DD
+    #[arg(long, value_name = "DAY")]
+    since: Option<Day>,
+    /// Only days before this one
+    #[arg(long, value_name = "DAY")]
+    until: Option<Day>,
+    /// Show all there is to each rollup
+    #[arg(long, short)]
+    long: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let rollups = store.rollups(&RollupQuery {
+        since: args.since,
+        until: args.until,
+    })?;
+    let mut printer = Printer::new(context, args.long);
+    for rollup in &rollups {
+        printer.print(rollup)?;
+    }
+    printer.end("there are no messages");
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,187 @@
+//! How values are spread, in few bytes: to ask for a median or a 95th percentile of what is gone.
+
+// A double tells any number far better than within 1 %, and a logarithm of one from 1 up is none
+// below 0.
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Each bucket ends at this many times where the one before it ends, so that the middle of a
+/// bucket is within 1 % of all that is in it.
+const GROWTH: f64 = 1.02;
+
+/// The bucket of the greatest value.
+const BUCKET_MAX: u16 = 2_242;
+
+/// Counts of whole numbers from 0 up, such as milliseconds, in buckets whose bounds grow with the
+/// numbers: a quantile is told within 1 % of the true one, however many numbers there are. Two
+/// sketches add up to that of all their numbers.
+///
+/// In JSON it is `[[bucket,count],…]`, in the order of the buckets: bucket 0 has the zeros, and
+/// bucket `b` the numbers past `1.02^(b-2)` up to `1.02^(b-1)`.
+///
+/// ```
+/// let mut latencies = decklog::Sketch::default();
+/// for ms in 1..=100 {
+///     latencies.add(ms);
+/// }
+/// let p95 = latencies.quantile(0.95).unwrap();
+/// assert!((p95 - 95.0).abs() <= 0.95);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sketch {
+    /// None is 0.
+    counts: BTreeMap<u16, u64>,
+}
+
+impl Sketch {
+    /// Counts a number.
+    pub fn add(&mut self, value: u64) {
+        self.add_to(bucket_of(value), 1);
+    }
+
+    /// Counts all that another one counted.
+    pub fn merge(&mut self, other: &Sketch) {
+        for (bucket, count) in &other.counts {
+            self.add_to(*bucket, *count);
+        }
+    }
+
+    fn add_to(&mut self, bucket: u16, count: u64) {
+        let sum = self.counts.entry(bucket).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// How many numbers were counted.
+    pub fn count(&self) -> u64 {
+        let counts = self.counts.values();
+        counts.fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The least number that a part `q` of all numbers, from 0 to 1, is not greater than, within
+    /// 1 %: the median for 0.5. `None` where there are no numbers.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0);
+        let mut sum = 0_u64;
+        let mut buckets = self.counts.iter().map(|(bucket, count)| {
+            sum = sum.saturating_add(*count);
+            (*bucket, sum)
+        });
+        let found = buckets.find(|(_, sum)| *sum as f64 >= rank);
+        found.map(|(bucket, _)| middle_of(bucket))
+    }
+}
+
+fn bucket_of(value: u64) -> u16 {
+    if value == 0 {
+        return 0;
+    }
+    // The greatest has a logarithm of 2241.
+    1 + ((value as f64).ln() / GROWTH.ln()).ceil() as u16
+}
+
+/// A number that is as far from one end of a bucket as from the other, in proportion.
+fn middle_of(bucket: u16) -> f64 {
+    if bucket == 0 {
+        return 0.0;
+    }
+    2.0 * GROWTH.powi(i32::from(bucket) - 1) / (GROWTH + 1.0)
+}
+
+impl Serialize for Sketch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.counts)
+    }
+}
+
+impl<'de> Deserialize<'de> for Sketch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sketch, D::Error> {
+        let mut sketch = Sketch::default();
+        for (bucket, count) in Vec::<(u16, u64)>::deserialize(deserializer)? {
+            if bucket > BUCKET_MAX {
+                let message = format!("there is no bucket {bucket}: the last is {BUCKET_MAX}");
+                return Err(D::Error::custom(message));
+            }
+            if count > 0 {
+                sketch.add_to(bucket, count);
+            }
+        }
+        Ok(sketch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sketch(values: &[u64]) -> Sketch {
+        let mut sketch = Sketch::default();
+        for value in values {
+            sketch.add(*value);
+        }
+        sketch
+    }
+
+    /// Numbers of all sizes.
+    fn values() -> impl Strategy<Value = Vec<u64>> {
+        let value = (any::<u64>(), 0..64u32).prop_map(|(value, bits)| value >> bits);
+        proptest::collection::vec(value, 1..300)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn a_quantile_is_within_one_percent_of_the_exact_one(mut values in values(), q in 0.0..=1.0f64) {
+            let found = sketch(&values).quantile(q).unwrap();
+            values.sort_unstable();
+            let rank = (q * values.len() as f64).ceil().max(1.0) as usize;
+            let exact = values[rank - 1] as f64;
+            prop_assert!((found - exact).abs() <= exact / 100.0, "{found} for {exact}");
+        }
+
+        #[test]
+        fn parts_add_up_to_the_whole(values in values(), cut in any::<prop::sample::Index>()) {
+            let (one, other) = values.split_at(cut.index(values.len()));
+            let mut sum = sketch(one);
+            sum.merge(&sketch(other));
+            prop_assert_eq!(&sum, &sketch(&values));
+            prop_assert_eq!(sum.count(), values.len() as u64);
+            let json = serde_json::to_string(&sum).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Sketch>(&json).unwrap(), sum);
+        }
+    }
+
+    /// What stands in files must mean the same in every version.
+    #[test]
+    fn buckets_are_where_they_always_were() {
+        let bounds = [
+            (0, 0),
+            (1, 1),
+            (2, 37),
+            (1_000, 350),
+            (60_000, 557),
+            (u64::MAX, BUCKET_MAX),
+        ];
+        for (value, bucket) in bounds {
+            assert_eq!(bucket_of(value), bucket, "{value}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_quantile_and_no_bucket_is_past_the_last() {
+        assert_eq!(Sketch::default().quantile(0.5), None);
+        let past = format!("[[{},1]]", BUCKET_MAX + 1);
+        assert!(serde_json::from_str::<Sketch>(&past).is_err());
+        let none: Sketch = serde_json::from_str("[[7,0]]").unwrap();
+        assert_eq!(none, Sketch::default());
+        let most: Sketch = serde_json::from_str(&format!("[[1,{0}],[2,{0}]]", u64::MAX)).unwrap();
+        assert_eq!(most.count(), u64::MAX);
+        assert!(most.quantile(1.0).is_some());
+    }
+}
