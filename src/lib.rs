@@ -46,6 +46,8 @@
 //!   what happened, as trees.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
+//! - [`Store::seal`] closes what is written and hashes it; [`Store::prove`] proves that a line was
+//!   there.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
@@ -86,10 +88,11 @@ pub use record::{
 };
 pub use retention::{Keep, RetentionSettings};
 pub use segment::repair::Repaired;
+pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
     Durability, Follow, Health, LockState, LogLine, Options, SeqRange, Store, Usage, Verification,
-    verify,
+    VerifyOptions, verify, verify_with,
 };
 
 /// The README's example must compile and run, too.

@@ -15,7 +15,9 @@ mod manifest;
 mod mend;
 mod news;
 mod notices;
+mod numbers;
 mod options;
+mod seal;
 mod sidecar;
 mod state;
 mod sync;
@@ -34,13 +36,15 @@ use uuid::Uuid;
 
 pub use follow::{Follow, LogLine};
 pub use health::{Health, LockState, Usage};
+pub use numbers::SeqRange;
 pub use options::{Durability, Options};
-pub use verify::{SeqRange, Verification, verify};
+pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
 use self::files::Files;
 use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
+use self::seal::SealLog;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -97,6 +101,8 @@ pub(crate) struct Inner {
     files: Files,
     news: News,
     writer: Arc<Mutex<Writer>>,
+    /// Taken before the writer, if both are.
+    seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
     background: OnceLock<JoinHandle<()>>,
     watch: Arc<LockWatch>,
@@ -137,6 +143,7 @@ impl Store {
             files: Files::default(),
             news: News::default(),
             writer: Arc::default(),
+            seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
             background: OnceLock::new(),
             watch: Arc::default(),

@@ -110,6 +110,9 @@ impl Storage for Unsynced {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.rename(from, to)
     }
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        self.0.set_read_only(path)
+    }
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.0.remove_file(path)
     }

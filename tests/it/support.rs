@@ -270,6 +270,9 @@ impl Storage for Spy {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.pass("rename", to, 0, || self.inner.rename(from, to))
     }
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        self.pass("set_read_only", path, 0, || self.inner.set_read_only(path))
+    }
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.pass("remove_file", path, 0, || self.inner.remove_file(path))
     }
