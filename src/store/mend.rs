@@ -78,10 +78,11 @@ impl Inner {
         let is_sealed = log.last_of(name).is_some();
         if is_sealed {
             let mut sealer = Sealer::new(name);
-            kept.split_inclusive(|byte| *byte == b'\n')
-                .for_each(|line| sealer.push(line));
-            let sealed = self.seal_again(log, now_ms, name, &sealer.finish());
-            sealed.map_err(io::Error::other)?;
+            for line in kept.split_inclusive(|byte| *byte == b'\n') {
+                sealer.push(line);
+            }
+            self.seal_again(log, now_ms, name, &sealer.finish())
+                .map_err(io::Error::other)?;
         }
         if is_sealed || storage.stat(&name.path())?.is_read_only {
             storage.set_read_only(temporary)?;

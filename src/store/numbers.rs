@@ -39,6 +39,11 @@ impl Numbers {
         self.len += 1;
     }
 
+    pub(super) fn contains(&self, seq: u64) -> bool {
+        let chunk = self.chunks.get(&(seq / CHUNK));
+        chunk.is_some_and(|chunk| chunk[(seq % CHUNK / 64) as usize] >> (seq % 64) & 1 == 1)
+    }
+
     /// How many different numbers there are.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -61,8 +66,9 @@ impl Numbers {
             .collect()
     }
 
-    /// Those that are missing below others up to `last`.
-    pub(super) fn gaps(&self, last: u64) -> Vec<SeqRange> {
+    /// Those that are missing up to `last`, and below others or up to one that is `known` to have
+    /// been there.
+    pub(super) fn gaps(&self, last: u64, known: u64) -> Vec<SeqRange> {
         let (mut gaps, mut expected) = (Vec::new(), 1);
         for (number, chunk) in self.chunks.range(..=last / CHUNK) {
             for place in 0..CHUNK {
@@ -80,6 +86,13 @@ impl Numbers {
                 expected = seq.saturating_add(1);
             }
         }
+        let known = known.min(last);
+        if known >= expected {
+            gaps.push(SeqRange {
+                first: expected,
+                last: known,
+            });
+        }
         gaps
     }
 }
@@ -90,7 +103,9 @@ mod tests {
 
     fn of(seqs: &[u64]) -> Numbers {
         let mut numbers = Numbers::default();
-        seqs.iter().for_each(|seq| numbers.insert(*seq));
+        for seq in seqs {
+            numbers.insert(*seq);
+        }
         numbers
     }
 
@@ -108,10 +123,12 @@ mod tests {
         assert_eq!(numbers.max(), u64::MAX);
         let last = u64::MAX;
         assert_eq!(
-            pairs(numbers.gaps(last)),
+            pairs(numbers.gaps(last, 9)),
             [(3, 4), (6, 6), (8, 1999), (2001, last - 1)]
         );
-        assert_eq!(pairs(numbers.gaps(6)), [(3, 4)]);
+        assert_eq!(pairs(numbers.gaps(6, 0)), [(3, 4)]);
+        assert_eq!(pairs(numbers.gaps(6, 6)), [(3, 4), (6, 6)]);
+        assert_eq!(pairs(of(&[1, 2]).gaps(last, 4)), [(3, 4)]);
         assert_eq!(pairs(numbers.repeats(last)), [(5, 5)]);
         assert_eq!(pairs(numbers.repeats(4)), []);
         assert_eq!(pairs(of(&[0]).repeats(last)), [(0, 0)]);

@@ -144,8 +144,10 @@ impl Inner {
                 |(next, _): &(SegmentName, _)| (next.day, next.kind) == (name.day, name.kind);
             let is_full = present.peek().is_some_and(is_next);
             let is_over = is_full || name.day < today || segment.is_sealed;
+            let is_left = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
             let is_due = match log.last_of(name) {
-                None => is_over,
+                // What was joined or removed, and is still there, is for who did that.
+                None => is_over && !log.gone(name).is_some_and(is_left),
                 // A longer one is not what was sealed: who verifies is told.
                 Some(seal) => !segment.is_sealed && segment.expected_len() == seal.bytes,
             };

