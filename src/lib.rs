@@ -47,6 +47,8 @@
 //! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
+//! - [`Store::seal`] closes what is written and hashes it; [`Store::prove`] proves that a line was
+//!   there.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
@@ -90,10 +92,11 @@ pub use retention::{
     RetainOptions, Retained, RetainedPart, RetentionSettings,
 };
 pub use segment::repair::Repaired;
+pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
     Anchor, Durability, Follow, Health, LockState, LogLine, Marks, Options, Removal, RemovalReason,
-    SeqRange, Settings, Store, Usage, Verification, verify,
+    SeqRange, Settings, Store, Usage, Verification, VerifyOptions, verify, verify_with,
 };
 
 /// The README's example must compile and run, too.

@@ -1,6 +1,7 @@
 //! `decklog get`
 
 use clap::Subcommand;
+use decklog::Kind;
 use uuid::Uuid;
 
 use super::context::Context;
@@ -21,8 +22,9 @@ pub struct Args {
     as_of: Option<i64>,
 }
 
+/// A record by its key.
 #[derive(Debug, Subcommand)]
-enum What {
+pub enum What {
     /// A tool call with its outcome
     Calls {
         /// The model request that asked for the call
@@ -69,6 +71,43 @@ enum What {
     },
 }
 
+impl What {
+    /// Its kind and key, as the library names them.
+    pub fn key(&self) -> (Kind, [String; 2]) {
+        let (kind, one) = match self {
+            What::Calls {
+                request_id,
+                call_id,
+            } => return (Kind::ToolCalls, [request_id.to_string(), call_id.clone()]),
+            What::Turns { id } => (Kind::ConversationTurns, id.to_string()),
+            What::Proposals { request_id } => (Kind::CodeEditProposals, request_id.to_string()),
+            What::Conversations { id } => (Kind::Conversations, id.to_string()),
+            What::Messages { id } => (Kind::Messages, id.to_string()),
+            What::Events { id } => (Kind::Events, id.to_string()),
+            What::Inbox { id } => (Kind::Inbox, id.to_string()),
+            What::Thoughts { id } => (Kind::ThoughtRecords, id.clone()),
+        };
+        (kind, [one, String::new()])
+    }
+
+    /// It as a person names it.
+    pub fn in_words(&self) -> String {
+        match self {
+            What::Calls {
+                request_id,
+                call_id,
+            } => format!("tool call {request_id} {call_id}"),
+            What::Turns { id } => format!("turn {id}"),
+            What::Proposals { request_id } => format!("proposal {request_id}"),
+            What::Conversations { id } => format!("conversation {id}"),
+            What::Messages { id } => format!("message {id}"),
+            What::Events { id } => format!("event {id}"),
+            What::Inbox { id } => format!("task {id}"),
+            What::Thoughts { id } => format!("thought {id}"),
+        }
+    }
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let has_past = matches!(
         args.what,
@@ -79,6 +118,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Err(Failure::usage(message));
     }
     let store = context.open_to_read()?;
+    let name = args.what.in_words();
     match &args.what {
         What::Calls {
             request_id,
@@ -88,37 +128,27 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                 Some(at) => store.as_of(at).get_tool_call(*request_id, call_id),
                 None => store.get_tool_call(*request_id, call_id),
             };
-            one(
-                context,
-                found?,
-                &format!("tool call {request_id} {call_id}"),
-            )
+            one(context, found?, &name)
         }
         What::Turns { id } => {
             let found = match args.as_of {
                 Some(at) => store.as_of(at).get_turn(*id),
                 None => store.get_turn(*id),
             };
-            one(context, found?, &format!("turn {id}"))
+            one(context, found?, &name)
         }
         What::Proposals { request_id } => {
             let found = match args.as_of {
                 Some(at) => store.as_of(at).get_proposal(*request_id),
                 None => store.get_proposal(*request_id),
             };
-            one(context, found?, &format!("proposal {request_id}"))
+            one(context, found?, &name)
         }
-        What::Conversations { id } => {
-            let found = store.get_conversation(*id)?;
-            one(context, found, &format!("conversation {id}"))
-        }
-        What::Messages { id } => one(context, store.get_message(*id)?, &format!("message {id}")),
-        What::Events { id } => one(context, store.get_event(*id)?, &format!("event {id}")),
-        What::Inbox { id } => one(context, store.inbox().get(*id)?, &format!("task {id}")),
-        What::Thoughts { id } => {
-            let found = store.thoughts().get(id)?;
-            one(context, found, &format!("thought {id}"))
-        }
+        What::Conversations { id } => one(context, store.get_conversation(*id)?, &name),
+        What::Messages { id } => one(context, store.get_message(*id)?, &name),
+        What::Events { id } => one(context, store.get_event(*id)?, &name),
+        What::Inbox { id } => one(context, store.inbox().get(*id)?, &name),
+        What::Thoughts { id } => one(context, store.thoughts().get(id)?, &name),
     }
 }
 

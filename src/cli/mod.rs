@@ -6,6 +6,7 @@
 
 mod branches;
 mod calls;
+mod check_proof;
 mod compact;
 mod config;
 mod context;
@@ -27,11 +28,13 @@ mod messages;
 mod order;
 mod output;
 mod proposals;
+mod prove;
 mod record;
 mod repair;
 mod replay;
 mod retain;
 mod rollups;
+mod seal;
 mod show;
 mod stdin;
 mod tail;
@@ -92,6 +95,9 @@ enum Command {
     Get(get::Args),
     Tail(tail::Args),
     Replay(replay::Args),
+    Seal(seal::Args),
+    Prove(prove::Args),
+    CheckProof(check_proof::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
     Du(du::Args),
@@ -155,6 +161,9 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Get(args) => get::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),
+        Command::Seal(args) => seal::run(args, context),
+        Command::Prove(args) => prove::run(args, context),
+        Command::CheckProof(args) => check_proof::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Doctor(args) => doctor::run(args, context),
         Command::Du(args) => du::run(args, context),

@@ -28,6 +28,7 @@ struct Summary {
     quarantined_bytes: u64,
     restamped_lines: u64,
     altered_lines_left: u64,
+    resealed: u64,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -46,6 +47,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             quarantined_bytes: sum(|one| one.quarantined_bytes),
             restamped_lines: sum(|one| one.restamped_lines),
             altered_lines_left: left,
+            resealed: sum(|one| u64::from(one.resealed)),
         })?;
         return Ok(Exit::with_findings(left > 0));
     }
@@ -88,8 +90,11 @@ fn in_words(one: &Repaired) -> String {
         let lines = count(one.altered_lines_left, "rewritten line");
         done.push(format!("{lines} left"));
     }
-    if done.is_empty() {
+    if done.is_empty() && !one.resealed {
         done.push("the last line was ended".to_owned());
+    }
+    if one.resealed {
+        done.push("sealed anew".to_owned());
     }
     format!("{}: {}", one_line(&one.file), done.join(", "))
 }

@@ -1,12 +1,13 @@
 //! `decklog verify`
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use decklog::storage::Disk;
-use decklog::{Damage, SeqRange, Verification};
+use decklog::{Damage, SealHead, SeqRange, Verification, VerifyOptions};
 use serde::Serialize;
 
+use super::check_proof;
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
@@ -15,10 +16,19 @@ use super::show::{count, grouped};
 
 /// Check every byte of the log
 ///
-/// Needs no lock and no write permission. Exits with 0 only if all is as it was written.
+/// Segments that are sealed are checked by their hash, the others line by line. Needs no lock and no
+/// write permission. Exits with 0 only if all is as it was written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog verify --json | jq 'select(.finding==\"damage\")'")]
-pub struct Args {}
+pub struct Args {
+    /// Check every line of sealed segments, too, and compute every hash anew
+    #[arg(long)]
+    deep: bool,
+    /// A head that 'decklog seal --head' printed: whoever rewrote the log or cut it off since then
+    /// is found out
+    #[arg(long, value_name = "FILE")]
+    head: Option<PathBuf>,
+}
 
 /// A line of `--json`.
 #[derive(Serialize)]
@@ -27,6 +37,7 @@ enum Finding<'a> {
     Damage(&'a Damage),
     Gap(&'a SeqRange),
     Repeat(&'a SeqRange),
+    Interrupted { reason: &'a str },
     Foreign { file: &'a str },
 }
 
@@ -34,27 +45,36 @@ enum Finding<'a> {
 #[derive(Serialize)]
 struct Summary {
     clean: bool,
+    deep: bool,
     segments: u64,
+    sealed: u64,
     bytes: u64,
     good_lines: u64,
+    seals: u64,
+    head: Option<SealHead>,
     damage: usize,
     gaps: usize,
     repeats: usize,
+    interrupted: usize,
     foreign: usize,
 }
 
-pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
-    let found = decklog::verify(&Disk::new(&path))?;
+    let options = VerifyOptions {
+        deep: args.deep,
+        head: args.head.as_deref().map(check_proof::read).transpose()?,
+    };
+    let found = decklog::verify_with(&Disk::new(&path), &options)?;
     if context.json {
-        json(&mut context.out, &found)?;
+        json(&mut context.out, &found, args.deep)?;
     } else {
         text(&mut context.out, &found, &path)?;
     }
     Ok(Exit::with_findings(!found.is_clean()))
 }
 
-fn json(out: &mut Output, found: &Verification) -> io::Result<()> {
+fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
     for damage in &found.damage {
         out.json(&Finding::Damage(damage))?;
     }
@@ -64,17 +84,25 @@ fn json(out: &mut Output, found: &Verification) -> io::Result<()> {
     for repeat in &found.repeats {
         out.json(&Finding::Repeat(repeat))?;
     }
+    for reason in &found.interrupted {
+        out.json(&Finding::Interrupted { reason })?;
+    }
     for file in &found.foreign {
         out.json(&Finding::Foreign { file })?;
     }
     out.json(&Summary {
         clean: found.is_clean(),
+        deep,
         segments: found.segments,
+        sealed: found.sealed,
         bytes: found.bytes,
         good_lines: found.good_lines,
+        seals: found.seals,
+        head: found.head,
         damage: found.damage.len(),
         gaps: found.gaps.len(),
         repeats: found.repeats.len(),
+        interrupted: found.interrupted.len(),
         foreign: found.foreign.len(),
     })
 }
@@ -98,6 +126,9 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
         let seq = range(*repeat);
         out.line(&format!("{:<9} several lines have seq {seq}", "repeat"))?;
     }
+    for reason in &found.interrupted {
+        out.line(&format!("{:<9} {}: no damage", "note", one_line(reason)))?;
+    }
     for file in &found.foreign {
         out.line(&format!(
             "{:<9} {} is not the store's: no damage",
@@ -111,8 +142,12 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
     } else {
         count(findings as u64, "finding")
     };
+    let sealed = match found.sealed {
+        0 => String::new(),
+        sealed => format!(" ({} sealed)", grouped(sealed)),
+    };
     out.line(&format!(
-        "{verdict}: {}, {} bytes, {} in {}",
+        "{verdict}: {}{sealed}, {} bytes, {} in {}",
         count(found.segments, "segment"),
         grouped(found.bytes),
         count(found.good_lines, "good line"),

@@ -46,6 +46,7 @@ impl StorageFile for Slow<'_> {
 
     fn stat(&self) -> io::Result<FileStat> {
         Ok(FileStat {
+            is_read_only: false,
             len: self.bytes.len() as u64,
             identity: 1,
             is_linked: true,

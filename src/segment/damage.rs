@@ -41,6 +41,13 @@ pub enum DamageClass {
     Misplaced,
     /// Something that is no file, as a directory or a pipe, has the name of a segment.
     NoFile,
+    /// A sealed segment that is not there.
+    Missing,
+    /// A sealed segment that is not, byte for byte, what its seal says.
+    Changed,
+    /// A seal, or a line of the log of removals, that was changed, taken away or put elsewhere; or
+    /// a chain of seals that does not lead to where it once did.
+    Chain,
 }
 
 /// How many places of each class there are.
@@ -63,6 +70,12 @@ pub struct DamageCounts {
     pub misplaced: u64,
     /// [`DamageClass::NoFile`].
     pub no_file: u64,
+    /// [`DamageClass::Missing`].
+    pub missing: u64,
+    /// [`DamageClass::Changed`].
+    pub changed: u64,
+    /// [`DamageClass::Chain`].
+    pub chain: u64,
 }
 
 impl DamageCounts {
@@ -76,13 +89,17 @@ impl DamageCounts {
             DamageClass::Repeated => &mut self.repeated,
             DamageClass::Misplaced => &mut self.misplaced,
             DamageClass::NoFile => &mut self.no_file,
+            DamageClass::Missing => &mut self.missing,
+            DamageClass::Changed => &mut self.changed,
+            DamageClass::Chain => &mut self.chain,
         } += 1;
     }
 
     /// How many places there are in all.
     pub fn total(&self) -> u64 {
         let lines = self.altered + self.damaged + self.torn + self.too_long;
-        lines + self.unreadable + self.repeated + self.misplaced + self.no_file
+        let seals = self.missing + self.changed + self.chain;
+        lines + self.unreadable + self.repeated + self.misplaced + self.no_file + seals
     }
 }
 
@@ -111,6 +128,9 @@ impl DamageClass {
             DamageClass::Repeated => "repeated",
             DamageClass::Misplaced => "misplaced",
             DamageClass::NoFile => "no_file",
+            DamageClass::Missing => "missing",
+            DamageClass::Changed => "changed",
+            DamageClass::Chain => "chain",
         }
     }
 }

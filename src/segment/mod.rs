@@ -1,6 +1,7 @@
 //! Segments: the files that hold lines. Their names, and reading them; nothing here writes but
 //! [`repair`].
 
+mod audit;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
 mod damage;
@@ -8,7 +9,9 @@ mod name;
 mod read;
 pub(crate) mod repair;
 mod scan;
+pub(crate) mod seal;
 
+pub(crate) use audit::Audit;
 pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::Window;

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::name::SegmentName;
 use super::scan::{Found, Stretch, scan};
 use crate::line::{Decoded, LINE_BYTES_MAX, Line, decode, restamp};
-use crate::storage::{Access, Named, Storage, StorageFile, append_all, read_full, replace_file};
+use crate::storage::{
+    Access, Named, Storage, StorageFile, append_all, read_full, replace_file, replace_file_after,
+};
 
 /// What [`repair`](crate::Store::repair) did to one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,16 +28,36 @@ pub struct Repaired {
     /// How many rewritten lines were left as they are: because no one said that they are right, or
     /// because they hold no record that could have been written, or a number that cannot be theirs.
     pub altered_lines_left: u64,
+    /// Whether the segment was sealed, and has a new seal.
+    pub resealed: bool,
+}
+
+impl Repaired {
+    /// Nothing was done yet.
+    pub(crate) fn nothing(name: SegmentName) -> Repaired {
+        Repaired {
+            file: name.path(),
+            quarantine: None,
+            quarantined_lines: 0,
+            quarantined_bytes: 0,
+            restamped_lines: 0,
+            altered_lines_left: 0,
+            resealed: false,
+        }
+    }
 }
 
 /// Mends one segment; `None` if there is nothing to do. `seq_max` is the greatest number that a
-/// rewritten line can have; `moment` makes the name in quarantine a new one.
+/// rewritten line can have; `moment` makes the name in quarantine a new one. Calls `ready` with the
+/// bytes that the segment will have, and the name of the file that has them, before it takes the
+/// segment's place; it tells whether it gave them a seal.
 pub(crate) fn repair_segment(
     storage: &dyn Storage,
     name: SegmentName,
     accept_edits: bool,
     seq_max: u64,
     moment: u128,
+    ready: impl FnOnce(&[u8], &str) -> io::Result<bool>,
 ) -> io::Result<Option<Repaired>> {
     let path = name.path();
     let segment = Named::open(storage, &path, Access::Read)?;
@@ -108,23 +130,23 @@ pub(crate) fn repair_segment(
     let is_tail_ended = scanned.tail.is_some_and(|tail| tail.holds_facts);
     if taken_out.is_empty() && restamped == 0 && !is_tail_ended {
         let report = Repaired {
-            file: path,
-            quarantine: None,
-            quarantined_lines: 0,
-            quarantined_bytes: 0,
-            restamped_lines: 0,
             altered_lines_left: left,
+            ..Repaired::nothing(name)
         };
         return Ok((left > 0).then_some(report));
     }
 
     let mut quarantine = None;
     if !taken_out.is_empty() {
-        let target = free_name(storage, name, moment)?;
+        let target = free_name(storage, &path, moment)?;
         copy_out(storage, &**file, &taken_out, &target)?;
         quarantine = Some(target);
     }
-    let replaced = replace_file(storage, &path, &kept);
+    let mut resealed = false;
+    let replaced = replace_file_after(storage, &path, &kept, |temporary| {
+        resealed = ready(&kept, temporary)?;
+        Ok(())
+    });
     if let (Err(_), Some(target)) = (&replaced, &quarantine)
         && segment.is_current(storage, &path).unwrap_or(false)
     {
@@ -140,13 +162,48 @@ pub(crate) fn repair_segment(
         quarantined_bytes: taken_out.iter().map(|(_, len)| len).sum(),
         restamped_lines: restamped,
         altered_lines_left: left,
+        resealed,
     }))
 }
 
+/// Moves lines, by offset and length, out of a file that is no segment.
+pub(crate) fn take_out(
+    storage: &dyn Storage,
+    path: &str,
+    lines: &[(u64, u64)],
+    moment: u128,
+) -> io::Result<Repaired> {
+    let file = storage.open(path, Access::Read)?;
+    let mut bytes = vec![0; usize::try_from(file.stat()?.len).unwrap_or(0)];
+    let read = read_full(&*file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    let mut kept = Vec::with_capacity(read);
+    let mut end = 0;
+    for (offset, len) in lines {
+        let start = usize::try_from(*offset).unwrap_or(read).clamp(end, read);
+        kept.extend_from_slice(&bytes[end..start]);
+        let len = usize::try_from(*len).unwrap_or(read);
+        end = start.saturating_add(len).saturating_add(1).min(read);
+    }
+    kept.extend_from_slice(&bytes[end..]);
+    let target = free_name(storage, path, moment)?;
+    copy_out(storage, &*file, lines, &target)?;
+    replace_file(storage, path, &kept)?;
+    Ok(Repaired {
+        file: path.to_owned(),
+        quarantine: Some(target),
+        quarantined_lines: lines.len() as u64,
+        quarantined_bytes: lines.iter().map(|(_, len)| len).sum(),
+        restamped_lines: 0,
+        altered_lines_left: 0,
+        resealed: false,
+    })
+}
+
 /// A name in quarantine that no file has: a clock may stand still, or be set back.
-fn free_name(storage: &dyn Storage, name: SegmentName, moment: u128) -> io::Result<String> {
+fn free_name(storage: &dyn Storage, path: &str, moment: u128) -> io::Result<String> {
     for moment in moment.. {
-        let target = format!("quarantine/{}-{}.{moment}", name.day, name.file_name());
+        let target = format!("quarantine/{}.{moment}", path.replace('/', "-"));
         match storage.stat(&target) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(target),
             found => found?,

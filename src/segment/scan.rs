@@ -235,16 +235,17 @@ impl Misplaced {
         }
     }
 
-    /// Looks at the time of a line from `offset` up to `end`.
-    pub(crate) fn look(&mut self, at: i64, offset: u64, end: u64) {
+    /// Looks at the time of a line from `offset` up to `end`; whether it is of the day.
+    pub(crate) fn look(&mut self, at: i64, offset: u64, end: u64) -> bool {
         if self.bounds_ms.contains(&at) {
-            return;
+            return true;
         }
         if self.count == 0 {
             self.first = offset;
         }
         self.count += 1;
         self.end = end;
+        false
     }
 
     /// Adds what was found further on in the segment.

@@ -111,7 +111,13 @@ impl Storage for Disk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        let to = self.path(to);
+        sys::let_go(&to)?;
+        fs::rename(self.path(from), to)
+    }
+
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        sys::set_read_only(&self.path(path))
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
@@ -119,7 +125,9 @@ impl Storage for Disk {
     }
 
     fn remove_file(&self, path: &str) -> io::Result<()> {
-        fs::remove_file(self.path(path))
+        let path = self.path(path);
+        sys::let_go(&path)?;
+        fs::remove_file(path)
     }
 }
 
@@ -191,7 +199,10 @@ impl StorageFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        match self.access {
+            Access::Read => sys::sync_mode(&self.file),
+            Access::Append | Access::Overwrite => self.file.sync_data(),
+        }
     }
 
     fn stat(&self) -> io::Result<FileStat> {
@@ -264,6 +275,21 @@ mod sys {
         fs::set_permissions(dir, Permissions::from_mode(0o700))
     }
 
+    pub(super) fn set_read_only(path: &Path) -> io::Result<()> {
+        let mode = fs::metadata(path)?.mode();
+        fs::set_permissions(path, Permissions::from_mode(mode & 0o7555))
+    }
+
+    pub(super) fn sync_mode(file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    // A name belongs to its directory here, whatever the file's mode.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(super) fn let_go(_: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     // Something else may have its name by now, and opening a pipe would wait for the other end.
     pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
         let flags = OFlags::DIRECTORY.union(OFlags::NONBLOCK);
@@ -334,6 +360,7 @@ mod sys {
         const WANTED: StatxFlags = StatxFlags::SIZE
             .union(StatxFlags::INO)
             .union(StatxFlags::NLINK)
+            .union(StatxFlags::MODE)
             .union(StatxFlags::BTIME);
 
         // Every append asks, so the path is put together where it needs no allocation.
@@ -380,6 +407,7 @@ mod sys {
                 len: stat.stx_size,
                 identity: identity.max(1),
                 is_linked: stat.stx_nlink > 0,
+                is_read_only: stat.stx_mode & 0o222 == 0,
             }
         }
     }
@@ -410,6 +438,7 @@ mod sys {
                 len: metadata.len(),
                 identity: (metadata.ino() ^ metadata.dev().rotate_left(40)).max(1),
                 is_linked: metadata.nlink() > 0,
+                is_read_only: metadata.mode() & 0o222 == 0,
             }
         }
     }
@@ -448,6 +477,29 @@ mod sys {
     // NTFS logs its directory changes in order; a directory handle cannot be flushed.
     pub(super) fn sync_dir(_: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn set_read_only(path: &Path) -> io::Result<()> {
+        let mut permissions = fs::metadata(path)?.permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(path, permissions)
+    }
+
+    // A handle that may not write cannot flush either, and a file that is read-only gives no other:
+    // who wrote it flushes it within a second.
+    pub(super) fn sync_mode(_: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    // A read-only file can be neither replaced nor removed.
+    pub(super) fn let_go(path: &Path) -> io::Result<()> {
+        let mut permissions = match fs::metadata(path) {
+            Ok(found) if found.permissions().readonly() => found.permissions(),
+            _ => return Ok(()),
+        };
+        #[allow(clippy::permissions_set_readonly_false)]
+        permissions.set_readonly(false);
+        fs::set_permissions(path, permissions)
     }
 
     // The time of the last change of anything is not to be had.
@@ -489,6 +541,7 @@ mod sys {
             len: metadata.len(),
             identity: metadata.creation_time().max(1),
             is_linked: true,
+            is_read_only: metadata.permissions().readonly(),
         }
     }
 }

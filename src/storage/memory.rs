@@ -61,6 +61,8 @@ enum Node {
 struct Content {
     live: Vec<u8>,
     durable: Vec<u8>,
+    is_read_only: bool,
+    is_durably_read_only: bool,
     locked_by: Option<u64>,
 }
 
@@ -117,11 +119,15 @@ impl Memory {
                         Some(live) if live.starts_with(&content.durable) => live.to_vec(),
                         _ => content.durable.clone(),
                     };
+                    let is_read_only =
+                        content.is_durably_read_only || content.is_read_only && choose(1) == 1;
                     kept.files.insert(
                         *id,
                         Content {
                             live: bytes.clone(),
                             durable: bytes,
+                            is_read_only,
+                            is_durably_read_only: is_read_only,
                             locked_by: None,
                         },
                     );
@@ -156,10 +162,11 @@ impl Memory {
             .and_then(|id| Some(state.files.get(&id)?.live.clone()))
     }
 
-    /// Puts bytes into a file as another program would, past every fault.
+    /// Puts bytes into a file as another program would, past every fault and read-only or not.
     pub fn put_bytes(&self, path: &str, bytes: Vec<u8>) {
         let mut state = self.state();
-        if let Ok(id) = state.open(path, Access::Overwrite)
+        let known = state.file_id(path);
+        if let Ok(id) = known.map_or_else(|| state.open(path, Access::Overwrite), Ok)
             && let Some(content) = state.files.get_mut(&id)
         {
             content.live.clone_from(&bytes);
@@ -220,6 +227,10 @@ impl State {
 
     fn open(&mut self, path: &str, access: Access) -> io::Result<u64> {
         if let Some(id) = self.file_id(path) {
+            let is_read_only = self.files.get(&id).is_some_and(|file| file.is_read_only);
+            if is_read_only && access != Access::Read {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
             return Ok(id);
         }
         let (dir, name) = split(path);
@@ -270,14 +281,12 @@ impl Storage for Memory {
         let mut state = self.state();
         state.step_whole()?;
         let id = state.file_id(path).ok_or(io::ErrorKind::NotFound)?;
-        let len = state
-            .files
-            .get(&id)
-            .map_or(0, |content| content.live.len() as u64);
+        let content = state.files.get(&id).ok_or(io::ErrorKind::NotFound)?;
         Ok(FileStat {
-            len,
+            len: content.live.len() as u64,
             identity: id + 1,
             is_linked: true,
+            is_read_only: content.is_read_only,
         })
     }
 
@@ -335,6 +344,15 @@ impl Storage for Memory {
         let (parent, name) = split(path);
         let parent = state.dirs.get_mut(parent).ok_or(io::ErrorKind::NotFound)?;
         parent.live.remove(name);
+        Ok(())
+    }
+
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.step_whole()?;
+        let id = state.file_id(path).ok_or(io::ErrorKind::NotFound)?;
+        let content = state.files.get_mut(&id).ok_or(io::ErrorKind::NotFound)?;
+        content.is_read_only = true;
         Ok(())
     }
 
@@ -425,6 +443,9 @@ impl StorageFile for MemoryFile {
         self.with(|content, short| {
             Self::whole(short)?;
             content.durable = content.live.clone();
+            if self.access == Access::Read {
+                content.is_durably_read_only = content.is_read_only;
+            }
             Ok(())
         })
     }
@@ -442,6 +463,7 @@ impl StorageFile for MemoryFile {
                 len: content.live.len() as u64,
                 identity: self.id + 1,
                 is_linked,
+                is_read_only: content.is_read_only,
             })
         })
     }

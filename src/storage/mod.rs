@@ -49,6 +49,8 @@ pub struct FileStat {
     pub identity: u64,
     /// Whether the file still has a name.
     pub is_linked: bool,
+    /// Whether its mode lets no one write it, as [`Storage::set_read_only`] leaves it.
+    pub is_read_only: bool,
 }
 
 /// When a file changed, in nanoseconds since 1970.
@@ -113,6 +115,11 @@ pub trait Storage: Debug + Send + Sync {
     /// Takes an empty directory away.
     fn remove_dir(&self, dir: &str) -> io::Result<()>;
 
+    /// Lets no one open a file to write it any more, by its mode, which the superuser may ignore.
+    /// Who has it open goes on, and it can still be renamed, replaced and removed. It survives the
+    /// machine once [`StorageFile::sync`] returned `Ok` on a handle that was opened to read.
+    fn set_read_only(&self, path: &str) -> io::Result<()>;
+
     /// Takes a file's name away.
     fn remove_file(&self, path: &str) -> io::Result<()>;
 }
@@ -128,7 +135,8 @@ pub trait StorageFile: Debug + Send + Sync {
     /// Overwrites bytes at an offset; returns how many were taken.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes the file's bytes survive the machine (`fdatasync`).
+    /// Makes the file's bytes survive the machine (`fdatasync`); on a handle opened to read, also
+    /// that the file is read-only (`fsync`).
     fn sync(&self) -> io::Result<()>;
 
     /// The file's length and identity.
@@ -241,6 +249,17 @@ pub(crate) fn write_all_at(
 /// Puts `bytes` under `path` in one step that survives the machine: a temporary file in the same
 /// directory, fsync, rename, fsync of the directory. Nothing else here renames.
 pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> io::Result<()> {
+    replace_file_after(storage, path, bytes, |_| Ok(()))
+}
+
+/// As [`replace_file`]; calls `ready` with the temporary file's path once that survives the
+/// machine, before it takes the place of the other.
+pub(crate) fn replace_file_after(
+    storage: &dyn Storage,
+    path: &str,
+    bytes: &[u8],
+    ready: impl FnOnce(&str) -> io::Result<()>,
+) -> io::Result<()> {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let temporary = format!("{path}.tmp");
     match storage.remove_file(&temporary) {
@@ -251,6 +270,7 @@ pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> i
         let file = storage.open(&temporary, Access::Append)?;
         append_all(&*file, bytes)?;
         file.sync()?;
+        ready(&temporary)?;
         storage.rename(&temporary, path)
     })();
     if replaced.is_err() {

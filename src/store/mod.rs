@@ -18,9 +18,11 @@ mod mend;
 mod moves;
 mod news;
 mod notices;
+mod numbers;
 mod options;
 mod removals;
 mod rewrite;
+mod seal;
 mod settings;
 mod sidecar;
 mod state;
@@ -41,10 +43,11 @@ use uuid::Uuid;
 
 pub use follow::{Follow, LogLine};
 pub use health::{Health, LockState, Usage};
+pub use numbers::SeqRange;
 pub use options::{Durability, Options};
 pub use removals::{Anchor, Marks, Removal, RemovalReason};
 pub use settings::Settings;
-pub use verify::{SeqRange, Verification, verify};
+pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
 use self::files::Files;
 use self::gate::Gate;
@@ -53,6 +56,7 @@ use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
+use self::seal::SealLog;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -111,6 +115,8 @@ pub(crate) struct Inner {
     files: Files,
     news: News,
     writer: Arc<Mutex<Writer>>,
+    /// Taken before the writer, if both are.
+    seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
     background: OnceLock<JoinHandle<()>>,
     watch: Arc<LockWatch>,
@@ -153,6 +159,7 @@ impl Store {
             news: News::default(),
             writer: Arc::new(Mutex::new(Writer::new(Arc::clone(&gate)))),
             gate: RwLock::new(gate),
+            seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
             background: OnceLock::new(),
             watch: Arc::default(),

@@ -82,6 +82,7 @@ pub(super) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> 
             last_seq: segment.last_seq,
             read_times,
             last: None,
+            is_sealed: false,
         };
     }
     grown.retain(|(last_seq, _)| *last_seq > 0);

@@ -38,6 +38,8 @@ pub(super) struct Segment {
     pub read_times: Option<FileTimes>,
     /// How the line before `end` ends, where that is known.
     pub last: Option<LineEnd>,
+    /// It is read-only, so that no line goes there any more.
+    pub is_sealed: bool,
 }
 
 impl Segment {
@@ -51,6 +53,7 @@ impl Segment {
             last_seq: 0,
             read_times: None,
             last: None,
+            is_sealed: false,
         }
     }
 
@@ -142,7 +145,8 @@ impl State {
         !self.is_stale && self.unreadable.is_empty()
     }
 
-    /// The segment that takes new lines of a day and kind: the last one that is there.
+    /// The segment that takes new lines of a day and kind, unless it is sealed: the last one that
+    /// is there.
     pub(super) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
         let name = |number| SegmentName { day, kind, number };
         let numbered = self
@@ -524,6 +528,7 @@ impl State {
             }
             present += 1;
             known.identity = stat.identity;
+            known.is_sealed = stat.is_read_only;
             let has_changed = stat.len != known.expected_len() || known.tail.is_some();
             let may_differ = known.last.is_some() && appended_to.contains(&name);
             if has_changed || may_differ {

@@ -1,26 +1,31 @@
-//! Checks every line of a store, trusting nothing but the bytes.
+//! Checks every byte of a store, trusting nothing else: what is sealed by its seal, the rest line
+//! by line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde::Serialize;
 
 use super::head::{Head, Header};
 use super::manifest;
+use super::numbers::{Numbers, SeqRange};
+use super::seal::SealLog;
 use crate::error::{Error, Result, is_of_what_is_read};
-use crate::line::{LINE_BYTES_MAX, decode};
+use crate::line::LINE_BYTES_MAX;
+use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file};
 use crate::segment::{
-    Damage, DamageClass, Fact, Found, Misplaced, Report, SegmentName, list, scan,
+    Audit, Damage, DamageClass, Fact, Found, Report, Scanned, SegmentName, list, scan,
 };
-use crate::storage::{Access, Storage, full_path};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 
-/// Sequence numbers from the first to the last, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct SeqRange {
-    /// The first one.
-    pub first: u64,
-    /// The last one.
-    pub last: u64,
+/// How [`verify_with`] checks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VerifyOptions {
+    /// Read every line and compute every hash, also of segments whose SHA-256 is that of their seal.
+    /// Default: no.
+    pub deep: bool,
+    /// The head of the chain of seals, kept elsewhere: it must be in the chain still. Default: none.
+    pub head: Option<SealHead>,
 }
 
 /// What [`verify()`] found.
@@ -28,16 +33,26 @@ pub struct SeqRange {
 pub struct Verification {
     /// How many segments were read.
     pub segments: u64,
+    /// How many of them have a seal.
+    pub sealed: u64,
     /// How many bytes they have.
     pub bytes: u64,
     /// How many lines are good.
     pub good_lines: u64,
+    /// How many seals there are, also of segments that were removed or rewritten.
+    pub seals: u64,
+    /// The last seal.
+    pub head: Option<SealHead>,
     /// Everything that is not as decklog wrote it.
     pub damage: Vec<Damage>,
-    /// Sequence numbers that no line has, up to the greatest.
+    /// Sequence numbers that no line has, up to the greatest that one has or had when it was
+    /// sealed, and that no removal accounts for.
     pub gaps: Vec<SeqRange>,
     /// Sequence numbers that several lines have.
     pub repeats: Vec<SeqRange>,
+    /// Segments that were to be rewritten, joined or removed by someone who was interrupted, and
+    /// are as they were before. They are no damage.
+    pub interrupted: Vec<String>,
     /// Files in day directories that are none of the store's, and what is no directory under the
     /// name of a day. They are no damage.
     pub foreign: Vec<String>,
@@ -50,7 +65,7 @@ impl Verification {
     }
 }
 
-/// Reads every line of a store and checks it; needs no lock and no write permission. While others
+/// Reads every byte of a store and checks it; needs no lock and no write permission. While others
 /// write, what they add meanwhile is checked line by line, but neither for gaps nor for torn tails.
 ///
 /// ```
@@ -66,130 +81,417 @@ impl Verification {
 /// read is a finding. [`NotAStore`](crate::ErrorKind::NotAStore);
 /// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
-    let (_, manifest_damage) = manifest::read_leniently(storage)?;
-    // Others may write while this reads: of what they add, some is seen and some is not.
-    let before = header(storage);
-    let listing = list(storage)?;
-    let unreadable = listing.unreadable.into_iter();
-    let unreadable = unreadable.map(|(dir, e)| Damage::unreadable(dir, &e));
-    let taken = listing.taken.into_iter();
-    let mut found = Verification {
-        foreign: listing.foreign,
-        damage: manifest_damage
-            .into_iter()
-            .chain(unreadable)
-            .chain(taken.map(|name| Report::no_file().in_file(name)))
-            .collect(),
-        ..Verification::default()
-    };
-    let mut seqs = Vec::new();
-    for name in listing.segments.iter().copied() {
-        let path = name.path();
-        let file = match storage.open(&path, Access::Read) {
-            Ok(file) => file,
-            Err(e) => {
-                found.damage.push(cannot_read(storage, path, e)?);
-                continue;
-            }
-        };
-        let kind = name.kind;
-        let mut last_seq = 0;
-        let mut misplaced = Misplaced::in_day_of(name);
-        let mut check = |line: Found<'_>| {
-            let mut report = line.report();
-            line.facts(kind, &mut |fact: Fact<'_>| {
-                // The checksum says that these are the bytes that were written; whether they
-                // were worth writing is a question of its own.
-                match decode(kind, fact.bytes) {
-                    Ok(_) if fact.is_altered => seqs.push(fact.envelope.seq),
-                    Ok(_) => {
-                        let seq = fact.envelope.seq;
-                        seqs.push(seq);
-                        let end = fact.offset + fact.bytes.len() as u64;
-                        misplaced.look(fact.envelope.at, fact.offset, end);
-                        // One that is there twice is told as such.
-                        if seq < last_seq {
-                            report = Some(Report {
-                                offset: fact.offset,
-                                length: fact.bytes.len() as u64,
-                                class: DamageClass::Altered,
-                                reason: format!(
-                                    "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
-                                ),
-                            });
-                        }
-                        last_seq = last_seq.max(seq);
-                    }
-                    Err(reason) => {
-                        report = Some(Report {
-                            offset: fact.offset,
-                            length: fact.bytes.len() as u64,
-                            class: DamageClass::Damaged,
-                            reason: format!("the line holds no record: {}", reason.text),
-                        });
-                    }
-                }
-            });
-            found.good_lines += u64::from(report.is_none());
-            found
-                .damage
-                .extend(report.map(|report| report.in_file(name)));
-        };
-        found.segments += 1;
-        let scanned = match scan(&*file, kind, 0, u64::MAX, LINE_BYTES_MAX, &mut check) {
-            Ok(scanned) => scanned,
-            Err(e) => {
-                found.damage.push(cannot_read(storage, path, e)?);
-                continue;
-            }
-        };
-        found.bytes += scanned.end + scanned.tail.map_or(0, |tail| tail.len);
-        let tail = scanned
-            .tail
-            .map(|tail| tail.report(scanned.end).in_file(name));
-        found.damage.extend(tail);
-        let misplaced = misplaced.report().map(|report| report.in_file(name));
-        found.damage.extend(misplaced);
-    }
-    let is_live = header(storage) != before;
-    if is_live {
-        let last = before.map_or(0, |header| header.last_seq);
-        seqs.retain(|seq| *seq <= last);
-        found
-            .damage
-            .retain(|damage| damage.class != DamageClass::Torn);
-    }
-    found.count_off(seqs);
-    if !found.repeats.is_empty() {
-        let repeated = copies(storage, &listing.segments, &found.repeats);
-        found.damage.extend(repeated);
-    }
-    Ok(found)
+    verify_with(storage, &VerifyOptions::default())
 }
 
-impl Verification {
-    /// Notes which sequence numbers are missing, or there several times.
-    fn count_off(&mut self, mut seqs: Vec<u64>) {
-        seqs.sort_unstable();
-        let mut expected = 1;
-        for seq in seqs {
-            if seq > expected {
-                self.gaps.push(SeqRange {
-                    first: expected,
-                    last: seq - 1,
-                });
-            } else if seq < expected {
-                let repeated = SeqRange {
-                    first: seq,
-                    last: seq,
-                };
-                if self.repeats.last() != Some(&repeated) {
-                    self.repeats.push(repeated);
-                }
-            }
-            expected = expected.max(seq.saturating_add(1));
+/// As [`verify()`], with options.
+///
+/// A segment whose SHA-256 is that of its seal is taken to hold the lines that it held then; others
+/// are read line by line. Where the lines so counted are not as many as there are numbers, or
+/// `deep` says so, every line is read: only then it is known which numbers are missing.
+///
+/// # Errors
+/// As [`verify()`].
+pub fn verify_with(storage: &dyn Storage, options: &VerifyOptions) -> Result<Verification> {
+    if !options.deep {
+        let checked = Check::run(storage, options, false)?;
+        if checked.adds_up() {
+            return Ok(checked.found);
         }
     }
+    let mut checked = Check::run(storage, options, true)?;
+    checked.count_off(storage);
+    Ok(checked.found)
+}
+
+/// One reading of a store.
+struct Check<'a> {
+    storage: &'a dyn Storage,
+    /// Also segments that are as they were sealed are read line by line.
+    reads_all: bool,
+    log: SealLog,
+    segments: Vec<SegmentName>,
+    numbers: Numbers,
+    /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
+    left_over: Vec<u64>,
+    /// How many lines were taken to be there for the hash of their segment.
+    taken: u64,
+    /// The last number to count off.
+    last: u64,
+    found: Verification,
+}
+
+/// One segment, read.
+#[derive(Default)]
+struct Looked {
+    bytes: u64,
+    good_lines: u64,
+    damage: Vec<Damage>,
+    seqs: Vec<u64>,
+    /// As many lines are there as its seal says.
+    taken: u64,
+}
+
+impl Looked {
+    fn see(&mut self, name: SegmentName, report: Option<Report>) {
+        self.good_lines += u64::from(report.is_none());
+        self.damage
+            .extend(report.map(|report| report.in_file(name)));
+    }
+
+    fn end(&mut self, name: SegmentName, scanned: Scanned, misplaced: Option<Report>) {
+        self.bytes = scanned.end + scanned.tail.map_or(0, |tail| tail.len);
+        let tail = scanned.tail.map(|tail| tail.report(scanned.end));
+        let rest = tail.into_iter().chain(misplaced);
+        self.damage.extend(rest.map(|report| report.in_file(name)));
+    }
+}
+
+impl<'a> Check<'a> {
+    fn run(
+        storage: &'a dyn Storage,
+        options: &VerifyOptions,
+        reads_all: bool,
+    ) -> Result<Check<'a>> {
+        let (_, manifest_damage) = manifest::read_leniently(storage)?;
+        // Others may write while this reads: of what they add, some is seen and some is not.
+        let before = header(storage);
+        // First the seals: what is sealed is there before them.
+        let log = SealLog::read(storage)?;
+        let listing = list(storage)?;
+        let taken = listing
+            .taken
+            .iter()
+            .map(|name| Report::no_file().in_file(*name));
+        let mut damage: Vec<Damage> = manifest_damage.into_iter().chain(taken).collect();
+        let mut unread_dirs = BTreeSet::new();
+        for (dir, e) in &listing.unreadable {
+            damage.push(Damage::unreadable(dir.clone(), e));
+            unread_dirs.insert(dir.as_str());
+        }
+        let mut check = Check {
+            storage,
+            reads_all,
+            log,
+            segments: listing.segments,
+            numbers: Numbers::default(),
+            left_over: Vec::new(),
+            taken: 0,
+            last: u64::MAX,
+            found: Verification {
+                foreign: listing.foreign,
+                damage,
+                ..Verification::default()
+            },
+        };
+        for name in check.segments.clone() {
+            check.segment(name)?;
+        }
+        for seq in std::mem::take(&mut check.left_over) {
+            if !check.numbers.contains(seq) {
+                check.numbers.insert(seq);
+            }
+        }
+        check.log.refresh(storage)?;
+        check.missing(&listing.taken, &unread_dirs);
+        check.chain(options.head);
+        if header(storage) != before {
+            check.last = before.map_or(0, |header| header.last_seq);
+            let damage = &mut check.found.damage;
+            damage.retain(|damage| damage.class != DamageClass::Torn);
+        }
+        Ok(check)
+    }
+
+    /// Checks a segment, once more where someone rewrites it meanwhile.
+    fn segment(&mut self, name: SegmentName) -> Result<()> {
+        const TRIES_MAX: u32 = 3;
+        let mut tries = 0;
+        let looked = loop {
+            tries += 1;
+            let seal = self.log.last_of(name).cloned();
+            let (mut looked, contents) = match self.look(name, seal.as_ref()) {
+                Ok(looked) => looked,
+                Err(e) if is_gone(&e) => return Ok(()),
+                Err(e) => {
+                    let damage = cannot_read(self.storage, name.path(), e)?;
+                    self.found.damage.push(damage);
+                    return Ok(());
+                }
+            };
+            let Some((seal, contents)) = seal.zip(contents) else {
+                if let Some(gone) = self.left_over(name)? {
+                    self.found.interrupted.push(format!(
+                        "{name} was joined to another segment or removed, as seal {gone} is, and is still there: it will be taken away"
+                    ));
+                    self.left_over.append(&mut looked.seqs);
+                }
+                break looked;
+            };
+            if is_of(&seal, &contents) {
+                self.found.sealed += 1;
+                looked.damage.extend(odd(name, &seal, &contents));
+                break looked;
+            }
+            self.log.refresh(self.storage)?;
+            let is_new = self
+                .log
+                .last_of(name)
+                .is_some_and(|last| last.seal != seal.seal);
+            if is_new && tries < TRIES_MAX {
+                continue;
+            }
+            self.found.sealed += 1;
+            if let Some(earlier) = self.earlier(name, &seal, &contents) {
+                self.found.interrupted.push(format!(
+                    "{name} is as seal {earlier} says, in whose place seal {} comes: it was to be rewritten, and will be",
+                    seal.seal
+                ));
+            } else {
+                looked.damage.push(changed(name, &seal, &contents));
+            }
+            break looked;
+        };
+        self.found.segments += 1;
+        self.found.bytes += looked.bytes;
+        self.found.good_lines += looked.good_lines;
+        self.found.damage.extend(looked.damage);
+        for seq in looked.seqs {
+            self.numbers.insert(seq);
+        }
+        self.taken += looked.taken;
+        Ok(())
+    }
+
+    /// Reads a segment, a sealed one no further than its hash where that is enough; tells what is
+    /// in a sealed one.
+    fn look(
+        &self,
+        name: SegmentName,
+        seal: Option<&Seal>,
+    ) -> io::Result<(Looked, Option<Contents>)> {
+        let file = self.storage.open(&name.path(), Access::Read)?;
+        let Some(seal) = seal else {
+            return Ok((line_by_line(&*file, name)?, None));
+        };
+        if !self.reads_all {
+            let (sha256, bytes) = hash_file(&*file)?;
+            let contents = Contents {
+                bytes,
+                sha256,
+                ..seal.contents()
+            };
+            if is_of(seal, &contents) {
+                let looked = if seal.damaged > 0 {
+                    line_by_line(&*file, name)?
+                } else {
+                    Looked {
+                        bytes,
+                        good_lines: seal.lines,
+                        taken: seal.lines,
+                        ..Looked::default()
+                    }
+                };
+                return Ok((looked, Some(contents)));
+            }
+        }
+        let (mut looked, mut seqs) = (Looked::default(), Vec::new());
+        let mut see = |report| looked.see(name, report);
+        let reading = Sealer::read(&*file, name, &mut see, &mut |seq, _| seqs.push(seq))?;
+        looked.end(name, reading.scanned, reading.misplaced);
+        looked.seqs = seqs;
+        Ok((looked, Some(reading.contents)))
+    }
+
+    /// The seal of a segment that is gone by what the seals say, if it is there and is as it says.
+    fn left_over(&self, name: SegmentName) -> Result<Option<u64>> {
+        let Some(gone) = self.log.gone(name) else {
+            return Ok(None);
+        };
+        let file = self.storage.open(&name.path(), Access::Read);
+        let hashed = file.and_then(|file| hash_file(&*file));
+        match hashed {
+            Ok(hashed) => Ok((hashed == (gone.sha256, gone.bytes)).then_some(gone.seal)),
+            Err(e) if is_gone(&e) => Ok(None),
+            Err(e) => cannot_read(self.storage, name.path(), e).map(|_| None),
+        }
+    }
+
+    /// The seal of a segment before it was to be rewritten, if it is still as that says.
+    fn earlier(&self, name: SegmentName, last: &Seal, contents: &Contents) -> Option<u64> {
+        let mut replaced: BTreeSet<u64> = last.replaces.iter().copied().collect();
+        let mut earlier = self.log.seals_of(name).skip(1);
+        earlier.find_map(|seal| {
+            if !replaced.contains(&seal.seal) {
+                return None;
+            }
+            // That one may never have come to take the place of the one before it.
+            replaced.extend(&seal.replaces);
+            is_of(seal, contents).then_some(seal.seal)
+        })
+    }
+
+    /// Notes sealed segments that are not there.
+    fn missing(&mut self, taken: &[SegmentName], unread_dirs: &BTreeSet<&str>) {
+        for name in self.log.segments() {
+            let is_told = taken.contains(&name) || unread_dirs.contains(&*name.day.to_string());
+            if is_told || self.segments.binary_search(&name).is_ok() {
+                continue;
+            }
+            let Some(seal) = self.log.last_of(name) else {
+                continue;
+            };
+            self.found.damage.push(Damage {
+                file: name.path(),
+                offset: 0,
+                length: seal.bytes,
+                class: DamageClass::Missing,
+                reason: format!(
+                    "the segment is not there, and removals.jsonl does not tell why: seal {} says that it had {} lines, from seq {} to {}; put back a copy",
+                    seal.seal, seal.lines, seal.first_seq, seal.last_seq
+                ),
+            });
+        }
+    }
+
+    /// Checks that the seals follow on each other, and lead to the head.
+    fn chain(&mut self, head: Option<SealHead>) {
+        self.found.damage.extend(self.log.damage());
+        self.found.seals = self.log.len();
+        let last = self.log.last();
+        self.found.head = last.map(Seal::head);
+        let Some(head) = head else {
+            return;
+        };
+        let reason = match (self.log.get(head.seal), last) {
+            (Some(seal), _) if seal.hash == head.hash => return,
+            (Some(seal), _) => format!(
+                "the log was rewritten: its seal {} has hash {}, and the head that was kept is {}",
+                head.seal, seal.hash, head.hash
+            ),
+            (None, Some(last)) if last.seal < head.seal => format!(
+                "the log was cut off or rewritten after seal {}: the head that was kept is seal {}",
+                last.seal, head.seal
+            ),
+            (None, Some(_)) => {
+                format!("seal {}, the head that was kept, was taken away", head.seal)
+            }
+            (None, None) => format!(
+                "the log was cut off or rewritten: it has no seals, and the head that was kept is seal {}",
+                head.seal
+            ),
+        };
+        self.found.damage.push(Damage {
+            file: "seals.jsonl".to_owned(),
+            offset: 0,
+            length: 0,
+            class: DamageClass::Chain,
+            reason,
+        });
+    }
+
+    /// Whether there are as many lines as numbers, counting what was not read by its seal; so none
+    /// is missing unless as many are there twice.
+    fn adds_up(&self) -> bool {
+        let greatest = self.numbers.max().max(self.log.last_seq());
+        let there = self.numbers.len().checked_add(self.taken);
+        let all = there.and_then(|there| there.checked_add(self.log.removals().lines));
+        let repeats = self.numbers.repeats(self.last);
+        all == Some(greatest) && repeats.is_empty()
+    }
+
+    /// Notes which sequence numbers are missing, or there several times.
+    fn count_off(&mut self, storage: &dyn Storage) {
+        let gaps = self.numbers.gaps(self.last, self.log.last_seq());
+        self.found.gaps = unaccounted(gaps, &self.log);
+        self.found.repeats = self.numbers.repeats(self.last);
+        if !self.found.repeats.is_empty() {
+            let copies = copies(storage, &self.segments, &self.found.repeats);
+            self.found.damage.extend(copies);
+        }
+    }
+}
+
+/// Whether the bytes are those that were sealed.
+fn is_of(seal: &Seal, contents: &Contents) -> bool {
+    (seal.sha256, seal.bytes) == (contents.sha256, contents.bytes)
+}
+
+/// What a seal says otherwise of bytes that are those that were sealed.
+fn odd(name: SegmentName, seal: &Seal, contents: &Contents) -> Option<Damage> {
+    (seal.contents() != *contents).then(|| Damage {
+        file: name.path(),
+        offset: 0,
+        length: contents.bytes,
+        class: DamageClass::Chain,
+        reason: format!(
+            "the bytes are those of seal {}, but what it says of their lines, or its Merkle root, is not right",
+            seal.seal
+        ),
+    })
+}
+
+fn changed(name: SegmentName, seal: &Seal, contents: &Contents) -> Damage {
+    let (sealed, found) = (seal.bytes, contents.bytes);
+    let how = match found.cmp(&sealed) {
+        std::cmp::Ordering::Less => format!("it is {} bytes shorter", sealed - found),
+        std::cmp::Ordering::Equal => "it is as long, with other bytes".to_owned(),
+        std::cmp::Ordering::Greater => format!("it is {} bytes longer", found - sealed),
+    };
+    Damage {
+        file: name.path(),
+        offset: 0,
+        length: found,
+        class: DamageClass::Changed,
+        reason: format!(
+            "the segment was changed after it was sealed: {how} (it has {} lines, and seal {} says {}); put back a copy with SHA-256 {}, or take it as it is with 'decklog repair --accept-edits'",
+            contents.lines, seal.seal, seal.lines, seal.sha256
+        ),
+    }
+}
+
+/// The gaps that the log of removals does not account for.
+fn unaccounted(gaps: Vec<SeqRange>, log: &SealLog) -> Vec<SeqRange> {
+    let removals = log.removals();
+    let mut removed = removals.seqs.clone();
+    removed.sort_unstable_by_key(|range| range.first);
+    let mut union: Vec<SeqRange> = Vec::new();
+    for range in removed {
+        match union.last_mut() {
+            Some(last) if range.first <= last.last.saturating_add(1) => {
+                last.last = last.last.max(range.last);
+            }
+            _ => union.push(range),
+        }
+    }
+    let is_accounted = |gap: &&SeqRange| {
+        let place = union.partition_point(|range| range.last < gap.first);
+        let within = union.get(place);
+        within.is_some_and(|range| range.first <= gap.first && gap.last <= range.last)
+    };
+    let accounted = gaps.iter().filter(is_accounted);
+    let missing = accounted.fold(0u64, |sum, gap| {
+        sum.saturating_add(gap.last - gap.first + 1)
+    });
+    if missing > removals.lines {
+        return gaps;
+    }
+    let rest = gaps.iter().filter(|gap| !is_accounted(gap));
+    rest.copied().collect()
+}
+
+/// Reads a segment that is not sealed, or of which it is known that lines are damaged.
+fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked> {
+    let (mut looked, mut audit) = (Looked::default(), Audit::new(name));
+    let mut seqs = Vec::new();
+    let mut see = |line: Found<'_>| {
+        let report = audit.look(&line, &mut |seq, _| seqs.push(seq));
+        looked.see(name, report);
+    };
+    let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut see)?;
+    looked.end(name, scanned, audit.misplaced());
+    looked.seqs = seqs;
+    Ok(looked)
 }
 
 /// The segments with lines that have the numbers of lines before them, which is where a copy is.

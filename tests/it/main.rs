@@ -43,6 +43,7 @@ mod reader;
 mod recovery;
 mod rollups;
 mod rules;
+mod seals;
 mod settings;
 mod sidecar;
 mod support;

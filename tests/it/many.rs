@@ -113,7 +113,9 @@ impl Storage for Unsynced {
     fn remove_dir(&self, path: &str) -> io::Result<()> {
         self.0.remove_dir(path)
     }
-
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        self.0.set_read_only(path)
+    }
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.0.remove_file(path)
     }

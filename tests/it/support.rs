@@ -282,7 +282,9 @@ impl Storage for Spy {
     fn remove_dir(&self, path: &str) -> io::Result<()> {
         self.pass("remove_dir", path, 0, || self.inner.remove_dir(path))
     }
-
+    fn set_read_only(&self, path: &str) -> io::Result<()> {
+        self.pass("set_read_only", path, 0, || self.inner.set_read_only(path))
+    }
     fn remove_file(&self, path: &str) -> io::Result<()> {
         self.pass("remove_file", path, 0, || self.inner.remove_file(path))
     }

@@ -4,6 +4,7 @@ mod hold;
 mod recent;
 mod replace;
 mod runs;
+mod seal;
 mod target;
 
 use std::cell::RefCell;
@@ -223,9 +224,8 @@ impl<'s> Txn<'s> {
         let segments = &self.state.segments;
         let torn: Vec<u32> = (0..segments.len() as u32)
             .filter(|id| {
-                segments[*id as usize]
-                    .tail
-                    .is_some_and(|tail| tail.holds_facts)
+                let segment = &segments[*id as usize];
+                !segment.is_sealed && segment.tail.is_some_and(|tail| tail.holds_facts)
             })
             .collect();
         self.end_tails(&torn)
@@ -474,7 +474,7 @@ impl<'s> Txn<'s> {
         if self.room.runs.has_any_of(loc.segment) {
             return Ok(());
         }
-        let handle = self.handle(loc.segment)?;
+        let handle = self.handle_to_sync(loc.segment)?;
         self.mark_dirty(handle)
     }
 }

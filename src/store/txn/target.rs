@@ -18,6 +18,11 @@ impl Writer {
         }
         self.handles.first().map(|(_, handle)| handle)
     }
+
+    /// Closes a segment, if it is open.
+    pub(super) fn close(&mut self, segment: u32) {
+        self.handles.retain(|(id, _)| *id != segment);
+    }
 }
 
 impl Txn<'_> {
@@ -40,8 +45,9 @@ impl Txn<'_> {
                     .inner
                     .segment_bytes_max
                     .saturating_sub(segment.expected_len());
+                let is_full = segment.is_sealed || segment.end > 0 && len > room;
                 let next_number = segment.name.number.checked_add(1);
-                let Some(number) = next_number.filter(|_| segment.end > 0 && len > room) else {
+                let Some(number) = next_number.filter(|_| is_full) else {
                     if segment.tail.is_none() {
                         return Ok(active);
                     }
@@ -53,7 +59,7 @@ impl Txn<'_> {
                     continue;
                 };
                 let next = self.create_from(SegmentName { number, ..first })?;
-                if self.is_as_known(next)? {
+                if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
                     return Ok(next);
                 }
             }
@@ -68,8 +74,9 @@ impl Txn<'_> {
         Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
     }
 
-    /// Whether a segment is still the file, and has the length, that this handle knows.
-    fn is_as_known(&mut self, segment: u32) -> Result<bool> {
+    /// Whether a segment is still the file, and has the length, that this handle knows; notes
+    /// whether it is sealed. It is open then, but for a sealed one.
+    pub(super) fn is_as_known(&mut self, segment: u32) -> Result<bool> {
         if self.room.checked.contains(&segment) {
             return Ok(true);
         }
@@ -84,10 +91,15 @@ impl Txn<'_> {
             Err(e) if is_gone(&e) => return Ok(false),
             Err(e) => return Err(self.io("look at", segment, e)),
         };
-        let known = &self.state.segments[segment as usize];
+        let known = &mut self.state.segments[segment as usize];
         if found.identity != known.identity || found.len != known.expected_len() {
             // It may not even be a file that can be opened.
             return Ok(false);
+        }
+        known.is_sealed = found.is_read_only;
+        if known.is_sealed {
+            self.writer.close(segment);
+            return Ok(true);
         }
         let is_as_known = self.handle(segment)?.named.identity == found.identity;
         if is_as_known {

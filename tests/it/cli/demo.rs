@@ -70,6 +70,9 @@ fn help_tells_the_exit_codes_and_gives_examples() {
         "get",
         "tail",
         "replay",
+        "seal",
+        "prove",
+        "check-proof",
         "verify",
         "repair",
     ] {

@@ -1,0 +1,87 @@
+//! `decklog check-proof`
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use decklog::{ErrorKind, Proof, Seal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+
+/// Check a proof that `decklog prove` printed; needs no log
+///
+/// Exits with 0 only if the proof holds.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  decklog check-proof proof.json --seal seal.json\n\nWithout --seal, the proof is checked against the seal that it holds itself: compare that one's hash\nwith what you trust."
+)]
+pub struct Args {
+    /// The proof; - for standard input
+    #[arg(value_name = "FILE")]
+    proof: PathBuf,
+    /// The line of seals.jsonl that you trust, in a file
+    #[arg(long, value_name = "FILE")]
+    seal: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    holds: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    file: &'a str,
+    line: u64,
+    seal: u64,
+    seal_hash: String,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let proof: Proof = read(&args.proof)?;
+    let seal: Option<Seal> = args.seal.as_deref().map(read).transpose()?;
+    let reason = match proof.check(seal.as_ref()) {
+        Ok(()) => None,
+        Err(e) if e.kind() == ErrorKind::Damaged => Some(e.to_string()),
+        Err(e) => return Err(e.into()),
+    };
+    let verdict = Verdict {
+        holds: reason.is_none(),
+        reason,
+        file: &proof.seal.file,
+        line: proof.index.saturating_add(1),
+        seal: proof.seal.seal,
+        seal_hash: proof.seal.hash.to_string(),
+    };
+    if context.json {
+        context.out.json(&verdict)?;
+    } else if let Some(reason) = &verdict.reason {
+        let reason = one_line(reason);
+        context.out.line(&format!("does not hold: {reason}"))?;
+    } else {
+        context.out.line(&format!(
+            "holds: line {} of {} stood there when seal {} was made, which has hash {}",
+            verdict.line,
+            one_line(verdict.file),
+            verdict.seal,
+            verdict.seal_hash
+        ))?;
+    }
+    Ok(Exit::with_findings(!verdict.holds))
+}
+
+/// Reads a JSON object from a file, or from standard input if that is `-`.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().lock().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|read| text = read)
+    };
+    let shown = path.display().to_string();
+    let shown = one_line(&shown);
+    read.map_err(|e| Failure::store(format!("cannot read {shown}: {e}")))?;
+    serde_json::from_str(&text)
+        .map_err(|e| Failure::usage(format!("{shown} does not hold what is asked for: {e}")))
+}

@@ -1,0 +1,27 @@
+//! `decklog prove`
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::get::{self, What};
+
+/// Print a proof that a record's line stood in its segment when that was sealed
+///
+/// The proof is one JSON object, which check-proof checks anywhere, without the log.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  decklog prove events 12 > proof.json\n  decklog check-proof proof.json"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let (kind, [one, two]) = args.what.key();
+    let store = context.open_to_read()?;
+    let Some(proof) = store.prove(kind, [&one, &two])? else {
+        return Ok(get::missing(&args.what.in_words()));
+    };
+    context.out.json(&proof)?;
+    Ok(Exit::Ok)
+}

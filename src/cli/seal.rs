@@ -1,0 +1,75 @@
+//! `decklog seal`
+
+use decklog::{Seal, Timestamp};
+use serde::Serialize;
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output;
+use super::show::{count, grouped};
+
+/// Close full segments, and those of past days: make them read-only and note their hashes
+///
+/// From then on, verify notices any change to them. Any number of programs may go on writing.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog seal\n  decklog seal --head > /elsewhere/head.json\n  decklog verify --head /elsewhere/head.json"
+)]
+pub struct Args {
+    /// Seal nothing; print the last seal's number and hash, to keep where no one who can change the
+    /// log can change it
+    #[arg(long)]
+    head: bool,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Summary {
+    sealed: usize,
+    bytes: u64,
+    lines: u64,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    if args.head {
+        let Some(head) = context.open_in_silence()?.seal_head()? else {
+            output::say("nothing is sealed yet");
+            return Ok(Exit::Findings);
+        };
+        context.out.json(&head)?;
+        return Ok(Exit::Ok);
+    }
+    let path = context.store_path()?;
+    let store = context.options().create(false).open(path)?;
+    let sealed = store.seal(Timestamp::now().at())?;
+    let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
+    let (bytes, lines) = (sum(|seal| seal.bytes), sum(|seal| seal.lines));
+    if context.json {
+        for seal in &sealed {
+            context.out.json(seal)?;
+        }
+        let sealed = sealed.len();
+        context.out.json(&Summary {
+            sealed,
+            bytes,
+            lines,
+        })?;
+        return Ok(Exit::Ok);
+    }
+    for seal in &sealed {
+        context.out.line(&format!(
+            "seal {} of {}: {}, {} bytes",
+            seal.seal,
+            one_line(&seal.file),
+            count(seal.lines, "line"),
+            grouped(seal.bytes)
+        ))?;
+    }
+    let last = match sealed.len() {
+        0 => "nothing to seal".to_owned(),
+        some => format!("{} sealed", count(some as u64, "segment")),
+    };
+    context.out.line(&last)?;
+    Ok(Exit::Ok)
+}

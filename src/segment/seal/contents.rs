@@ -1,0 +1,213 @@
+//! What a segment holds, by hashes.
+
+use std::io;
+
+use sha2::Digest as _;
+use sha2::Sha256;
+
+use super::Digest;
+use super::merkle::{self, Tree};
+use crate::line::LINE_BYTES_MAX;
+use crate::segment::SegmentName;
+use crate::segment::audit::Audit;
+use crate::segment::scan::{Buffer, Report, Scanned, Span, Stretch, scan_span};
+use crate::storage::{StorageFile, read_full};
+
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What a segment holds: what its seal says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub bytes: u64,
+    /// Lines that end with LF, of whatever kind.
+    pub lines: u64,
+    /// Those that are not as decklog wrote them there.
+    pub damaged: u64,
+    /// The least sequence number of a good line, or 0.
+    pub first_seq: u64,
+    /// The greatest sequence number of a good line, or 0.
+    pub last_seq: u64,
+    pub sha256: Digest,
+    pub merkle_root: Digest,
+}
+
+/// Makes the [`Contents`] of a segment from its lines, one by one. Whoever writes a segment that is
+/// sealed from the start feeds it each line, LF included, and need not read the file again.
+#[derive(Debug)]
+pub(crate) struct Sealer {
+    audit: Audit,
+    all: Sha256,
+    tree: Tree,
+    bytes: u64,
+    lines: u64,
+    seqs: Option<(u64, u64)>,
+}
+
+/// A sealed segment, read line by line.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub contents: Contents,
+    pub scanned: Scanned,
+    /// Lines of another day than the segment's.
+    pub misplaced: Option<Report>,
+}
+
+impl Sealer {
+    /// Of the segment with this name, by which it is known whether a line is as it was written.
+    pub(crate) fn new(name: SegmentName) -> Sealer {
+        Sealer {
+            audit: Audit::new(name),
+            all: Sha256::new(),
+            tree: Tree::default(),
+            bytes: 0,
+            lines: 0,
+            seqs: None,
+        }
+    }
+
+    /// Adds a line with its LF.
+    pub(crate) fn push(&mut self, line: &[u8]) {
+        let (offset, bytes) = (self.bytes, line.strip_suffix(b"\n").unwrap_or(line));
+        let len = bytes.len() as u64;
+        let stretch = if line.len() > LINE_BYTES_MAX {
+            Stretch::TooLong { offset, len }
+        } else {
+            Stretch::Line { offset, bytes }
+        };
+        self.all.update(line);
+        self.tree.push(merkle::leaf(bytes));
+        self.look(stretch, &mut |_, _| ());
+    }
+
+    pub(crate) fn finish(self) -> Contents {
+        let (first_seq, last_seq) = self.seqs.unwrap_or_default();
+        Contents {
+            bytes: self.bytes,
+            lines: self.lines,
+            damaged: self.audit.wrong,
+            first_seq,
+            last_seq,
+            sha256: Digest(self.all.finalize().into()),
+            merkle_root: self.tree.root(),
+        }
+    }
+
+    /// Reads a segment in bounded memory. Bytes after its last LF count as no line, but as damage.
+    pub(crate) fn of_file(file: &dyn StorageFile, name: SegmentName) -> io::Result<Contents> {
+        let read = Sealer::read(file, name, &mut |_| (), &mut |_, _| ());
+        read.map(|read| read.contents)
+    }
+
+    /// As [`of_file`](Sealer::of_file); tells what is wrong with each line, if anything is, and the
+    /// sequence numbers that count, as [`Audit::look`] does.
+    pub(crate) fn read(
+        file: &dyn StorageFile,
+        name: SegmentName,
+        told: &mut dyn FnMut(Option<Report>),
+        number: &mut dyn FnMut(u64, bool),
+    ) -> io::Result<Reading> {
+        let mut sealer = Sealer::new(name);
+        let mut failed = None;
+        let mut look = |stretch: Stretch<'_>| {
+            match stretch {
+                Stretch::Line { bytes, .. } => sealer.all.update(bytes),
+                Stretch::TooLong { offset, len } => {
+                    let all = &mut sealer.all;
+                    let read = read_through(file, offset, len, &mut |bytes| all.update(bytes));
+                    failed = failed.take().or(read.err());
+                }
+            }
+            sealer.all.update(b"\n");
+            match leaf_of(file, stretch) {
+                Ok(leaf) => sealer.tree.push(leaf),
+                Err(e) => failed = failed.take().or(Some(e)),
+            }
+            told(sealer.look(stretch, number));
+        };
+        let all = Span {
+            from: 0,
+            stop: u64::MAX,
+            until: u64::MAX,
+        };
+        let mut buffer = Buffer::default();
+        let scanned = scan_span(file, name.kind, all, LINE_BYTES_MAX, &mut buffer, &mut look)?;
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        if let Some(tail) = scanned.tail {
+            let all = &mut sealer.all;
+            read_through(file, scanned.end, tail.len, &mut |bytes| all.update(bytes))?;
+            sealer.bytes += tail.len;
+            sealer.audit.wrong += 1;
+        }
+        let misplaced = sealer.audit.misplaced();
+        Ok(Reading {
+            contents: sealer.finish(),
+            scanned,
+            misplaced,
+        })
+    }
+
+    /// Counts a line that is hashed already.
+    fn look(&mut self, stretch: Stretch<'_>, number: &mut dyn FnMut(u64, bool)) -> Option<Report> {
+        let len = match stretch {
+            Stretch::Line { bytes, .. } => bytes.len() as u64,
+            Stretch::TooLong { len, .. } => len,
+        };
+        self.bytes += len + 1;
+        self.lines += 1;
+        let seqs = &mut self.seqs;
+        let line = stretch.classified(self.audit.kind());
+        self.audit.look(&line, &mut |seq, is_altered| {
+            if !is_altered {
+                let (first, last) = seqs.unwrap_or((seq, seq));
+                *seqs = Some((first.min(seq), last.max(seq)));
+            }
+            number(seq, is_altered);
+        })
+    }
+}
+
+/// The leaf of a line; of one that is too long to be held, it is read once more.
+pub(super) fn leaf_of(file: &dyn StorageFile, line: Stretch<'_>) -> io::Result<Digest> {
+    match line {
+        Stretch::Line { bytes, .. } => Ok(merkle::leaf(bytes)),
+        Stretch::TooLong { offset, len } => {
+            let mut leaf = Sha256::new().chain_update([0]);
+            read_through(file, offset, len, &mut |bytes| leaf.update(bytes))?;
+            Ok(Digest(leaf.finalize().into()))
+        }
+    }
+}
+
+/// The SHA-256 of a whole file, and how long it is.
+pub(crate) fn hash_file(file: &dyn StorageFile) -> io::Result<(Digest, u64)> {
+    let (mut all, mut len) = (Sha256::new(), 0);
+    read_through(file, 0, u64::MAX, &mut |bytes| {
+        all.update(bytes);
+        len += bytes.len() as u64;
+    })?;
+    Ok((Digest(all.finalize().into()), len))
+}
+
+/// Reads `len` bytes from `offset` on, or up to the file's end, piece by piece.
+fn read_through(
+    file: &dyn StorageFile,
+    mut offset: u64,
+    len: u64,
+    sink: &mut dyn FnMut(&[u8]),
+) -> io::Result<()> {
+    let end = offset.saturating_add(len);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while offset < end {
+        let wanted = usize::try_from(end - offset).unwrap_or(CHUNK_BYTES);
+        let wanted = wanted.min(CHUNK_BYTES);
+        let read = read_full(file, &mut chunk[..wanted], offset)?;
+        sink(&chunk[..read]);
+        if read < wanted {
+            break;
+        }
+        offset += read as u64;
+    }
+    Ok(())
+}

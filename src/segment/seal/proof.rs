@@ -1,0 +1,133 @@
+//! A proof that a line stood in a segment when it was sealed.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::contents::leaf_of;
+use super::{Digest, Seal, merkle};
+use crate::error::{Error, ErrorKind, Result};
+use crate::line::LINE_BYTES_MAX;
+use crate::record::Kind;
+use crate::segment::scan::{Buffer, Span, Stretch, scan_span};
+use crate::storage::StorageFile;
+
+/// The version of the proofs that this version makes and checks.
+pub const PROOF_VERSION: u32 = 1;
+
+/// A proof that a line stood in a segment when it was sealed; in JSON, one object. It holds all
+/// that is needed to check it, but for the seal that a person trusts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Proof {
+    /// [`PROOF_VERSION`].
+    pub decklog_proof: u32,
+    /// The line, without its LF.
+    pub line: String,
+    /// Which line of the segment it is, from 0.
+    pub index: u64,
+    /// How many lines the segment has.
+    pub lines: u64,
+    /// What the line's hash is hashed with up to the Merkle root, from the bottom up.
+    pub path: Vec<Digest>,
+    /// The segment's seal.
+    pub seal: Seal,
+}
+
+impl Proof {
+    /// Reads a segment and proves the line in which the byte at `offset` stands; `None` if none
+    /// that is text does. The proof holds if the segment is as it was sealed.
+    pub(crate) fn of(
+        file: &dyn StorageFile,
+        kind: Kind,
+        seal: &Seal,
+        offset: u64,
+    ) -> io::Result<Option<Proof>> {
+        let (mut leaves, mut failed) = (Vec::new(), None);
+        let mut proven = None;
+        let all = Span {
+            from: 0,
+            stop: u64::MAX,
+            until: u64::MAX,
+        };
+        let mut look = |line: Stretch<'_>| {
+            if let Stretch::Line {
+                offset: start,
+                bytes,
+            } = line
+                && (start..=start + bytes.len() as u64).contains(&offset)
+            {
+                let text = std::str::from_utf8(bytes).ok();
+                proven = text.map(|text| (leaves.len(), text.to_owned()));
+            }
+            match leaf_of(file, line) {
+                Ok(leaf) => leaves.push(leaf),
+                Err(e) => failed = failed.take().or(Some(e)),
+            }
+        };
+        scan_span(
+            file,
+            kind,
+            all,
+            LINE_BYTES_MAX,
+            &mut Buffer::default(),
+            &mut look,
+        )?;
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        let lines = leaves.len() as u64;
+        Ok(proven.map(|(index, line)| Proof {
+            decklog_proof: PROOF_VERSION,
+            line,
+            index: index as u64,
+            lines,
+            path: merkle::path(leaves, index),
+            seal: seal.clone(),
+        }))
+    }
+
+    /// Checks that the line stood in the segment of the proof's own seal, which proves no more than
+    /// that the proof is sound, or of `seal`, which the caller trusts. Needs no store.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if the proof does not hold, with the reason;
+    /// [`NewerFormat`](ErrorKind::NewerFormat) if a later version made it.
+    pub fn check(&self, seal: Option<&Seal>) -> Result<()> {
+        if self.decklog_proof != PROOF_VERSION {
+            let message = format!(
+                "the proof is of version {}, and this version of decklog knows {PROOF_VERSION} only: check it with a later one",
+                self.decklog_proof
+            );
+            return Err(Error::new(ErrorKind::NewerFormat, message));
+        }
+        let fails = |message: String| Err(Error::new(ErrorKind::Damaged, message));
+        self.seal.check()?;
+        if let Some(seal) = seal {
+            seal.check()?;
+            if seal != &self.seal {
+                return fails(format!(
+                    "the proof is for seal {} of {} with hash {}, not for the one that was given: {} of {} with hash {}",
+                    self.seal.seal, self.seal.file, self.seal.hash, seal.seal, seal.file, seal.hash
+                ));
+            }
+        }
+        if self.lines != self.seal.lines {
+            return fails(format!(
+                "the proof says that the segment has {} lines, its seal {}",
+                self.lines, self.seal.lines
+            ));
+        }
+        let leaf = merkle::leaf(self.line.as_bytes());
+        let root = merkle::root_of(leaf, self.index, self.lines, &self.path);
+        if root == Some(self.seal.merkle_root) {
+            return Ok(());
+        }
+        fails(format!(
+            "the line is not line {} of {} as it was sealed: its hash and the path do not lead to the seal's Merkle root",
+            self.index.saturating_add(1),
+            self.seal.file
+        ))
+    }
+}
