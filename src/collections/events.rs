@@ -186,6 +186,7 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     }
     if let Some(parent) = event.parent_id
         && txn.find(KIND, [&parent.to_string(), ""]).is_none()
+        && !(1..=txn.removed_events()).contains(&parent)
     {
         return Err(lifecycle(format!(
             "there is no event {parent} in the log for it to be under: log the parent first"

@@ -214,7 +214,7 @@ fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
             txn.confirm(loc)?;
             before.hash
         }
-        None => GENESIS_HASH.to_owned(),
+        None => start_of(txn, &thought.task_id),
     };
     kept.chain(prev_hash);
     let thought = thought_in(kept.record())?;
@@ -236,6 +236,14 @@ fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
         ));
     }
     txn.push(kept, None)
+}
+
+/// The hash that a chain without records goes on from.
+fn start_of(from: &impl Reads, task_id: &str) -> String {
+    let removed = from.anchors(task_id).max_by_key(|anchor| anchor.seq);
+    removed
+        .map_or(GENESIS_HASH, |anchor| &*anchor.hash)
+        .to_owned()
 }
 
 fn taken(id: &str) -> Error {

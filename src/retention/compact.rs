@@ -83,6 +83,10 @@ impl Store {
     pub fn compact(&self, options: CompactOptions<'_>) -> Result<Compacted> {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        if !options.dry_run {
+            inner.finish_joins()?;
+            self.seal(options.now)?;
+        }
         let today = Day::of(options.now)?;
         let kept_ms = i64::from(options.keep_days) * 86_400_000;
         let horizon = Day::of(options.now.saturating_sub(kept_ms).max(0))?;

@@ -90,6 +90,9 @@ impl Store {
         let settings = self.settings()?;
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        if !options.dry_run {
+            self.seal(options.now)?;
+        }
         let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);
         let today = Day::of(options.now)?;
         let mut run = Run {

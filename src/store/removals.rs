@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::index::Index;
 use crate::line::{is_intact, stamped};
-use crate::record::Kind;
+use crate::record::{Kind, now};
+use crate::segment::seal::SealReason;
 use crate::storage::{Access, Storage, StorageFile, append_all, read_full};
 
 pub(super) const NAME: &str = "removals.jsonl";
@@ -71,6 +72,37 @@ pub struct Removal {
     pub seals: Vec<Box<RawValue>>,
 }
 
+impl Removal {
+    /// Of nothing yet.
+    pub(super) fn new(reason: RemovalReason, file: String, marks: Marks) -> Removal {
+        Removal {
+            at: now(),
+            reason,
+            file,
+            lines: 0,
+            bytes: 0,
+            first_seq: 0,
+            last_seq: 0,
+            first_at: 0,
+            last_at: 0,
+            anchors: Vec::new(),
+            marks,
+            seals: Vec::new(),
+        }
+    }
+}
+
+impl From<RemovalReason> for SealReason {
+    fn from(reason: RemovalReason) -> SealReason {
+        match reason {
+            RemovalReason::Retention => SealReason::Retention,
+            RemovalReason::Size => SealReason::Size,
+            RemovalReason::Compaction => SealReason::Compaction,
+            RemovalReason::Erasure => SealReason::Erasure,
+        }
+    }
+}
+
 /// The last of a chain's thoughts that were removed. Those that follow still verify from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
@@ -122,45 +154,47 @@ impl Marks {
     }
 }
 
-/// All removals, in order. What does not read as one is left out: `verify` tells.
-pub(super) fn read(storage: &dyn Storage) -> io::Result<Vec<Removal>> {
-    let mut removals = Vec::new();
-    each_line(storage, &mut |line| {
-        if is_intact(line) {
-            removals.extend(serde_json::from_slice::<Removal>(line).ok());
-        }
-    })?;
-    Ok(removals)
+/// What the log of removals keeps of what is gone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remains {
+    /// Of the last removal.
+    pub marks: Marks,
+    pub anchors: Vec<Anchor>,
 }
 
-/// The marks of the last removal; none if there was none.
-pub(super) fn marks(storage: &dyn Storage) -> io::Result<Marks> {
-    #[derive(Deserialize)]
-    struct Marked {
-        marks: Marks,
+impl Remains {
+    pub(super) fn anchors_of(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
+        let anchors = self.anchors.iter();
+        anchors.filter(move |anchor| anchor.task_id == task_id)
     }
-    let mut last = Marks::default();
-    each_line(storage, &mut |line| {
-        if is_intact(line)
-            && let Ok(Marked { marks }) = serde_json::from_slice(line)
-        {
-            last = marks;
-        }
-    })?;
-    Ok(last)
 }
 
-fn each_line(storage: &dyn Storage, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+/// Reads what is kept. Lines that do not read as removals are left out: `verify` tells.
+pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
+    #[derive(Deserialize)]
+    struct Remaining {
+        marks: Marks,
+        #[serde(default)]
+        anchors: Vec<Anchor>,
+    }
     let file = match storage.open(NAME, Access::Read) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Remains::default()),
         Err(e) => return Err(e),
     };
     let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
     let read = read_full(&*file, &mut bytes, 0)?;
-    bytes[..read].split(|byte| *byte == b'\n').for_each(sink);
-    Ok(())
+    let mut remains = Remains::default();
+    for line in bytes[..read].split(|byte| *byte == b'\n') {
+        if is_intact(line)
+            && let Ok(Remaining { marks, anchors }) = serde_json::from_slice(line)
+        {
+            remains.marks = marks;
+            remains.anchors.extend(anchors);
+        }
+    }
+    Ok(remains)
 }
 
 /// Adds a line, which is to be synced by the caller, who holds the write lock.

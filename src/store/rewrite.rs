@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::gather::{LineEnd, line_end};
 use super::moves::{MovedFile, Moves, NewFile, Piece};
-use super::removals::{self, Anchor, Marks, Removal, RemovalReason};
-use super::{Inner, View};
+use super::removals::{self, Anchor, Removal, RemovalReason};
+use super::{Inner, SealLog, View};
 use crate::error::{Error, Result};
 use crate::index::{Entry, KeyHash, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind, now};
+use crate::segment::seal::{Contents, Seal, Sealer};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
 use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
 
@@ -36,7 +39,6 @@ pub(crate) type Judge<'j> = dyn FnMut(&View<'_>, &Candidate<'_>) -> Result<bool>
 /// Segments of one day and kind, sorted into what stays and what goes.
 pub(crate) struct Cut {
     day: Day,
-    kind: Kind,
     files: Vec<(MovedFile, Arc<dyn StorageFile>)>,
     pieces: Vec<Piece>,
     /// What goes, of each file.
@@ -182,7 +184,6 @@ impl Inner {
         };
         let mut cut = Cut {
             day: first.day,
-            kind: first.kind,
             files: Vec::new(),
             pieces: Vec::new(),
             gone: Vec::new(),
@@ -268,7 +269,7 @@ impl Inner {
     }
 
     /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
-    /// `false`, and nothing done, if the segments changed meanwhile.
+    /// `false`, and nothing done, if the segments are not sealed or changed meanwhile.
     pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: With) -> Result<bool> {
         if cut.changes_nothing() {
             return Ok(true);
@@ -286,40 +287,25 @@ impl Inner {
                 e,
             )
         };
-        let to = if cut.pieces.is_empty() {
+        let written = if cut.pieces.is_empty() {
             None
         } else {
-            let written = cut.write(storage, &temporary);
-            let (identity, end) = written
-                .inspect_err(|_| discard(storage, &temporary))
-                .map_err(io)?;
-            let file = MovedFile {
+            let written = cut.write(storage, target, &temporary);
+            let written = written.inspect_err(|_| discard(storage, &temporary));
+            Some(written.map_err(io)?)
+        };
+        let to = written.map(|(identity, contents)| NewFile {
+            file: MovedFile {
                 name: target,
                 identity,
-                end,
-            };
-            let (last_seq, last) = (cut.last_seq, cut.last);
-            Some(NewFile {
-                file,
-                last_seq,
-                last,
-            })
-        };
-        self.note(cut, reason, &with.anchors)?;
-        let moves = Moves {
-            from: cut.files.iter().map(|(file, _)| *file).collect(),
-            to,
-            pieces: cut.pieces.clone(),
-            ended: with.ended.iter().map(|(key, _)| *key).collect(),
-        };
-        let txn = self.begin()?;
-        let is_replaced = if txn.still_has(&with.ended) {
-            txn.replace(&moves, &temporary)?
-        } else {
-            txn.commit()?;
-            false
-        };
-        if !is_replaced {
+                end: contents.bytes,
+            },
+            last_seq: cut.last_seq,
+            last: cut.last,
+        });
+        let contents = written.map(|(_, contents)| contents);
+        let is_noted = self.note(cut, reason, &with.anchors, contents.as_ref())?;
+        if !is_noted || !self.put_in_place(cut, to, &temporary, &with)? {
             discard(storage, &temporary);
             return Ok(false);
         }
@@ -331,79 +317,206 @@ impl Inner {
                 remove_if_there(storage, &file.name.path()).map_err(io)?;
             }
         }
-        self.leave_day(cut.day)?;
+        self.leave_day(cut.day, reason)?;
         match storage.sync_dir(&dir) {
             Err(e) if !is_gone(&e) => Err(io(e)),
             _ => Ok(true),
         }
     }
 
-    /// Notes what goes, so that it is on disk before anything does.
-    fn note(&self, cut: &Cut, reason: RemovalReason, anchors: &[Anchor]) -> Result<()> {
-        let storage = &*self.storage;
-        let io = |e| {
-            Error::io(
-                "note what is removed",
-                &full_path(storage, removals::NAME),
-                e,
-            )
+    fn put_in_place(
+        &self,
+        cut: &Cut,
+        to: Option<NewFile>,
+        temporary: &str,
+        with: &With,
+    ) -> Result<bool> {
+        let moves = Moves {
+            from: cut.files.iter().map(|(file, _)| *file).collect(),
+            to,
+            pieces: cut.pieces.clone(),
+            ended: with.ended.iter().map(|(key, _)| *key).collect(),
         };
         let txn = self.begin()?;
-        let marks = Marks::of(txn.index_of(), txn.max_seq());
-        let mut file = None;
-        let mut anchors = anchors.to_vec();
+        if txn.still_has(&with.ended) {
+            return txn.replace(&moves, temporary);
+        }
+        txn.commit()?;
+        Ok(false)
+    }
+
+    /// Notes what goes and seals what takes its place, so that both are on disk before anything
+    /// changes; `false`, and nothing noted, if not all of it is sealed.
+    fn note(
+        &self,
+        cut: &Cut,
+        reason: RemovalReason,
+        anchors: &[Anchor],
+        contents: Option<&Contents>,
+    ) -> Result<bool> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        let sealed = cut
+            .files
+            .iter()
+            .map(|(file, _)| log.seals_of(file.name).next());
+        let Some(sealed) = sealed.collect::<Option<Vec<&Seal>>>() else {
+            txn.commit()?;
+            return Ok(false);
+        };
+        let replaces = sealed.iter().map(|seal| seal.seal).collect();
+        let mut removals: Vec<Removal> = Vec::new();
         for (name, gone) in cut.gone() {
-            let removal = Removal {
-                at: now(),
-                reason,
-                file: name.path(),
+            removals.push(Removal {
                 lines: gone.lines,
                 bytes: gone.bytes,
                 first_seq: gone.seqs.0.min(gone.seqs.1),
                 last_seq: gone.seqs.1,
                 first_at: gone.ats.0.min(gone.ats.1),
                 last_at: gone.ats.1,
-                anchors: std::mem::take(&mut anchors),
-                marks,
-                seals: Vec::new(),
-            };
-            file = Some(removals::append(storage, &removal).map_err(io)?);
+                ..Removal::new(reason, name.path(), txn.marks())
+            });
+        }
+        if contents.is_none() {
+            for (removal, seal) in removals.iter_mut().zip(&sealed) {
+                removal.seals = vec![raw(seal)];
+            }
+        }
+        if let Some(first) = removals.first_mut() {
+            first.anchors = anchors.to_vec();
+        }
+        let file = append_all_of(storage, &removals)?;
+        if let (Some(contents), Some((last, _))) = (contents, cut.files.last()) {
+            let reason = reason.into();
+            log.append(storage, now(), last.name, contents, reason, replaces)?;
         }
         txn.commit()?;
-        if let Some(file) = file {
-            file.sync().map_err(io)?;
-            storage.sync_dir("").map_err(io)?;
-        }
-        Ok(())
+        log.settle(storage)?;
+        sync_removals(storage, file)?;
+        Ok(true)
     }
 
-    /// Removes a day's directory if it has no segments any more.
-    fn leave_day(&self, day: Day) -> Result<()> {
+    /// Removes a day's directory if it has no segments any more; its seals are kept with what was
+    /// removed.
+    fn leave_day(&self, day: Day, reason: RemovalReason) -> Result<()> {
         let storage = &*self.storage;
         let dir = day.to_string();
         let io = |e| Error::io("remove the directory", &full_path(storage, &dir), e);
-        let is_empty = || match storage.read_dir(&dir) {
-            Ok(entries) => Ok(entries.is_empty()),
+        let seals = format!("{dir}/{}", SealLog::FILE);
+        let is_left = || match storage.read_dir(&dir) {
+            Ok(entries) => Ok(entries.iter().all(|entry| entry.name == SealLog::FILE)),
             Err(e) if is_gone(&e) => Ok(false),
             Err(e) => Err(io(e)),
         };
-        if !is_empty()? {
+        if !is_left()? {
             return Ok(());
         }
-        // Someone may be about to write a late fact there.
+        let mut log = self.seals();
         let txn = self.begin()?;
-        if is_empty()? {
+        log.refresh(storage)?;
+        let left: Vec<_> = log.only_in(&seals).map(raw).collect();
+        let mut file = None;
+        if !left.is_empty() {
+            let removal = Removal {
+                seals: left,
+                ..Removal::new(reason, seals.clone(), txn.marks())
+            };
+            file = append_all_of(storage, &[removal])?;
+        }
+        txn.commit()?;
+        sync_removals(storage, file)?;
+        // Someone may be about to write a late fact there, or to seal one.
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        if is_left()? && log.only_in(&seals).next().is_none() {
+            remove_if_there(storage, &seals).map_err(io)?;
             storage.remove_dir(&dir).map_err(io)?;
         }
         txn.commit()?;
         storage.sync_dir("").map_err(io)
     }
+
+    /// Removes what a join that was interrupted left: segments whose lines stand in another one.
+    pub(crate) fn finish_joins(&self) -> Result<()> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        log.refresh(storage)?;
+        for name in self.segments()? {
+            let Some(by) = log.joined_to(name) else {
+                continue;
+            };
+            let path = name.path();
+            let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+            let holds = |seal: &Seal, name: SegmentName| {
+                let file = storage.open(&name.path(), Access::Read)?;
+                let contents = Sealer::of_file(&*file, name)?;
+                io::Result::Ok(contents.sha256 == seal.sha256)
+            };
+            let (Some(own), Some(into)) = (log.gone(name), log.segment_of(by)) else {
+                continue;
+            };
+            if !holds(own, name).map_err(io)? || !holds(by, into).map_err(io)? {
+                continue;
+            }
+            storage.sync_dir(&name.day.to_string()).map_err(io)?;
+            let mut txn = self.begin()?;
+            remove_if_there(storage, &path).map_err(io)?;
+            txn.look_again()?;
+            txn.commit()?;
+            storage.sync_dir(&name.day.to_string()).map_err(io)?;
+        }
+        Ok(())
+    }
+}
+
+/// A seal as it stands in its line.
+fn raw(seal: &Seal) -> Box<RawValue> {
+    RawValue::from_string(seal.to_line()).unwrap_or_default()
+}
+
+fn append_all_of(
+    storage: &dyn Storage,
+    removals: &[Removal],
+) -> Result<Option<Arc<dyn StorageFile>>> {
+    let io = |e| {
+        Error::io(
+            "note what is removed",
+            &full_path(storage, removals::NAME),
+            e,
+        )
+    };
+    let mut file = None;
+    for removal in removals {
+        file = Some(removals::append(storage, removal).map_err(io)?);
+    }
+    Ok(file)
+}
+
+fn sync_removals(storage: &dyn Storage, file: Option<Arc<dyn StorageFile>>) -> Result<()> {
+    let io = |e| {
+        Error::io(
+            "note what is removed",
+            &full_path(storage, removals::NAME),
+            e,
+        )
+    };
+    let Some(file) = file else { return Ok(()) };
+    file.sync().map_err(io)?;
+    storage.sync_dir("").map_err(io)
 }
 
 impl Cut {
     /// Writes what stays to a file of its own, which survives the machine once it has a name that
-    /// does; its identity and length.
-    fn write(&self, storage: &dyn Storage, path: &str) -> io::Result<(u64, u64)> {
+    /// does, and no one writes any more; its identity, and what it holds under the name that it
+    /// will have.
+    fn write(
+        &self,
+        storage: &dyn Storage,
+        name: SegmentName,
+        path: &str,
+    ) -> io::Result<(u64, Contents)> {
         remove_if_there(storage, path)?;
         let out = storage.open(path, Access::Append)?;
         let mut room = vec![0; COPY_BYTES];
@@ -421,9 +534,10 @@ impl Cut {
                 left -= read;
             }
         }
+        storage.set_read_only(path)?;
         out.sync()?;
-        let stat = out.stat()?;
-        Ok((stat.identity, stat.len))
+        let contents = Sealer::of_file(&*out, name)?;
+        Ok((out.stat()?.identity, contents))
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) use self::log::SealLog;
 use super::{Inner, Reads, Store, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Decoded, Envelope, Value};
-use crate::record::{Day, Kind};
+use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer};
 use crate::storage::{Access, full_path, is_gone};
@@ -127,6 +127,14 @@ impl Inner {
     /// but does not hold it yet.
     pub(crate) fn seals(&self) -> MutexGuard<'_, SealLog> {
         self.seals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals a segment now, also one that takes lines: they go to the next one from then on.
+    pub(crate) fn settle(&self, name: SegmentName) -> Result<()> {
+        let mut log = self.seals();
+        log.refresh(&*self.storage)?;
+        self.seal_one(&mut log, name, now())?;
+        Ok(())
     }
 
     /// The segments to seal, and sealed ones that lost their mode, as where they were copied.

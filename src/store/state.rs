@@ -8,7 +8,7 @@ use super::gather::{Gathered, Job, LineEnd, Run, gather};
 use super::growth::Growth;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::moves::{self, MovedFile, Moves};
-use super::removals::{self, Marks};
+use super::removals::{self, Remains};
 use super::sidecar::now_ns;
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Index, Loc};
@@ -86,8 +86,8 @@ pub(super) struct State {
     pub foreign: Vec<String>,
     pub index: Index,
     pub max_seq: u64,
-    /// Numbers that removed lines had.
-    marks: Marks,
+    /// What is kept of lines that were removed.
+    pub remains: Remains,
     /// The greatest that it ever was with lines that are in the files.
     pub seen_seq: u64,
     /// [`Header::commits`] up to which this state is.
@@ -124,7 +124,7 @@ impl State {
             foreign: Vec::new(),
             index: Index::new(),
             max_seq: 0,
-            marks: Marks::default(),
+            remains: Remains::default(),
             seen_seq: 0,
             commits: 0,
             is_stale: true,
@@ -255,7 +255,7 @@ impl State {
         let io = |name, e| Error::io("read", &full_path(storage, name), e);
         let moved = head.map_or(Ok(0), Head::moved);
         self.moved = Some(moved.map_err(|e| io("HEAD", e))?);
-        self.marks = removals::marks(storage).map_err(|e| io(removals::NAME, e))?;
+        self.remains = removals::read(storage).map_err(|e| io(removals::NAME, e))?;
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl State {
         let mut numbers = known + 1..=moved;
         let can_tell = missed.is_some()
             && numbers.all(|number| {
-                Moves::read(storage, number).is_some_and(|moves| self.take_over(&moves))
+                Moves::read(storage, number).is_some_and(|moves| self.take_over(storage, &moves))
             });
         self.moved = Some(moved);
         self.is_stale |= !can_tell;
@@ -277,7 +277,7 @@ impl State {
     }
 
     /// Takes in that segments were rewritten; `false` if they are not those that this knows.
-    pub(super) fn take_over(&mut self, moves: &Moves) -> bool {
+    fn take_over(&mut self, storage: &dyn Storage, moves: &Moves) -> bool {
         let known = |file: &MovedFile| {
             let place = *self.by_name.get(&file.name)?;
             let segment = &self.segments[place as usize];
@@ -311,6 +311,10 @@ impl State {
             Some(new) => self.place(new.file.name),
             None => u32::MAX,
         };
+        let Ok(remains) = removals::read(storage) else {
+            return false;
+        };
+        self.remains = remains;
         let taken_over = self
             .index
             .relocate(kind, moves.map(&places, to), &moves.ended)
@@ -329,6 +333,7 @@ impl State {
                 identity: new.file.identity,
                 last_seq: new.last_seq,
                 last: new.last,
+                is_sealed: true,
                 ..Segment::unknown(new.file.name)
             };
         }
@@ -430,8 +435,8 @@ impl State {
             self.rewind_past(bound, gathered);
             self.take_in(std::mem::take(gathered));
         }
-        self.max_seq = self.max_seq.max(self.marks.seq);
-        self.marks.raise(&mut self.index);
+        self.max_seq = self.max_seq.max(self.remains.marks.seq);
+        self.remains.marks.raise(&mut self.index);
         self.commits = before.map_or(self.commits, |header| header.commits);
         self.is_stale = false;
         Ok(())
@@ -455,7 +460,7 @@ impl State {
             // Rewritten a moment ago, which may not be published yet.
             let next = self.moved.map_or(0, |moved| moved + 1);
             if gathered.is_empty()
-                && Moves::read(storage, next).is_some_and(|moves| self.take_over(&moves))
+                && Moves::read(storage, next).is_some_and(|moves| self.take_over(storage, &moves))
             {
                 self.moved = Some(next);
                 continue;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::RwLockReadGuard;
 
 use super::Inner;
+use super::removals::Anchor;
 use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
@@ -30,6 +31,12 @@ pub(crate) trait Reads {
         self.index().table(kind)
     }
 
+    /// What is kept of thoughts that were removed, of one task, in order.
+    fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor>;
+
+    /// The greatest id of an event that was given before any was removed; else 0.
+    fn removed_events(&self) -> i64;
+
     /// The row of a key, if the log has lines of it.
     fn find(&self, kind: Kind, key: [&str; 2]) -> Option<(RowId, Row)> {
         let table = self.table(kind);
@@ -48,6 +55,14 @@ pub(crate) struct View<'a> {
 impl Reads for View<'_> {
     fn index(&self) -> &Index {
         &self.state.index
+    }
+
+    fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
+        self.state.remains.anchors_of(task_id)
+    }
+
+    fn removed_events(&self) -> i64 {
+        self.state.remains.marks.events
     }
 
     fn hasher(&self) -> Hasher {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{KIND, rows};
 use crate::collections::collision;
 use crate::index::{Loc, Position, RowId, Select};
-use crate::record::{GENESIS_HASH, Record};
+use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
 use crate::store::{Reads, View};
 
@@ -99,7 +99,7 @@ pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, 
             Some(format!(
                 "its hash is {hash}, but what it says has {computed}"
             ))
-        } else if record.prev_hash != expected {
+        } else if record.prev_hash != expected && !follows_removed(view, check, &record) {
             let prev_hash = &record.prev_hash;
             Some(format!(
                 "its prev_hash is {prev_hash}, but the record before it has {expected}"
@@ -125,6 +125,12 @@ pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, 
         check.damage = Arc::clone(&damage);
     }
     checks
+}
+
+/// Whether a record is the first that is left of its chain, and follows on what was removed.
+fn follows_removed(view: &View<'_>, check: &ChainCheck, record: &ThoughtRecord) -> bool {
+    let mut removed = view.anchors(&record.task_id);
+    check.head.is_none() && removed.any(|anchor| anchor.hash == record.prev_hash)
 }
 
 /// Tells the chain of a record whose line cannot be read any more. The index knows which one it

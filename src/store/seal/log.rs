@@ -84,6 +84,9 @@ struct Removal<'a> {
 }
 
 impl SealLog {
+    /// The name of the file that a day's seals stand in.
+    pub(crate) const FILE: &str = SEALS;
+
     /// Reads all seals of a store.
     ///
     /// # Errors
@@ -350,6 +353,31 @@ impl SealLog {
     /// The last seal of a segment that is gone; a later one may have its name.
     pub(crate) fn gone(&self, name: SegmentName) -> Option<&Seal> {
         self.seals_of(name).next().filter(|seal| self.is_gone(seal))
+    }
+
+    /// The seal of another segment that a segment's lines were joined to.
+    pub(crate) fn joined_to(&self, name: SegmentName) -> Option<&Seal> {
+        let own = self.seals_of(name).next()?;
+        let mut later = self
+            .seals
+            .range(own.seal + 1..)
+            .map(|(_, placed)| &placed.seal);
+        later.find(|seal| seal.replaces.contains(&own.seal) && seal.file != own.file)
+    }
+
+    /// The segment that a seal of the chain is of.
+    pub(crate) fn segment_of(&self, seal: &Seal) -> Option<SegmentName> {
+        segment_of(seal).ok()
+    }
+
+    /// The seals that stand in one file and are not kept with what was removed.
+    pub(crate) fn only_in(&self, path: &str) -> impl Iterator<Item = &Seal> {
+        let placed = self
+            .seals
+            .iter()
+            .filter(move |(_, placed)| *placed.path == *path);
+        let left = placed.filter(|(number, _)| !self.removals.seals.contains(number));
+        left.map(|(_, placed)| &placed.seal)
     }
 
     /// The greatest sequence number of a line that was sealed.

@@ -21,6 +21,7 @@ use super::gather::line_end;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
 use super::manifest::{self, Manifest};
+use super::removals::Anchor;
 use super::state::State;
 use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads, Settings};
@@ -482,6 +483,14 @@ impl<'s> Txn<'s> {
 impl Reads for Txn<'_> {
     fn index(&self) -> &Index {
         &self.state.index
+    }
+
+    fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
+        self.state.remains.anchors_of(task_id)
+    }
+
+    fn removed_events(&self) -> i64 {
+        self.state.remains.marks.events
     }
 
     fn hasher(&self) -> Hasher {

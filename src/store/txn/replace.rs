@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::index::KeyHash;
 use crate::storage::{full_path, is_gone};
 use crate::store::moves::Moves;
+use crate::store::removals::Marks;
 
 impl Txn<'_> {
     /// Gives the new file its name, or takes theirs from those of which nothing is left, and ends
@@ -67,8 +68,8 @@ impl Txn<'_> {
         })
     }
 
-    /// The index, as it is under the lock.
-    pub(in super::super) fn index_of(&self) -> &crate::index::Index {
-        &self.state.index
+    /// The greatest numbers that were given by now.
+    pub(in super::super) fn marks(&self) -> Marks {
+        Marks::of(&self.state.index, self.state.max_seq)
     }
 }
