@@ -178,6 +178,7 @@ impl SealLog {
         source
             .found
             .retain(|found| found.class != DamageClass::Torn);
+        source.broken.retain(|(offset, _)| *offset < source.end);
         loop {
             let filled = bytes.len();
             bytes.resize(filled + CHUNK_BYTES, 0);
