@@ -12,7 +12,9 @@ pub(super) enum Holds {
     Secret,
     Key,
     /// A token; whether the name says of what.
-    Token { is_qualified: bool },
+    Token {
+        is_qualified: bool,
+    },
     Authorization,
 }
 
@@ -36,32 +38,54 @@ const VALUE_BYTES_MAX: usize = 1024;
 pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     let text = place.text;
     let name = name_around(text, place.at);
+    if place.is_raw {
+        let may_be = may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
+        if may_be {
+            return Some(found(Holds::Secret, name.0, name.1));
+        }
+    }
     let operator = operator_after(text, name.1, text[name.0..].starts_with(b"--"))?;
     let holds = holds(&text[name.0..name.1])?;
     let mut value = value_at(text, operator)?;
-    if holds == Holds::Authorization && value.quote.is_none() && text.get(value.end) == Some(&b' ') {
+    if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
         // What was found is the scheme.
         value.end = skip(text, value.end + 1, is_unquoted);
     }
-    if place.is_raw && value.quote == Some((b'"', 0)) {
-        // What the string says once it is decoded is not known yet.
-        return Some(found(holds, value.start, value.end));
-    }
-    let (start, end) = secret_in(holds, &text[value.start..value.end], value.quote.is_some())?;
-    if value.quote.is_none() && !ends_plainly(text, value.start + end) {
+    let (start, end) = secret_in(holds, &text[value.start..value.end], value.is_quoted)?;
+    if !value.is_quoted && !ends_plainly(text, value.start + end) {
         return None;
     }
     Some(found(holds, value.start + start, value.start + end))
 }
 
+/// Whether something may be assigned to a name in JSON whose strings are not decoded: what a
+/// string or an escape says is not known yet.
+fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
+    let is_escape = |at: usize| text.get(at) == Some(&b'\\');
+    let after = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
+    if is_escape(skip(text, after, is_blank)) {
+        return true;
+    }
+    let Some(operator) = operator_after(text, name.1, text[name.0..].starts_with(b"--")) else {
+        return false;
+    };
+    let at = skip(text, operator.end, |byte| byte.is_ascii_whitespace());
+    is_escape(at) || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
+}
+
 /// The secret in the whole of a value that a document assigns to a name.
 pub(super) fn member(name: &str, value: &str) -> Option<Found> {
-    let is_name = name.bytes().all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$'));
+    let is_name = name
+        .bytes()
+        .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$'));
     if !is_name || name.len() > NAME_BYTES_MAX {
         return None;
     }
     let name = name.as_bytes();
-    let last = name.iter().rposition(|byte| !is_of_name(*byte)).map_or(0, |at| at + 1);
+    let last = name
+        .iter()
+        .rposition(|byte| !is_of_name(*byte))
+        .map_or(0, |at| at + 1);
     let holds = holds(&name[last..])?;
     let (start, end) = secret_in(holds, value.as_bytes(), true)?;
     Some(found(holds, start, end))
@@ -93,6 +117,7 @@ fn name_around(text: &[u8], at: usize) -> (usize, usize) {
 }
 
 /// An operator that stands after a name.
+#[derive(Clone, Copy)]
 struct Operator {
     end: usize,
     /// Only a quoted value may follow.
@@ -124,19 +149,30 @@ fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
 fn operator_after(text: &[u8], name_end: usize, is_flag: bool) -> Option<Operator> {
     let quoted = quote_at(text, name_end);
     let mut at = quoted.map_or(name_end, |(end, _)| end);
-    at = skip(text, at, |byte| byte == b']' );
+    at = skip(text, at, |byte| byte == b']');
     at = match quoted {
         Some(_) => skip(text, at, |byte| byte.is_ascii_whitespace()),
         None => skip(text, at, is_blank),
     };
     let rest = &text[at..];
-    let plain = |len| Some(Operator { end: at + len, needs_quote: false });
+    let plain = |len| {
+        Some(Operator {
+            end: at + len,
+            needs_quote: false,
+        })
+    };
     match rest {
         [b':', b':', ..] => None,
         [b':', b'=', ..] | [b'=', b'>' | b'=', ..] => plain(2),
         [b'=', ..] => plain(1),
-        [b':', ..] => Some(Operator { end: after_type(text, at + 1), needs_quote: false }),
-        [b',', ..] if quoted.is_some() => Some(Operator { end: after_value_name(text, at + 1), needs_quote: true }),
+        [b':', ..] => Some(Operator {
+            end: after_type(text, at + 1),
+            needs_quote: false,
+        }),
+        [b',', ..] if quoted.is_some() => Some(Operator {
+            end: after_value_name(text, at + 1),
+            needs_quote: true,
+        }),
         [b'i', b's', b' ', ..] if at > name_end => plain(3),
         _ if is_flag && quoted.is_none() && at > name_end => plain(0),
         _ => None,
@@ -146,9 +182,19 @@ fn operator_after(text: &[u8], name_end: usize, is_flag: bool) -> Option<Operato
 /// What follows `: Type =`, or `at` if there is none such.
 fn after_type(text: &[u8], at: usize) -> usize {
     const TYPE_BYTES_MAX: usize = 40;
-    let is_of_type = |byte: &u8| is_of_name(*byte) || matches!(byte, b' ' | b'&' | b'<' | b'>' | b'[' | b']' | b'\'' | b'|' | b'.');
+    let is_of_type = |byte: &u8| {
+        is_of_name(*byte)
+            || matches!(
+                byte,
+                b' ' | b'&' | b'<' | b'>' | b'[' | b']' | b'\'' | b'|' | b'.'
+            )
+    };
     let rest = &text[at..];
-    let len = rest.iter().take(TYPE_BYTES_MAX).take_while(|byte| is_of_type(byte)).count();
+    let len = rest
+        .iter()
+        .take(TYPE_BYTES_MAX)
+        .take_while(|byte| is_of_type(byte))
+        .count();
     let has_value = rest.get(len) == Some(&b'=') && rest[..len].ends_with(b" ");
     if has_value { at + len + 1 } else { at }
 }
@@ -169,8 +215,7 @@ fn after_value_name(text: &[u8], at: usize) -> usize {
 struct Value {
     start: usize,
     end: usize,
-    /// The quote around it, and the backslashes before that.
-    quote: Option<(u8, usize)>,
+    is_quoted: bool,
 }
 
 fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
@@ -181,19 +226,33 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
         quote_at(text, at)?;
     }
     // Strings of bytes, raw ones, and those of shells.
-    if matches!(text.get(at), Some(b'b' | b'r' | b'f' | b'$' | b'@')) && quote_at(text, at + 1).is_some() {
+    if matches!(text.get(at), Some(b'b' | b'r' | b'f' | b'$' | b'@'))
+        && quote_at(text, at + 1).is_some()
+    {
         at += 1;
     }
     let rest = text.get(at..).unwrap_or_default();
     let Some((start, quote)) = quote_at(text, at) else {
-        let len = rest.iter().take(VALUE_BYTES_MAX + 1).take_while(|byte| is_unquoted(**byte)).count();
-        return (len <= VALUE_BYTES_MAX).then_some(Value { start: at, end: at + len, quote: None });
+        let len = rest
+            .iter()
+            .take(VALUE_BYTES_MAX + 1)
+            .take_while(|byte| is_unquoted(**byte))
+            .count();
+        return (len <= VALUE_BYTES_MAX).then_some(Value {
+            start: at,
+            end: at + len,
+            is_quoted: false,
+        });
     };
     let mut backslashes = 0;
     let inside = text[start..].iter().take(VALUE_BYTES_MAX + 1);
     let len = inside.enumerate().find_map(|(len, byte)| {
         let is_end = *byte == quote.0
-            && if quote.1 == 0 { backslashes % 2 == 0 } else { backslashes == quote.1 };
+            && if quote.1 == 0 {
+                backslashes % 2 == 0
+            } else {
+                backslashes == quote.1
+            };
         let escapes = backslashes;
         backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
         is_end.then(|| len - escapes.min(quote.1))
@@ -202,16 +261,43 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
     let end = match len {
         Some(len) => start + len,
         // The closing quote was cut off with the end of the text.
-        None if is_cut => start + text[start..].iter().take_while(|byte| is_unquoted(**byte)).count(),
+        None if is_cut => {
+            start
+                + text[start..]
+                    .iter()
+                    .take_while(|byte| is_unquoted(**byte))
+                    .count()
+        }
         None => return None,
     };
-    Some(Value { start, end, quote: Some(quote) })
+    Some(Value {
+        start,
+        end,
+        is_quoted: true,
+    })
 }
 
 fn is_unquoted(byte: u8) -> bool {
     !byte.is_ascii_whitespace()
         && !byte.is_ascii_control()
-        && !matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b',' | b';' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' | b'\\' | b'&')
+        && !matches!(
+            byte,
+            b'"' | b'\''
+                | b'`'
+                | b'<'
+                | b'>'
+                | b','
+                | b';'
+                | b'('
+                | b')'
+                | b'['
+                | b']'
+                | b'{'
+                | b'}'
+                | b'|'
+                | b'\\'
+                | b'&'
+        )
 }
 
 /// Whether what follows a value without quotes lets it be more than a part of code.
@@ -221,31 +307,121 @@ fn ends_plainly(text: &[u8], end: usize) -> bool {
 
 /// Words that follow the word in a name, and leave it what it is.
 const QUALIFIERS: &[&str] = &[
-    "prod", "production", "dev", "development", "staging", "stage", "test", "live", "sandbox", "value", "plain",
-    "plaintext", "text", "raw", "base64", "b64", "env", "new", "old", "current", "default", "main",
-    "master", "primary", "secondary", "root", "admin", "user", "db", "str", "string",
+    "prod",
+    "production",
+    "dev",
+    "development",
+    "staging",
+    "stage",
+    "test",
+    "live",
+    "sandbox",
+    "value",
+    "plain",
+    "plaintext",
+    "text",
+    "raw",
+    "base64",
+    "b64",
+    "env",
+    "new",
+    "old",
+    "current",
+    "default",
+    "main",
+    "master",
+    "primary",
+    "secondary",
+    "root",
+    "admin",
+    "user",
+    "db",
+    "str",
+    "string",
 ];
 
 /// Words before `token` or `secret` that make it no secret.
 const INNOCENT: &[&str] = &[
-    "page", "next", "previous", "prev", "continuation", "cursor", "sync", "special", "eos", "bos",
-    "pad", "max", "min", "num", "total", "public", "cancellation", "cancel", "sep", "mask", "unk",
-    "stop", "design", "syntax", "first", "last", "idempotency", "no", "invalid", "missing", "wrong",
-    "encrypted", "hashed", "sealed", "change", "pagination", "resume", "ident", "lookahead",
+    "page",
+    "next",
+    "previous",
+    "prev",
+    "continuation",
+    "cursor",
+    "sync",
+    "special",
+    "eos",
+    "bos",
+    "pad",
+    "max",
+    "min",
+    "num",
+    "total",
+    "public",
+    "cancellation",
+    "cancel",
+    "sep",
+    "mask",
+    "unk",
+    "stop",
+    "design",
+    "syntax",
+    "first",
+    "last",
+    "idempotency",
+    "no",
+    "invalid",
+    "missing",
+    "wrong",
+    "encrypted",
+    "hashed",
+    "sealed",
+    "change",
+    "pagination",
+    "resume",
+    "ident",
+    "lookahead",
 ];
 
 /// What makes a key one of secrets.
 const KEY_OF: &[&str] = &[
-    "api", "access", "secret", "private", "auth", "encryption", "signing", "account", "master",
-    "service", "admin", "subscription", "storage", "license", "deploy", "webhook", "shared",
-    "hmac", "jwt", "session", "cookie", "encrypt", "sign", "app", "consumer", "client", "ingestion",
+    "api",
+    "access",
+    "secret",
+    "private",
+    "auth",
+    "encryption",
+    "signing",
+    "account",
+    "master",
+    "service",
+    "admin",
+    "subscription",
+    "storage",
+    "license",
+    "deploy",
+    "webhook",
+    "shared",
+    "hmac",
+    "jwt",
+    "session",
+    "cookie",
+    "encrypt",
+    "sign",
+    "app",
+    "consumer",
+    "client",
+    "ingestion",
 ];
 
 /// What a name says it holds; `None` for a name that says no such thing.
 pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     let words = words(name);
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-    let trailing = words.iter().rev().take_while(|word| is_number(word) || QUALIFIERS.contains(&word.as_str()));
+    let trailing = words
+        .iter()
+        .rev()
+        .take_while(|word| is_number(word) || QUALIFIERS.contains(&word.as_str()));
     let kept = &words[..words.len() - trailing.count()];
     let (last, before) = kept.split_last()?;
     if before.iter().any(|word| INNOCENT.contains(&word.as_str())) {
@@ -256,14 +432,51 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     match last.as_str() {
         "authorization" => Some(Holds::Authorization),
         "pass" | "pwd" => Some(Holds::Password),
-        "key" if before.last().is_some_and(|word| KEY_OF.contains(&word.as_str())) => Some(Holds::Key),
+        "key"
+            if before
+                .last()
+                .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
+        {
+            Some(Holds::Key)
+        }
         "token" => Some(Holds::Token { is_qualified }),
-        _ if ends(&["password", "passwd", "passphrase", "passcode", "userpwd", "dbpwd", "dbpass"]) => Some(Holds::Password),
-        _ if ends(&["apikey", "accesskey", "secretkey", "authkey", "privatekey", "signingkey", "encryptionkey", "accountkey"]) => {
+        _ if ends(&[
+            "password",
+            "passwd",
+            "passphrase",
+            "passcode",
+            "userpwd",
+            "dbpwd",
+            "dbpass",
+        ]) =>
+        {
+            Some(Holds::Password)
+        }
+        _ if ends(&[
+            "apikey",
+            "accesskey",
+            "secretkey",
+            "authkey",
+            "privatekey",
+            "signingkey",
+            "encryptionkey",
+            "accountkey",
+        ]) =>
+        {
             Some(Holds::Key)
         }
         _ if ends(&["secret"]) => Some(Holds::Secret),
-        _ if ends(&["authtoken", "accesstoken", "refreshtoken", "apitoken", "bottoken", "sessiontoken", "bearertoken", "idtoken"]) => {
+        _ if ends(&[
+            "authtoken",
+            "accesstoken",
+            "refreshtoken",
+            "apitoken",
+            "bottoken",
+            "sessiontoken",
+            "bearertoken",
+            "idtoken",
+        ]) =>
+        {
             Some(Holds::Token { is_qualified: true })
         }
         _ => None,
@@ -300,7 +513,11 @@ fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(usize, usiz
     if holds == Holds::Authorization {
         return credentials(value);
     }
-    let value_end = if is_quoted { value.len() } else { trimmed(value) };
+    let value_end = if is_quoted {
+        value.len()
+    } else {
+        trimmed(value)
+    };
     let value = &value[..value_end];
     let is_secret = (6..=VALUE_BYTES_MAX).contains(&value.len())
         && !is_code(value, is_quoted)
@@ -308,14 +525,21 @@ fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(usize, usiz
         && !is_placeholder(value)
         && match holds {
             Holds::Password => is_password(value, is_quoted),
-            Holds::Secret | Holds::Key | Holds::Token { .. } | Holds::Authorization => is_key(holds, value, is_quoted),
+            Holds::Secret | Holds::Key | Holds::Token { .. } | Holds::Authorization => {
+                is_key(holds, value, is_quoted)
+            }
         };
     is_secret.then_some((0, value.len()))
 }
 
 /// A value without the marks that end a sentence around it.
 fn trimmed(value: &[u8]) -> usize {
-    value.len() - value.iter().rev().take_while(|byte| matches!(byte, b'.' | b':' | b'!' | b'?')).count()
+    value.len()
+        - value
+            .iter()
+            .rev()
+            .take_while(|byte| matches!(byte, b'.' | b':' | b'!' | b'?'))
+            .count()
 }
 
 /// The credentials of an `Authorization`, after its scheme.
@@ -324,12 +548,19 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     let is_scheme = value.get(scheme) == Some(&b' ');
     let start = if is_scheme { scheme + 1 } else { 0 };
     let rest = &value[start..];
-    let len = rest.iter().take_while(|b| is_of_name(**b) || matches!(b, b'.' | b'~' | b'+' | b'/' | b'=' | b':')).count();
+    let len = rest
+        .iter()
+        .take_while(|b| is_of_name(**b) || matches!(b, b'.' | b'~' | b'+' | b'/' | b'=' | b':'))
+        .count();
     let text = &rest[..len];
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || len >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    let is_secret = len == rest.len() && len >= 8 && is_mixed && !is_placeholder(text) && !is_id(text)
+    let is_secret = len == rest.len()
+        && len >= 8
+        && is_mixed
+        && !is_placeholder(text)
+        && !is_id(text)
         && !is_path_of_code(text);
     is_secret.then_some((start, start + len))
 }
@@ -337,20 +568,43 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
 /// Templates, variables, calls, paths and addresses.
 fn is_code(value: &[u8], is_quoted: bool) -> bool {
     const MARKS: [&[u8]; 16] = [
-        b"[REDACTED:", b"[CONTENT:", b"${", b"{{", b"}}", b"%(", b"$(", b"://", b"...", b"\xE2\x80\xA6", b"process.env",
-        b"environ", b"secrets.", b"=>", b"->", b"::",
+        b"[REDACTED:",
+        b"[CONTENT:",
+        b"${",
+        b"{{",
+        b"}}",
+        b"%(",
+        b"$(",
+        b"://",
+        b"...",
+        b"\xE2\x80\xA6",
+        b"process.env",
+        b"environ",
+        b"secrets.",
+        b"=>",
+        b"->",
+        b"::",
     ];
-    let has_mark = MARKS.iter().any(|mark| memchr::memmem::find(value, mark).is_some());
+    let has_mark = MARKS
+        .iter()
+        .any(|mark| memchr::memmem::find(value, mark).is_some());
     let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
-    let starts = is_path || matches!(value, [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..] | [b'.', b'/', ..]);
-    let has_blank = value.iter().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
+    let starts = is_path
+        || matches!(
+            value,
+            [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..] | [b'.', b'/', ..]
+        );
+    let has_blank = value
+        .iter()
+        .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
     has_mark || starts || has_blank || is_path_of_code(value) || !is_quoted && is_identifier(value)
 }
 
 /// `config.auth.token2`: names, joined by dots.
 fn is_path_of_code(value: &[u8]) -> bool {
     let is_name = |part: &[u8]| {
-        part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+        part.first()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
             && part.iter().all(|byte| is_of_word(*byte) || *byte == b'_')
     };
     value.contains(&b'.')
@@ -361,9 +615,15 @@ fn is_path_of_code(value: &[u8]) -> bool {
 /// `user_password_2`, `userPassword2`, `API_KEY_2`: a name, as code has it.
 fn is_identifier(value: &[u8]) -> bool {
     let letters = value.trim_ascii_end();
-    let digits = letters.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = letters
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let letters = &letters[..letters.len() - digits];
-    let is_plain = letters.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
+    let is_plain = letters
+        .iter()
+        .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
     let words = words(letters);
     is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
 }
@@ -371,18 +631,32 @@ fn is_identifier(value: &[u8]) -> bool {
 /// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
 fn is_id(value: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 14] = [
-        b"call_", b"toolu_", b"chatcmpl-", b"msg_", b"req_", b"resp_", b"run_", b"thread_", b"sha256",
-        b"sha512", b"sha1", b"arn:", b"op:", b"data:",
+        b"call_",
+        b"toolu_",
+        b"chatcmpl-",
+        b"msg_",
+        b"req_",
+        b"resp_",
+        b"run_",
+        b"thread_",
+        b"sha256",
+        b"sha512",
+        b"sha1",
+        b"arn:",
+        b"op:",
+        b"data:",
     ];
     let is_uuid = value.len() == 36
         && value.iter().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => *byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         });
-    let is_ulid = value.len() == 26
+    let is_sortable_id = value.len() == 26
         && matches!(value[0], b'0'..=b'7')
-        && value.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    is_uuid || is_ulid || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    is_uuid || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
 }
 
 /// How many bytes of a value are of which sort.
@@ -395,19 +669,42 @@ struct Mix {
 
 fn mix(value: &[u8]) -> Mix {
     let count = |class: fn(&u8) -> bool| value.iter().filter(|byte| class(byte)).count();
-    let (digits, lower, upper) = (count(u8::is_ascii_digit), count(u8::is_ascii_lowercase), count(u8::is_ascii_uppercase));
-    let symbols = count(|byte| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'+' | b'~' | b'='));
-    Mix { digits, lower, upper, symbols }
+    let (digits, lower, upper) = (
+        count(u8::is_ascii_digit),
+        count(u8::is_ascii_lowercase),
+        count(u8::is_ascii_uppercase),
+    );
+    let symbols = count(|byte| {
+        matches!(
+            byte,
+            b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'+' | b'~' | b'='
+        )
+    });
+    Mix {
+        digits,
+        lower,
+        upper,
+        symbols,
+    }
 }
 
 /// A password: letters with digits or with other signs, and not only a word with a number.
 fn is_password(value: &[u8], is_quoted: bool) -> bool {
     const WEAK: [&str; 20] = [
-        "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo", "bar", "key",
-        "value", "input", "field", "param", "arg", "step", "var", "sha",
+        "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo",
+        "bar", "key", "value", "input", "field", "param", "arg", "step", "var", "sha",
     ];
-    let Mix { digits, lower, upper, symbols } = mix(value);
-    let letters: Vec<u8> = value.iter().filter(|b| b.is_ascii_alphabetic()).map(u8::to_ascii_lowercase).collect();
+    let Mix {
+        digits,
+        lower,
+        upper,
+        symbols,
+    } = mix(value);
+    let letters: Vec<u8> = value
+        .iter()
+        .filter(|b| b.is_ascii_alphabetic())
+        .map(u8::to_ascii_lowercase)
+        .collect();
     let is_weak = symbols == 0 && WEAK.iter().any(|word| word.as_bytes() == letters);
     let is_mixed = digits > 0 && lower + upper > 0
         || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
@@ -418,11 +715,20 @@ fn is_password(value: &[u8], is_quoted: bool) -> bool {
 
 /// A key or a token, which no person made up.
 fn is_key(holds: Holds, value: &[u8], is_quoted: bool) -> bool {
-    let Mix { digits, lower, upper, symbols: _ } = mix(value);
+    let Mix {
+        digits,
+        lower,
+        upper,
+        symbols: _,
+    } = mix(value);
     let is_hex = value.iter().all(u8::is_ascii_hexdigit);
     if is_hex && value.len() >= 32 {
         // A digest, unless the name says more.
-        return holds != Holds::Token { is_qualified: false } && distinct(value) >= 6;
+        return holds
+            != Holds::Token {
+                is_qualified: false,
+            }
+            && distinct(value) >= 6;
     }
     let least = if is_quoted { 10 } else { 12 };
     let is_mixed = digits >= 2 && lower + upper > 0 || is_letters_at_random(value);
@@ -442,7 +748,13 @@ fn is_named(value: &[u8]) -> bool {
         part.len() >= 3
             && (part.iter().all(u8::is_ascii_lowercase) || part.iter().all(u8::is_ascii_uppercase))
     };
-    let is_plain = value.iter().all(|byte| is_of_word(*byte) || matches!(byte, b'-' | b'_' | b'.' | b'/' | b':'));
+    let is_plain = value
+        .iter()
+        .all(|byte| is_of_word(*byte) || matches!(byte, b'-' | b'_' | b'.' | b'/' | b':'));
     is_plain
-        && value.split(|byte| !is_of_word(*byte)).filter(is_word).count() >= 2
+        && value
+            .split(|byte| !is_of_word(*byte))
+            .filter(is_word)
+            .count()
+            >= 2
 }

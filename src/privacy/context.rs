@@ -56,17 +56,24 @@ const BLOCK_BYTES_MIN: usize = 40;
 /// A block of a private key, in PEM or PGP's armour; also with its line breaks escaped, and also
 /// where its end or its beginning was cut off.
 pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
-    let Place { text, at, after, .. } = *place;
+    let Place {
+        text, at, after, ..
+    } = *place;
     let label = &text[at.saturating_sub(LABEL_BYTES)..at];
     let begins = |word: &[u8]| {
         let found = memchr::memmem::rfind(label, word)?;
         let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
         let is_one = label[found + word.len()..].iter().all(is_label);
         let dashes = label[..found].iter().rev();
-        let dashes = dashes.take_while(|byte| matches!(byte, b'-' | b' ')).count();
+        let dashes = dashes
+            .take_while(|byte| matches!(byte, b'-' | b' '))
+            .count();
         (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
     };
-    let line_end = after + place.run(after, |b| matches!(b, b'-' | b' ') || b.is_ascii_uppercase());
+    let line_end = after
+        + place.run(after, |b| {
+            matches!(b, b'-' | b' ') || b.is_ascii_uppercase()
+        });
     if let Some(start) = begins(b"BEGIN") {
         let end = block_end(text, line_end);
         let key = place.slice(line_end, end);
@@ -91,7 +98,11 @@ fn block_end(text: &[u8], start: usize) -> usize {
     let rest = &text[start..];
     // Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key.
     let is_part = |byte: &&u8| {
-        in_block(**byte) || matches!(**byte, b' ' | b'\t' | b':' | b',' | b'-' | b'.' | b'"' | b'(' | b')' | b'@' | b'<' | b'>')
+        in_block(**byte)
+            || matches!(
+                **byte,
+                b' ' | b'\t' | b':' | b',' | b'-' | b'.' | b'"' | b'(' | b')' | b'@' | b'<' | b'>'
+            )
     };
     let len = rest.iter().take_while(is_part).count();
     match memchr::memmem::find(&rest[..len], b"-----END") {
@@ -102,17 +113,19 @@ fn block_end(text: &[u8], start: usize) -> usize {
 
 /// The length of what is cut off: up to the last line that can be one of a key.
 fn key_lines(text: &[u8]) -> usize {
-    let (mut len, mut at) = (0, 0);
+    let mut len = 0;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        at += line.len();
         let is_header = memchr::memmem::find(line, b": ").is_some();
-        let line = line.trim_ascii();
-        let has_words = line.contains(&b' ') || line.contains(&b'"');
-        if has_words && !is_header {
+        let words = line.trim_ascii();
+        if !is_header && (words.contains(&b' ') || words.contains(&b'"')) {
             let key = line.iter().take_while(|byte| in_block(**byte)).count();
-            return if key >= BLOCK_BYTES_MIN { at - line.len() - 1 + key } else { len }.min(text.len());
+            return if key >= BLOCK_BYTES_MIN {
+                len + key
+            } else {
+                len
+            };
         }
-        len = at;
+        len += line.len();
     }
     len
 }
@@ -149,7 +162,13 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
         5 => bytes >= 40,
         _ => false,
     };
-    is_token.then(|| found("jwt", place.at, end - usize::from(place.text[end - 1] == b'.')))
+    is_token.then(|| {
+        found(
+            "jwt",
+            place.at,
+            end - usize::from(place.text[end - 1] == b'.'),
+        )
+    })
 }
 
 /// What stands after the fixed part of a webhook's address.
@@ -157,12 +176,19 @@ pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
     let path = |byte: u8| dashed(byte) || byte == b'/';
     let end = place.after + place.run(place.after, path);
     let is_slack = place.text[place.at] == b'h';
-    let name = if is_slack { "slack_webhook" } else { "discord_webhook" };
+    let name = if is_slack {
+        "slack_webhook"
+    } else {
+        "discord_webhook"
+    };
     if !is_slack && !place.text[..place.at].ends_with(b".com") {
         return None;
     }
     // The last part is the secret; the others say whose it is.
-    let last = place.slice(place.after, end).rsplit(|byte| *byte == b'/').next()?;
+    let last = place
+        .slice(place.after, end)
+        .rsplit(|byte| *byte == b'/')
+        .next()?;
     (last.len() >= 20 && is_random(last)).then(|| found(name, place.after, end))
 }
 
@@ -210,7 +236,8 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
     let time = place.run(time_at, dashed);
     let rest_at = time_at + time + 1;
     let rest = place.run(rest_at, dashed);
-    let dots = place.text.get(time_at - 1) == Some(&b'.') && place.text.get(rest_at - 1) == Some(&b'.');
+    let dots =
+        place.text.get(time_at - 1) == Some(&b'.') && place.text.get(rest_at - 1) == Some(&b'.');
     let is_token = (23..=28).contains(&id)
         && time == 6
         && (27..=40).contains(&rest)
@@ -225,7 +252,9 @@ pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
     let hex = place.run(place.at + 2, |byte| byte.is_ascii_hexdigit());
     let end = place.at + 2 + hex;
     let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
-    let is_key = hex == 32 && ends && starts_word(place.text, place.at)
+    let is_key = hex == 32
+        && ends
+        && starts_word(place.text, place.at)
         && is_random(place.slice(place.at + 2, end));
     is_key.then(|| found("twilio_key", place.at, end))
 }
@@ -235,7 +264,10 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 512;
     let stops = |byte: &u8| {
         byte.is_ascii_whitespace()
-            || matches!(byte, b'/' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\' | b'?' | b'#' | b',' | b'|')
+            || matches!(
+                byte,
+                b'/' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\' | b'?' | b'#' | b',' | b'|'
+            )
     };
     let rest = &place.text[place.after..];
     let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
@@ -246,7 +278,9 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let has_scheme = place.run_before(place.at, 2, is_scheme) > 0;
     let has_host = authority.get(at_sign + 1).is_some_and(|byte| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'[' | b'_' | b'$' | b'{' | b'%') || !byte.is_ascii()
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'[' | b'_' | b'$' | b'{' | b'%')
+            || !byte.is_ascii()
     });
     let is_secret = has_scheme && has_host && !stands_for_password(password);
     let start = place.after + colon + 1;
@@ -256,8 +290,18 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
 /// Whether it is what the writers of manuals put for a password.
 fn stands_for_password(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] = [
-        b"password", b"passwd", b"pass", b"pwd", b"pw", b"secret", b"token", b"p", b"key", b"port",
-        b"my_password", b"mypassword",
+        b"password",
+        b"passwd",
+        b"pass",
+        b"pwd",
+        b"pw",
+        b"secret",
+        b"token",
+        b"p",
+        b"key",
+        b"port",
+        b"my_password",
+        b"mypassword",
     ];
     let lower = text.to_ascii_lowercase();
     // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
@@ -286,7 +330,9 @@ pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
     if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
         return None;
     }
-    let len = place.run(place.after, |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
+    let len = place.run(place.after, |b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
+    });
     let decoded = from_base64(place.slice(place.after, place.after + len))?;
     let is_plain = |byte: &u8| (b' '..=b'~').contains(byte);
     let is_pair = decoded.len() >= 3 && decoded.contains(&b':') && decoded.iter().all(is_plain);

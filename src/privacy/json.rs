@@ -14,7 +14,10 @@ struct Open {
 
 /// Whether a text may be JSON that has strings.
 pub(super) fn may_be_json(text: &str) -> bool {
-    matches!(text.trim_ascii_start().as_bytes().first(), Some(b'{' | b'[' | b'"'))
+    matches!(
+        text.trim_ascii_start().as_bytes().first(),
+        Some(b'{' | b'[' | b'"')
+    )
 }
 
 /// Rewrites the strings of a JSON text: `change` gets each one decoded, with the name that it is
@@ -75,7 +78,10 @@ pub(super) fn rewrite(
 /// The length of the string that text begins with, its quotes counted.
 fn string_len(json: &[u8]) -> usize {
     let mut at = 1;
-    while let Some(special) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+    while let Some(special) = json
+        .get(at..)
+        .and_then(|rest| memchr::memchr2(b'"', b'\\', rest))
+    {
         at += special;
         if json[at] == b'"' {
             return at + 1;

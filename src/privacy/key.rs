@@ -32,7 +32,9 @@ pub(super) struct UserKey {
 impl std::fmt::Debug for UserKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = &self.path;
-        f.debug_struct("UserKey").field("path", path).finish_non_exhaustive()
+        f.debug_struct("UserKey")
+            .field("path", path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -50,13 +52,12 @@ impl UserKey {
     /// # Errors
     /// The key's file cannot be read or made, is no key, or others may read it.
     pub(super) fn hmac(&self, text: &str) -> Result<String> {
-        let key = match self.key.get() {
-            Some(key) => *key,
-            None => {
-                let path = self.path.clone().map_or_else(usual_path, Ok)?;
-                let key = read_or_make(&path)?;
-                *self.key.get_or_init(|| key)
-            }
+        let key = if let Some(key) = self.key.get() {
+            *key
+        } else {
+            let path = self.path.clone().map_or_else(usual_path, Ok)?;
+            let key = read_or_make(&path)?;
+            *self.key.get_or_init(|| key)
         };
         let mut mac = Hmac::<Sha256>::new_from_slice(&key)
             .map_err(|e| Error::invalid(format!("the user-id key: {e}")))?;
@@ -71,7 +72,11 @@ fn usual_path() -> Result<PathBuf> {
     if let Some(path) = variable(PATH_VARIABLE) {
         return Ok(path.into());
     }
-    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let directory = if cfg!(windows) {
         absolute("APPDATA")
     } else {
@@ -153,7 +158,9 @@ fn parsed(text: &str) -> Option<[u8; KEY_BYTES]> {
 
 /// Makes a key unless there is one by now: it gets its name only once it is whole.
 fn make(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     directory().create(parent)?;
     let text = hex(&random()) + "\n";

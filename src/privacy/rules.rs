@@ -183,6 +183,9 @@ pub(super) const TOKENS: &[Token] = &[
     token("fly_token", "FlyV1 fm", base64, 60, ANY),
 ];
 
+/// How several prefixes begin: one anchor for all of them.
+pub(super) const HEADS: &[&str] = &["dckr_", "sntr", "lin_"];
+
 impl Token {
     /// The token whose prefix is at `at`. A run that is longer than any such token is none.
     pub(super) fn found(&self, text: &[u8], at: usize) -> Option<Found> {
@@ -266,12 +269,34 @@ pub(super) const CONTEXTS: &[Context] = &[
     },
     Context {
         anchors: &[
-            "assw", "ASSW", "assW", "assp", "ASSP", "assc", "ASSC", "pwd", "PWD", "Pwd", "PASS",
-            "Pass", "pass", "ecret", "ECRET", "oken", "OKEN", "ikey", "IKEY", "iKey", "i_key",
-            "I_KEY", "i-key", "i-Key", "I-KEY", "s_key", "S_KEY", "sKey", "s-key", "S-KEY",
-            "s-Key", "skey", "e_key", "E_KEY", "eKey", "e-key", "ekey", "h_key", "H_KEY", "hKey",
-            "g_key", "G_KEY", "gKey", "t_key", "T_KEY", "tKey", "n_key", "N_KEY", "nKey", "r_key",
-            "R_KEY", "rKey", "uthorization", "UTHORIZATION",
+            "pass",
+            "Pass",
+            "PASS",
+            "pwd",
+            "Pwd",
+            "PWD",
+            "ecret",
+            "ECRET",
+            "oken",
+            "OKEN",
+            "_key",
+            "_KEY",
+            "-key",
+            "-Key",
+            "-KEY",
+            "ikey",
+            "skey",
+            "IKEY",
+            "iKey",
+            "sKey",
+            "eKey",
+            "hKey",
+            "gKey",
+            "tKey",
+            "nKey",
+            "rKey",
+            "uthorization",
+            "UTHORIZATION",
         ],
         found: context::assignment,
     },

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::assignment::member;
 use super::context::Place;
-use super::rules::{CONTEXTS, Context, TOKENS, Token};
+use super::rules::{CONTEXTS, Context, HEADS, TOKENS, Token};
 use super::{Found, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
 
@@ -130,8 +130,10 @@ impl Scanner {
         }
         let mut findings = Vec::new();
         candidates(text.as_bytes(), &mut |anchor, at, _| {
-            let tokens = anchor.tokens.iter();
-            let found = tokens.filter_map(|token| token.found(text.as_bytes(), at)).next();
+            let found = anchor
+                .tokens
+                .iter()
+                .find_map(|token| token.found(text.as_bytes(), at));
             findings.extend(found.map(|found| Finding {
                 name: found.name,
                 start: found.start,
@@ -149,7 +151,10 @@ fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     ordered.sort_by_key(|(rank, finding)| (finding.start, *rank));
     let mut joined: Vec<(usize, Finding<'_>)> = Vec::with_capacity(ordered.len());
     for (rank, finding) in ordered {
-        match joined.last_mut().filter(|(_, last)| finding.start < last.end) {
+        match joined
+            .last_mut()
+            .filter(|(_, last)| finding.start < last.end)
+        {
             Some((known, last)) => {
                 last.end = last.end.max(finding.end);
                 if rank < *known {
@@ -186,7 +191,12 @@ fn has_hiding_escape(json: &[u8]) -> bool {
 fn secrets(text: &[u8], is_raw: bool) -> Vec<Found> {
     let mut found = Vec::new();
     candidates(text, &mut |anchor, at, after| {
-        let place = Place { text, at, after, is_raw };
+        let place = Place {
+            text,
+            at,
+            after,
+            is_raw,
+        };
         let mut tokens = anchor.tokens.iter();
         let mut contexts = anchor.contexts.iter();
         let token = tokens.find_map(|token| token.found(text, at));
@@ -222,16 +232,26 @@ enum Search {
 
 /// How many anchors a packed searcher takes well.
 const ANCHORS_MAX: usize = 64;
+/// How many bytes of an anchor it looks at.
+const ANCHOR_BYTES: usize = 4;
 
 static PREFILTERS: LazyLock<Vec<Prefilter>> = LazyLock::new(|| {
     let mut anchors: Vec<Anchor> = Vec::new();
-    let mut prefixes: Vec<&str> = TOKENS.iter().map(|token| token.prefix).collect();
+    let prefixes = TOKENS.iter().map(|token| token.prefix);
+    let mut prefixes: Vec<&str> = prefixes.chain(HEADS.iter().copied()).collect();
     prefixes.sort_by_key(|prefix| prefix.len());
     // A prefix that begins like a shorter one needs no anchor of its own.
     for prefix in prefixes {
         if !anchors.iter().any(|anchor| prefix.starts_with(anchor.text)) {
-            let tokens = TOKENS.iter().filter(|token| token.prefix.starts_with(prefix)).collect();
-            anchors.push(Anchor { text: prefix, tokens, contexts: Vec::new() });
+            let tokens = TOKENS
+                .iter()
+                .filter(|token| token.prefix.starts_with(prefix))
+                .collect();
+            anchors.push(Anchor {
+                text: prefix,
+                tokens,
+                contexts: Vec::new(),
+            });
         }
     }
     for context in CONTEXTS {
@@ -241,12 +261,17 @@ static PREFILTERS: LazyLock<Vec<Prefilter>> = LazyLock::new(|| {
             contexts: vec![context],
         }));
     }
-    // Short ones together: the longer the shortest of a pass, the rarer it stops in vain.
-    anchors.sort_by_key(|anchor| std::cmp::Reverse(anchor.text.len()));
+    // Short ones by themselves: a searcher looks at no more bytes than its shortest text has, and
+    // stops the more often in vain.
+    let (long, short): (Vec<Anchor>, Vec<Anchor>) = anchors
+        .into_iter()
+        .partition(|anchor| anchor.text.len() >= ANCHOR_BYTES);
     let mut prefilters = Vec::new();
-    while !anchors.is_empty() {
-        let rest = anchors.split_off(anchors.len().min(ANCHORS_MAX));
-        prefilters.push(Prefilter::new(std::mem::replace(&mut anchors, rest)));
+    for mut anchors in [long, short] {
+        while !anchors.is_empty() {
+            let rest = anchors.split_off(anchors.len().min(ANCHORS_MAX));
+            prefilters.push(Prefilter::new(std::mem::replace(&mut anchors, rest)));
+        }
     }
     prefilters
 });
@@ -279,10 +304,15 @@ impl Prefilter {
 
     /// The next anchor from `at` on.
     fn next(&self, text: &[u8], at: usize) -> Option<(usize, usize)> {
-        let span = aho_corasick::Span { start: at, end: text.len() };
+        let span = aho_corasick::Span {
+            start: at,
+            end: text.len(),
+        };
         let found = match &self.search {
             Search::Packed(searcher) => searcher.find_in(text, span),
-            Search::Automaton(automaton) => automaton.find(aho_corasick::Input::new(text).span(span)),
+            Search::Automaton(automaton) => {
+                automaton.find(aho_corasick::Input::new(text).span(span))
+            }
         }?;
         Some((found.pattern().as_usize(), found.start()))
     }

@@ -21,16 +21,18 @@ struct Innocent {
 fn corpus<T: serde::de::DeserializeOwned>(file: &str) -> Vec<T> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/privacy/");
     let text = std::fs::read_to_string(format!("{path}{file}")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
-fn redactor(settings: PrivacySettings) -> Redactor {
-    Redactor::new(&settings).unwrap()
+fn redactor(settings: &PrivacySettings) -> Redactor {
+    Redactor::new(settings).unwrap()
 }
 
 #[test]
 fn planted_secrets_are_found() {
-    let redactor = redactor(PrivacySettings::default());
+    let redactor = redactor(&PrivacySettings::default());
     let planted: Vec<Planted> = corpus("secrets.jsonl");
     assert!(planted.len() >= 400, "{}", planted.len());
     let mut missed = 0;
@@ -51,7 +53,7 @@ fn planted_secrets_are_found() {
 
 #[test]
 fn what_only_looks_like_a_secret_is_left_alone() {
-    let redactor = redactor(PrivacySettings::default());
+    let redactor = redactor(&PrivacySettings::default());
     let innocent: Vec<Innocent> = corpus("innocent.jsonl");
     assert!(innocent.len() >= 2_500, "{}", innocent.len());
     let mut changed = 0;
@@ -66,7 +68,7 @@ fn what_only_looks_like_a_secret_is_left_alone() {
 }
 
 fn kept(settings: PrivacySettings, text: &str) -> String {
-    let redacted = redactor(settings).redacted(text, &mut Numbers::default());
+    let redacted = redactor(&settings).redacted(text, &mut Numbers::default());
     redacted.unwrap_or_else(|| text.to_owned())
 }
 
@@ -113,21 +115,24 @@ fn json_is_kept_to_the_byte_but_for_strings_with_secrets() {
 fn persons_are_found_only_where_that_is_asked_for() {
     for (text, expected) in [
         ("mail bob.b+x@mail.example.org.", "mail [REDACTED:email:1]."),
-        ("card 4111 1111 1111 1111, cvc", "card [REDACTED:card_number:1], cvc"),
+        (
+            "card 4111 1111 1111 1111, cvc",
+            "card [REDACTED:card_number:1], cvc",
+        ),
         ("card 378282246310005", "card [REDACTED:card_number:1]"),
         ("5555-5555-5555-4444", "[REDACTED:card_number:1]"),
-        ("IBAN DE89 3704 0044 0532 0130 00!", "IBAN [REDACTED:iban:1]!"),
+        (
+            "IBAN DE89 3704 0044 0532 0130 00!",
+            "IBAN [REDACTED:iban:1]!",
+        ),
         ("GB82WEST12345698765432", "[REDACTED:iban:1]"),
         ("call +49 30 901820 now", "call [REDACTED:phone:1] now"),
         ("+14155552671", "[REDACTED:phone:1]"),
         ("(415) 555-2671", "[REDACTED:phone:1]"),
         ("415-555-2671", "[REDACTED:phone:1]"),
-        (r#"{"phone":"030 901820"}"#, r#"{"phone":"[REDACTED:phone:1]"}"#),
+        ("phone: 030 901820", "phone: [REDACTED:phone:1]"),
     ] {
         assert_eq!(defaults(text), text);
-        if text.starts_with('{') {
-            continue;
-        }
         assert_eq!(kept(with_pii(), text), expected);
     }
     for text in [
@@ -153,7 +158,7 @@ fn persons_are_found_only_where_that_is_asked_for() {
 #[test]
 fn persons_are_not_seen_in_what_only_looks_like_it() {
     // The corpus has numbers of every sort; addresses of persons are few, and named here.
-    let redactor = redactor(with_pii());
+    let redactor = redactor(&with_pii());
     let innocent: Vec<Innocent> = corpus("innocent.jsonl");
     let mut changed = 0;
     for Innocent { text } in &innocent {
@@ -178,10 +183,17 @@ fn patterns_of_ones_own_are_checked_and_found() {
         ..PrivacySettings::default()
     };
     let settings = with("ticket", r"TICKET-\d+|\w*");
-    assert_eq!(kept(with("ticket", r"TICKET-\d+"), "see TICKET-12"), "see [REDACTED:ticket:1]");
+    assert_eq!(
+        kept(with("ticket", r"TICKET-\d+"), "see TICKET-12"),
+        "see [REDACTED:ticket:1]"
+    );
     let once = kept(settings.clone(), "see TICKET-12");
     assert_eq!(kept(settings, &once), once);
-    for (name, regex, what) in [("a", "(", "pattern a"), ("A", "a", "\"A\""), ("", "a", "\"\"")] {
+    for (name, regex, what) in [
+        ("a", "(", "pattern a"),
+        ("A", "a", "\"A\""),
+        ("", "a", "\"\""),
+    ] {
         let e = Privacy::new(with(name, regex)).unwrap_err();
         assert_eq!(e.kind(), crate::ErrorKind::InvalidInput);
         assert!(e.to_string().contains(what), "{e}");
@@ -272,7 +284,11 @@ mod records {
         let Record::CallRequested(req) = applied(&privacy, request("c", "{}")) else {
             panic!("another kind");
         };
-        assert!(req.arguments_json.unwrap().starts_with("[CONTENT:len=2,sha256="));
+        assert!(
+            req.arguments_json
+                .unwrap()
+                .starts_with("[CONTENT:len=2,sha256=")
+        );
         let entry = HistoryEntry::new(1, Role::User, "hello");
         assert_eq!(applied(&privacy, entry.clone()), entry.into());
     }
@@ -328,7 +344,7 @@ mod records {
         assert_eq!(at(&path).user_id("me").unwrap(), id);
         assert_eq!(at(&path).user_id(&id).unwrap(), id);
         assert_ne!(at(&dir.path().join("b")).user_id("me").unwrap(), id);
-        // As RFC 4231 computes it, with a key of 32 bytes.
+        // As Python's `hmac` computes it.
         let known = dir.path().join("known");
         write_key(&known, &"0b".repeat(32));
         assert_eq!(
@@ -343,7 +359,8 @@ mod records {
     fn write_key(path: &std::path::Path, text: &str) {
         std::fs::write(path, text).unwrap();
         #[cfg(unix)]
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
     }
 
     #[test]
@@ -356,7 +373,10 @@ mod records {
         privacy().user_id("me").unwrap();
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1
+        );
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let e = privacy().user_id("me").unwrap_err();
         assert!(e.to_string().contains("chmod 600"), "{e}");
@@ -370,7 +390,10 @@ mod records {
             let path = &path;
             let one = || {
                 let privacy = privacy(PrivacySettings::default());
-                privacy.with_key_at(Some(path.clone())).user_id("me").unwrap()
+                privacy
+                    .with_key_at(Some(path.clone()))
+                    .user_id("me")
+                    .unwrap()
             };
             let all: Vec<_> = (0..16).map(|_| scope.spawn(one)).collect();
             all.into_iter().map(|one| one.join().unwrap()).collect()
@@ -399,11 +422,16 @@ mod properties {
             1 => prop::sample::select(vec!["password=", "\"token\": \"", "://a:", "@b ", "[REDACTED:", ":1]", "Bearer ", "sk-", "\\u0067hp_", "-----BEGIN PRIVATE KEY-----", "-----END "]).prop_map(str::to_owned),
             1 => "[0-9 +@.-]{0,24}",
         ];
-        let cut = (piece, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(text, at, whole)| {
-            let len = text.chars().count();
-            let kept = if whole || len == 0 { len } else { at.index(len) };
-            text.chars().take(kept).collect::<String>()
-        });
+        let cut =
+            (piece, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(text, at, whole)| {
+                let len = text.chars().count();
+                let kept = if whole || len == 0 {
+                    len
+                } else {
+                    at.index(len)
+                };
+                text.chars().take(kept).collect::<String>()
+            });
         proptest::collection::vec(cut, 0..5).prop_map(|pieces| pieces.concat())
     }
 
@@ -414,7 +442,14 @@ mod properties {
             texts().prop_map(Value::from),
             texts().prop_map(|text| Value::from(Value::from(text).to_string())),
         ];
-        let name = prop_oneof!["[a-z]{1,6}", Just("password".to_owned()), Just("api_key".to_owned()), Just("Authorization".to_owned()), Just("value".to_owned()), texts()];
+        let name = prop_oneof![
+            "[a-z]{1,6}",
+            Just("password".to_owned()),
+            Just("api_key".to_owned()),
+            Just("Authorization".to_owned()),
+            Just("value".to_owned()),
+            texts()
+        ];
         leaf.prop_recursive(3, 12, 4, move |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -438,7 +473,7 @@ mod properties {
 
         #[test]
         fn what_was_redacted_stays_as_it_is(text in texts(), pii in any::<bool>()) {
-            let redactor = redactor(PrivacySettings { redact_pii: pii, ..PrivacySettings::default() });
+            let redactor = redactor(&PrivacySettings { redact_pii: pii, ..PrivacySettings::default() });
             if let Some(once) = redactor.redacted(&text, &mut Numbers::default()) {
                 prop_assert_ne!(&once, &text);
                 prop_assert_eq!(redactor.redacted(&once, &mut Numbers::default()), None, "{}", once);
@@ -447,7 +482,7 @@ mod properties {
 
         #[test]
         fn json_stays_json(value in json()) {
-            let redactor = redactor(PrivacySettings::default());
+            let redactor = redactor(&PrivacySettings::default());
             let text = value.to_string();
             if let Some(once) = redactor.redacted(&text, &mut Numbers::default()) {
                 let now: Value = serde_json::from_str(&once).unwrap();

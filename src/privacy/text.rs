@@ -14,11 +14,10 @@ pub(super) fn starts_word(text: &[u8], at: usize) -> bool {
 fn ends_in_escape(before: &[u8]) -> bool {
     let back = |n: usize| before.len().checked_sub(n).map(|at| before[at]);
     let hex = |n: usize| back(n).is_some_and(|byte| byte.is_ascii_hexdigit());
-    let simple = back(2) == Some(b'\\') && matches!(back(1), Some(b'n' | b'r' | b't' | b'b' | b'f'));
+    let simple =
+        back(2) == Some(b'\\') && matches!(back(1), Some(b'n' | b'r' | b't' | b'b' | b'f'));
     let percent = back(3) == Some(b'%') && hex(1) && hex(2);
-    let unicode = back(6) == Some(b'\\')
-        && back(5) == Some(b'u')
-        && (1..=4).all(hex);
+    let unicode = back(6) == Some(b'\\') && back(5) == Some(b'u') && (1..=4).all(hex);
     let is_colour = || {
         let Some(codes) = before.strip_suffix(b"m") else {
             return false;
@@ -32,9 +31,28 @@ fn ends_in_escape(before: &[u8]) -> bool {
 
 /// Words of texts that stand where a secret goes.
 const PLACEHOLDERS: &[&str] = &[
-    "example", "placehold", "your", "xxxx", "changeme", "change_me", "change-me", "dummy", "replace",
-    "redacted", "insert", "sample", "goes-here", "goes_here", "goeshere", "****", "....", "todo",
-    "notreal", "not-real", "not_real", "fake",
+    "example",
+    "placehold",
+    "your",
+    "xxxx",
+    "changeme",
+    "change_me",
+    "change-me",
+    "dummy",
+    "replace",
+    "redacted",
+    "insert",
+    "sample",
+    "goes-here",
+    "goes_here",
+    "goeshere",
+    "****",
+    "....",
+    "todo",
+    "notreal",
+    "not-real",
+    "not_real",
+    "fake",
 ];
 
 /// Whether a text stands where a secret goes, and is none.
@@ -51,7 +69,8 @@ pub(super) fn is_placeholder(text: &[u8]) -> bool {
 /// Whether a token's text is random, as a key is and a name is not.
 pub(super) fn is_random(text: &[u8]) -> bool {
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
-    let is_mixed = has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    let is_mixed =
+        has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
     is_mixed && distinct(text) >= 8 && !is_placeholder(text)
 }
 
@@ -66,7 +85,9 @@ pub(super) fn distinct(text: &[u8]) -> u32 {
 
 /// The longest run like `abcdef` or `123456`.
 fn longest_sequence(text: &[u8]) -> usize {
-    longest(text, |a, b| a.is_ascii_alphanumeric() && a.checked_add(1) == Some(b))
+    longest(text, |a, b| {
+        a.is_ascii_alphanumeric() && a.checked_add(1) == Some(b)
+    })
 }
 
 fn longest_repeat(text: &[u8]) -> usize {
@@ -76,7 +97,11 @@ fn longest_repeat(text: &[u8]) -> usize {
 fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
     let (mut longest, mut now) = (1, 1);
     for pair in text.windows(2) {
-        now = if goes_on(pair[0], pair[1]) { now + 1 } else { 1 };
+        now = if goes_on(pair[0], pair[1]) {
+            now + 1
+        } else {
+            1
+        };
         longest = longest.max(now);
     }
     longest

@@ -78,7 +78,9 @@ impl<'a> Visit<'a> {
             Record::Event(event) => {
                 // A placeholder would not be a dotted name.
                 if self.redactor.redacted_key(&event.event_type).is_some() {
-                    return Err(Error::invalid("event_type holds a secret: give another name"));
+                    return Err(Error::invalid(
+                        "event_type holds a secret: give another name",
+                    ));
                 }
                 self.optional_content(event.payload.as_mut());
             }
