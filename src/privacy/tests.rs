@@ -67,13 +67,13 @@ fn what_only_looks_like_a_secret_is_left_alone() {
     assert!(changed * 1_000 <= innocent.len());
 }
 
-fn kept(settings: PrivacySettings, text: &str) -> String {
-    let redacted = redactor(&settings).redacted(text, &mut Numbers::default());
+fn kept(settings: &PrivacySettings, text: &str) -> String {
+    let redacted = redactor(settings).redacted(text, &mut Numbers::default());
     redacted.unwrap_or_else(|| text.to_owned())
 }
 
 fn defaults(text: &str) -> String {
-    kept(PrivacySettings::default(), text)
+    kept(&PrivacySettings::default(), text)
 }
 
 fn with_pii() -> PrivacySettings {
@@ -133,7 +133,7 @@ fn persons_are_found_only_where_that_is_asked_for() {
         ("phone: 030 901820", "phone: [REDACTED:phone:1]"),
     ] {
         assert_eq!(defaults(text), text);
-        assert_eq!(kept(with_pii(), text), expected);
+        assert_eq!(kept(&with_pii(), text), expected);
     }
     for text in [
         "4111 1111 1111 1112",
@@ -151,7 +151,7 @@ fn persons_are_found_only_where_that_is_asked_for() {
         "v1.2.3+20251227",
         "10.0.0.1:8080",
     ] {
-        assert_eq!(kept(with_pii(), text), text);
+        assert_eq!(kept(&with_pii(), text), text);
     }
 }
 
@@ -184,11 +184,11 @@ fn patterns_of_ones_own_are_checked_and_found() {
     };
     let settings = with("ticket", r"TICKET-\d+|\w*");
     assert_eq!(
-        kept(with("ticket", r"TICKET-\d+"), "see TICKET-12"),
+        kept(&with("ticket", r"TICKET-\d+"), "see TICKET-12"),
         "see [REDACTED:ticket:1]"
     );
-    let once = kept(settings.clone(), "see TICKET-12");
-    assert_eq!(kept(settings, &once), once);
+    let once = kept(&settings, "see TICKET-12");
+    assert_eq!(kept(&settings, &once), once);
     for (name, regex, what) in [
         ("a", "(", "pattern a"),
         ("A", "a", "\"A\""),
@@ -463,7 +463,12 @@ mod properties {
         match value {
             Value::String(_) => Value::from(""),
             Value::Array(items) => items.iter().map(without_strings).collect(),
-            Value::Object(members) => members.values().map(without_strings).collect(),
+            Value::Object(members) => {
+                // By another name, a member may stand elsewhere.
+                let mut values: Vec<Value> = members.values().map(without_strings).collect();
+                values.sort_by_key(Value::to_string);
+                Value::from(values)
+            }
             other => other.clone(),
         }
     }
