@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What is kept of what agents hand over; in `decklog.json` under `privacy`.
+// Each is a switch of its own.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrivacySettings {

@@ -28,7 +28,7 @@ pub fn args_sha256(arguments_json: &str) -> String {
 }
 
 /// Bytes as lower-case hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or_default();
     let digits = |byte: &u8| [digit(byte >> 4), digit(byte & 15)];
     bytes.iter().flat_map(digits).collect()

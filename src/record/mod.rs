@@ -29,7 +29,7 @@ pub use inbox::{InboxStep, InboxTask, TaskStatus};
 pub use json::args_sha256;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::check_canonical;
-pub(crate) use json::same_json;
+pub(crate) use json::{hex, same_json};
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};

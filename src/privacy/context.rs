@@ -1,0 +1,367 @@
+//! Secrets that their surroundings give away: headers, addresses with passwords, blocks of keys.
+
+pub(super) use super::assignment::assignment;
+
+use super::Found;
+use super::text::{distinct, is_placeholder, is_random, starts_word};
+
+/// Where an anchor stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub text: &'a [u8],
+    pub at: usize,
+    /// Where the anchor ends.
+    pub after: usize,
+    /// The text is JSON whose strings are not decoded yet, and only whether there may be
+    /// something is asked.
+    pub is_raw: bool,
+}
+
+impl Place<'_> {
+    /// How many bytes of a class follow `from`.
+    fn run(&self, from: usize, class: fn(u8) -> bool) -> usize {
+        let rest = self.text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| class(**byte)).count()
+    }
+
+    /// How many bytes of a class are before `until`, up to `most`.
+    fn run_before(&self, until: usize, most: usize, class: fn(u8) -> bool) -> usize {
+        let before = self.text[..until].iter().rev().take(most);
+        before.take_while(|byte| class(**byte)).count()
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &[u8] {
+        self.text.get(start..end).unwrap_or_default()
+    }
+}
+
+fn found(name: &'static str, start: usize, end: usize) -> Found {
+    Found { name, start, end }
+}
+
+fn dashed(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// The bytes of credentials in a header.
+fn token68(byte: u8) -> bool {
+    dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':')
+}
+
+/// How far before its end the label of a block begins at most: `-----BEGIN ENCRYPTED `.
+const LABEL_BYTES: usize = 48;
+/// The least of a block's text that is a key.
+const BLOCK_BYTES_MIN: usize = 40;
+
+/// A block of a private key, in PEM or PGP's armour; also with its line breaks escaped, and also
+/// where its end or its beginning was cut off.
+pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
+    let Place {
+        text, at, after, ..
+    } = *place;
+    let label = &text[at.saturating_sub(LABEL_BYTES)..at];
+    let begins = |word: &[u8]| {
+        let found = memchr::memmem::rfind(label, word)?;
+        let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
+        let is_one = label[found + word.len()..].iter().all(is_label);
+        let dashes = label[..found].iter().rev();
+        let dashes = dashes
+            .take_while(|byte| matches!(byte, b'-' | b' '))
+            .count();
+        (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
+    };
+    let line_end = after
+        + place.run(after, |b| {
+            matches!(b, b'-' | b' ') || b.is_ascii_uppercase()
+        });
+    if let Some(start) = begins(b"BEGIN") {
+        let end = block_end(text, line_end);
+        let key = place.slice(line_end, end);
+        let is_key = key.iter().filter(|b| b.is_ascii_alphanumeric()).count() >= BLOCK_BYTES_MIN
+            && distinct(key) >= 12;
+        return is_key.then(|| found("private_key", start, end_line(text, end)));
+    }
+    let end_label = begins(b"END")?;
+    let start = end_label - place.run_before(end_label, usize::MAX, in_block);
+    let key = place.slice(start, end_label);
+    // Words before the label are no key: a line of it has no blanks.
+    let is_key = key.len() >= BLOCK_BYTES_MIN / 2 && is_random(key) && !key.contains(&b' ');
+    is_key.then(|| found("private_key", start, line_end))
+}
+
+fn in_block(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r' | b'\\')
+}
+
+/// Where the text of a block ends that begins at `start`.
+fn block_end(text: &[u8], start: usize) -> usize {
+    let rest = &text[start..];
+    // Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key.
+    let is_part = |byte: &&u8| {
+        in_block(**byte)
+            || matches!(
+                **byte,
+                b' ' | b'\t' | b':' | b',' | b'-' | b'.' | b'"' | b'(' | b')' | b'@' | b'<' | b'>'
+            )
+    };
+    let len = rest.iter().take_while(is_part).count();
+    match memchr::memmem::find(&rest[..len], b"-----END") {
+        Some(end) => start + end,
+        None => start + key_lines(&rest[..len]),
+    }
+}
+
+/// The length of what is cut off: up to the last line that can be one of a key.
+fn key_lines(text: &[u8]) -> usize {
+    let mut len = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let is_header = memchr::memmem::find(line, b": ").is_some();
+        let words = line.trim_ascii();
+        if !is_header && (words.contains(&b' ') || words.contains(&b'"')) {
+            let key = line.iter().take_while(|byte| in_block(**byte)).count();
+            return if key >= BLOCK_BYTES_MIN {
+                len + key
+            } else {
+                len
+            };
+        }
+        len += line.len();
+    }
+    len
+}
+
+/// Where the line `-----END … -----` ends, if there is one at `at`.
+fn end_line(text: &[u8], at: usize) -> usize {
+    let rest = &text[at..];
+    if !rest.starts_with(b"-----END") {
+        return at;
+    }
+    let label = rest[8..].iter();
+    let label = label.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'0'..=b'9'));
+    let end = 8 + label.count();
+    let dashes = rest[end..].iter().take(5).take_while(|byte| **byte == b'-');
+    at + end + dashes.count()
+}
+
+/// A JSON Web Token, signed, unsigned or encrypted: parts in base64, of which the first is JSON.
+pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
+    const HEADER_BYTES_MIN: usize = 12;
+    let header = place.run(place.at, dashed);
+    if header < HEADER_BYTES_MIN || !starts_word(place.text, place.at) {
+        return None;
+    }
+    let (mut end, mut parts, mut bytes) = (place.at + header, 1, 0);
+    while place.text.get(end) == Some(&b'.') && parts < 5 {
+        let part = place.run(end + 1, dashed);
+        (end, parts, bytes) = (end + 1 + part, parts + 1, bytes + part);
+    }
+    let body = place.slice(place.at + header + 1, end);
+    let is_token = match parts {
+        // A part of JSON, and a signature or none.
+        2 | 3 => body.starts_with(b"eyJ") && bytes >= 16,
+        5 => bytes >= 40,
+        _ => false,
+    };
+    is_token.then(|| {
+        found(
+            "jwt",
+            place.at,
+            end - usize::from(place.text[end - 1] == b'.'),
+        )
+    })
+}
+
+/// What stands after the fixed part of a webhook's address.
+pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
+    let path = |byte: u8| dashed(byte) || byte == b'/';
+    let end = place.after + place.run(place.after, path);
+    let is_slack = place.text[place.at] == b'h';
+    let name = if is_slack {
+        "slack_webhook"
+    } else {
+        "discord_webhook"
+    };
+    if !is_slack && !place.text[..place.at].ends_with(b".com") {
+        return None;
+    }
+    // The last part is the secret; the others say whose it is.
+    let last = place
+        .slice(place.after, end)
+        .rsplit(|byte| *byte == b'/')
+        .next()?;
+    (last.len() >= 20 && is_random(last)).then(|| found(name, place.after, end))
+}
+
+/// `<bot id>:AA…`
+pub(super) fn telegram_token(place: &Place<'_>) -> Option<Found> {
+    let digits = place.run_before(place.at, 11, |byte| byte.is_ascii_digit());
+    let body = place.run(place.at + 1, dashed);
+    let start = place.at - digits;
+    let before = &place.text[..start];
+    // The API's paths have it after `bot`.
+    let starts = starts_word(place.text, start) || before.ends_with(b"/bot");
+    let is_token = (8..=10).contains(&digits) && (34..=36).contains(&body) && starts;
+    is_token.then(|| found("telegram_token", start, place.at + 1 + body))
+}
+
+/// The client secrets of Entra: three signs, `8Q~`, and the rest.
+pub(super) fn azure_secret(place: &Place<'_>) -> Option<Found> {
+    let class = |byte: u8| dashed(byte) || matches!(byte, b'.' | b'~');
+    let body = place.run(place.after, class);
+    let start = place.at.checked_sub(3)?;
+    let is_secret = (31..=34).contains(&body)
+        && place.slice(start, place.at).iter().all(|byte| class(*byte))
+        && starts_word(place.text, start)
+        && is_random(place.slice(start, place.after + body));
+    is_secret.then(|| found("azure_secret", start, place.after + body))
+}
+
+/// The signature of a shared access signature: 32 bytes in base64.
+pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
+    let signature = |byte: u8| dashed(byte) || matches!(byte, b'+' | b'/' | b'=' | b'%');
+    let len = place.run(place.after, signature);
+    let text = place.slice(place.after, place.after + len);
+    let is_padded = text.ends_with(b"=") || text.to_ascii_lowercase().ends_with(b"%3d");
+    let is_secret = (44..=90).contains(&len)
+        && is_padded
+        && starts_word(place.text, place.at)
+        && is_random(text);
+    is_secret.then(|| found("azure_signature", place.after, place.after + len))
+}
+
+/// A bot's id in base64, its time and its signature.
+pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
+    let id = place.run(place.at, dashed);
+    let time_at = place.at + id + 1;
+    let time = place.run(time_at, dashed);
+    let rest_at = time_at + time + 1;
+    let rest = place.run(rest_at, dashed);
+    let dots =
+        place.text.get(time_at - 1) == Some(&b'.') && place.text.get(rest_at - 1) == Some(&b'.');
+    let is_token = (23..=28).contains(&id)
+        && time == 6
+        && (27..=40).contains(&rest)
+        && dots
+        && starts_word(place.text, place.at)
+        && is_random(place.slice(rest_at, rest_at + rest));
+    is_token.then(|| found("discord_token", place.at, rest_at + rest))
+}
+
+/// `SK` and 32 hex digits.
+pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
+    let hex = place.run(place.at + 2, |byte| byte.is_ascii_hexdigit());
+    let end = place.at + 2 + hex;
+    let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
+    let is_key = hex == 32
+        && ends
+        && starts_word(place.text, place.at)
+        && is_random(place.slice(place.at + 2, end));
+    is_key.then(|| found("twilio_key", place.at, end))
+}
+
+/// The password of `scheme://user:password@host`.
+pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
+    const USERINFO_BYTES_MAX: usize = 512;
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace()
+            || matches!(
+                byte,
+                b'/' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\' | b'?' | b'#' | b',' | b'|'
+            )
+    };
+    let rest = &place.text[place.after..];
+    let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
+    let authority = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+    let at_sign = memchr::memrchr(b'@', authority)?;
+    let colon = memchr::memchr(b':', &authority[..at_sign])?;
+    let password = &authority[colon + 1..at_sign];
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let has_scheme = place.run_before(place.at, 2, is_scheme) > 0;
+    let has_host = authority.get(at_sign + 1).is_some_and(|byte| {
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'[' | b'_' | b'$' | b'{' | b'%')
+            || !byte.is_ascii()
+    });
+    let is_secret = has_scheme && has_host && !stands_for_password(password);
+    let start = place.after + colon + 1;
+    is_secret.then(|| found("url_password", start, start + password.len()))
+}
+
+/// Whether it is what the writers of manuals put for a password.
+fn stands_for_password(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 12] = [
+        b"password",
+        b"passwd",
+        b"pass",
+        b"pwd",
+        b"pw",
+        b"secret",
+        b"token",
+        b"p",
+        b"key",
+        b"port",
+        b"my_password",
+        b"mypassword",
+    ];
+    let lower = text.to_ascii_lowercase();
+    // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
+    let has_bracket = text.iter().any(|byte| matches!(byte, b'{' | b'[' | b'('));
+    let is_template = has_bracket || matches!(text, [b'$' | b'*', ..] | [b'%', _] | []);
+    WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
+}
+
+/// The credentials after `Bearer`, wherever that stands.
+pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
+    const BYTES_MIN: usize = 16;
+    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+        return None;
+    }
+    let len = place.run(place.after, token68);
+    let text = place.slice(place.after, place.after + len).trim_ascii_end();
+    let is_secret = text.len() >= BYTES_MIN
+        && text.iter().any(u8::is_ascii_digit)
+        && is_random(text)
+        && memchr::memmem::find(text, b"://").is_none();
+    is_secret.then(|| found("authorization", place.after, place.after + len))
+}
+
+/// The user and password after `Basic`.
+pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
+    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+        return None;
+    }
+    let len = place.run(place.after, |b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
+    });
+    let decoded = from_base64(place.slice(place.after, place.after + len))?;
+    let is_plain = |byte: &u8| (b' '..=b'~').contains(byte);
+    let is_pair = decoded.len() >= 3 && decoded.contains(&b':') && decoded.iter().all(is_plain);
+    is_pair.then(|| found("authorization", place.after, place.after + len))
+}
+
+/// The bytes that base64 stands for.
+fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.iter().rposition(|byte| *byte != b'=')? + 1;
+    if text.len() - digits > 2 {
+        return None;
+    }
+    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::with_capacity(text.len()));
+    for byte in &text[..digits] {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    Some(bytes)
+}

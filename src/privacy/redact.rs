@@ -1,0 +1,132 @@
+//! Puts placeholders where secrets were.
+
+use super::json::{may_be_json, rewrite};
+use super::scan::{Finding, Scanner};
+use super::{PLACEHOLDER, PrivacySettings};
+use crate::error::Result;
+
+/// How deep JSON is looked for in the strings of JSON.
+const NESTED_MAX: usize = 4;
+/// How often a text is looked at anew after something in it was replaced.
+const ROUNDS_MAX: usize = 8;
+
+/// Finds secrets, and replaces them.
+#[derive(Debug)]
+pub(super) struct Redactor {
+    scanner: Scanner,
+}
+
+/// The numbers of the secrets of one record.
+#[derive(Debug, Default)]
+pub(super) struct Numbers(Vec<Known>);
+
+#[derive(Debug)]
+struct Known {
+    name: String,
+    secret: String,
+    number: usize,
+}
+
+impl Numbers {
+    /// The number of a secret: the same for the same one, from 1 for each name.
+    fn of(&mut self, name: &str, secret: &str) -> usize {
+        let of_name = || self.0.iter().filter(|known| known.name == name);
+        if let Some(known) = of_name().find(|known| known.secret == secret) {
+            return known.number;
+        }
+        let number = of_name().count() + 1;
+        self.0.push(Known {
+            name: name.to_owned(),
+            secret: secret.to_owned(),
+            number,
+        });
+        number
+    }
+}
+
+impl Redactor {
+    pub(super) fn new(settings: &PrivacySettings) -> Result<Redactor> {
+        let scanner = Scanner::new(settings)?;
+        Ok(Redactor { scanner })
+    }
+
+    /// The text without its secrets; `None` if it has none.
+    pub(super) fn redacted(&self, text: &str, numbers: &mut Numbers) -> Option<String> {
+        self.value(None, text, numbers, 0)
+    }
+
+    /// The same for a key, of which only what a provider's prefix gives away is replaced, by a
+    /// number that is the same in every record.
+    pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
+        let findings = self.scanner.tokens(key);
+        let number = |_: &str, secret: &str| super::sha256(secret)[..16].to_owned();
+        replaced(key, &findings, number)
+    }
+
+    /// The same for a value that a document assigns to a name.
+    fn value(
+        &self,
+        name: Option<&str>,
+        text: &str,
+        numbers: &mut Numbers,
+        depth: usize,
+    ) -> Option<String> {
+        let mut changed: Option<String> = None;
+        // What stands beside a placeholder may look different without the secret.
+        for _ in 0..ROUNDS_MAX {
+            let now = changed.as_deref().unwrap_or(text);
+            match self.once(name, now, numbers, depth) {
+                Some(next) => changed = Some(next),
+                None => break,
+            }
+        }
+        changed
+    }
+
+    fn once(
+        &self,
+        name: Option<&str>,
+        text: &str,
+        numbers: &mut Numbers,
+        depth: usize,
+    ) -> Option<String> {
+        if name.is_none() && text.len() < self.scanner.bytes_min() {
+            return None;
+        }
+        if depth < NESTED_MAX && may_be_json(text) {
+            if !self.scanner.may_find(text) {
+                return None;
+            }
+            let mut change =
+                |name: Option<&str>, text: &str| self.value(name, text, numbers, depth + 1);
+            if let Ok(rewritten) = rewrite(text, &mut change) {
+                return rewritten;
+            }
+        }
+        let findings = self.scanner.findings(name, text);
+        replaced(text, &findings, |name, secret| {
+            numbers.of(name, secret).to_string()
+        })
+    }
+}
+
+/// The text with a placeholder for each finding; `None` if there is none.
+fn replaced(
+    text: &str,
+    findings: &[Finding<'_>],
+    mut number: impl FnMut(&str, &str) -> String,
+) -> Option<String> {
+    if findings.is_empty() {
+        return None;
+    }
+    let (mut out, mut kept) = (String::with_capacity(text.len()), 0);
+    for finding in findings {
+        out.push_str(text.get(kept..finding.start)?);
+        let secret = text.get(finding.start..finding.end)?;
+        let number = number(finding.name, secret);
+        out.extend([PLACEHOLDER, finding.name, ":", &number, "]"]);
+        kept = finding.end;
+    }
+    out.push_str(text.get(kept..)?);
+    Some(out)
+}
