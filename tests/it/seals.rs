@@ -427,9 +427,9 @@ fn seals_taken_out_put_elsewhere_or_made_anew_are_named() {
 fn a_proof_holds_for_its_line_and_for_no_other() {
     let memory = Memory::new();
     let store = in_memory(&memory, Durability::Process);
-    let wanted = 1000;
+    let wanted = 1000u64;
     let events = (0..wanted).map(|nth| Event {
-        created_at: DAY_1 + nth as i64,
+        created_at: DAY_1 + nth.cast_signed(),
         ..Event::new(None, "agent.started")
     });
     for ack in store.record_batch(events.map(Record::from)).unwrap() {
