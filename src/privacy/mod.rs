@@ -9,8 +9,6 @@
 //! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
 //! in them, which is the same placeholder in every record.
 
-#![allow(dead_code)]
-
 mod assignment;
 mod context;
 mod json;

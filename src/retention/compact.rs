@@ -81,15 +81,21 @@ impl Store {
     /// # Errors
     /// As [`retain`](Store::retain).
     pub fn compact(&self, options: CompactOptions<'_>) -> Result<Compacted> {
+        let CompactOptions {
+            now,
+            keep_days,
+            dry_run,
+            progress,
+        } = options;
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
-        if !options.dry_run {
+        if !dry_run {
             inner.finish_joins()?;
-            self.seal(options.now)?;
+            self.seal(now)?;
         }
-        let today = Day::of(options.now)?;
-        let kept_ms = i64::from(options.keep_days) * 86_400_000;
-        let horizon = Day::of(options.now.saturating_sub(kept_ms).max(0))?;
+        let today = Day::of(now)?;
+        let kept_ms = i64::from(keep_days) * 86_400_000;
+        let horizon = Day::of(now.saturating_sub(kept_ms).max(0))?;
         let mut done = Compacted::default();
         for ((day, kind), segments) in inner.settled(today)? {
             let mut part = CompactedPart {
@@ -106,9 +112,7 @@ impl Store {
                 let Some(cut) = inner.cut(&group, &mut judge)? else {
                     continue;
                 };
-                if !options.dry_run
-                    && !inner.apply(&cut, RemovalReason::Compaction, With::default())?
-                {
+                if !dry_run && !inner.apply(&cut, RemovalReason::Compaction, &With::default())? {
                     continue;
                 }
                 for (_, gone) in cut.gone() {
@@ -122,7 +126,7 @@ impl Store {
             if part.lines == 0 && part.joined == 0 {
                 continue;
             }
-            let goes_on = (options.progress)(&part);
+            let goes_on = progress(&part);
             done.parts.push(part);
             if goes_on.is_break() {
                 done.is_interrupted = true;

@@ -6,7 +6,7 @@ use super::cutoffs::Cutoffs;
 use crate::collections::{ended_in_error, event};
 use crate::error::Result;
 use crate::index::{KeyHash, Position, Select, Sums};
-use crate::line::{Line, Op, classify};
+use crate::line::{Line, Op, Value, classify};
 use crate::record::{Day, Kind, Record};
 use crate::store::{Anchor, Candidate, Reads, View, With};
 
@@ -89,13 +89,12 @@ impl Due {
         let talk = view.index().talks().get(key);
         let count = talk.map_or(0, |talk| talk.message_count);
         let known = self.conversations.get(&key).copied();
-        let over = match known {
-            Some(over) => over,
-            None => {
-                let over = self.is_conversation_over(view, key)?.then_some(count);
-                self.conversations.insert(key, over);
-                over
-            }
+        let over = if let Some(over) = known {
+            over
+        } else {
+            let over = self.is_conversation_over(view, key)?.then_some(count);
+            self.conversations.insert(key, over);
+            over
         };
         if let Some(count) = over
             && self.with.ended.last() != Some(&(key, count))
@@ -127,7 +126,7 @@ impl Due {
     /// The root of the tree that an event is in.
     fn root(&mut self, view: &View<'_>, id: i64, line: &Candidate<'_>) -> Result<i64> {
         let parent = match classify(Kind::Events, line.bytes) {
-            Line::Good(envelope) => envelope.lookups[0].as_ref().and_then(|id| id.integer()),
+            Line::Good(envelope) => envelope.lookups[0].as_ref().and_then(Value::integer),
             _ => event(view, id)?.and_then(|event| event.parent_id),
         };
         let mut path = vec![id];

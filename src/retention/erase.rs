@@ -192,7 +192,7 @@ impl Run<'_, '_> {
             ended,
             ..With::default()
         };
-        if !self.options.dry_run && !inner.apply(&cut, RemovalReason::Erasure, with)? {
+        if !self.options.dry_run && !inner.apply(&cut, RemovalReason::Erasure, &with)? {
             return Ok(ControlFlow::Continue(()));
         }
         let part = ErasedPart {

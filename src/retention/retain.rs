@@ -197,7 +197,7 @@ impl Run<'_, '_> {
             if kind == Kind::Messages && !std::mem::replace(&mut is_rolled, true) {
                 self.store.roll_up(day)?;
             }
-            if inner.apply(&cut, reason, with)? {
+            if inner.apply(&cut, reason, &with)? {
                 part.lines += gone.lines;
                 part.bytes += gone.bytes;
             }

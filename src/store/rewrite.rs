@@ -33,6 +33,9 @@ pub(crate) struct Candidate<'a> {
     pub entry: Option<Entry>,
 }
 
+/// Segments, each with its length, by day and kind.
+pub(crate) type Settled = BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>;
+
 /// Whether a line stays in the log.
 pub(crate) type Judge<'j> = dyn FnMut(&View<'_>, &Candidate<'_>) -> Result<bool> + 'j;
 
@@ -99,10 +102,7 @@ impl Cut {
 impl Inner {
     /// The segments of each day and kind that nothing is appended to any more: their days are
     /// before this one, or others of their day and kind follow. Each with its length.
-    pub(crate) fn settled(
-        &self,
-        today: Day,
-    ) -> Result<BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>> {
+    pub(crate) fn settled(&self, today: Day) -> Result<Settled> {
         let view = self.fresh()?;
         let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, place) in &view.state.by_name {
@@ -270,7 +270,7 @@ impl Inner {
 
     /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
     /// `false`, and nothing done, if the segments are not sealed or changed meanwhile.
-    pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: With) -> Result<bool> {
+    pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: &With) -> Result<bool> {
         if cut.changes_nothing() {
             return Ok(true);
         }
@@ -305,7 +305,7 @@ impl Inner {
         });
         let contents = written.map(|(_, contents)| contents);
         let is_noted = self.note(cut, reason, &with.anchors, contents.as_ref())?;
-        if !is_noted || !self.put_in_place(cut, to, &temporary, &with)? {
+        if !is_noted || !self.put_in_place(cut, to, &temporary, with)? {
             discard(storage, &temporary);
             return Ok(false);
         }
@@ -454,7 +454,7 @@ impl Inner {
                 let contents = Sealer::of_file(&*file, name)?;
                 io::Result::Ok(contents.sha256 == seal.sha256)
             };
-            let (Some(own), Some(into)) = (log.gone(name), log.segment_of(by)) else {
+            let (Some(own), Some(into)) = (log.gone(name), SealLog::segment_of(by)) else {
                 continue;
             };
             if !holds(own, name).map_err(io)? || !holds(by, into).map_err(io)? {
@@ -534,8 +534,9 @@ impl Cut {
                 left -= read;
             }
         }
-        storage.set_read_only(path)?;
         out.sync()?;
+        storage.set_read_only(path)?;
+        storage.open(path, Access::Read)?.sync()?;
         let contents = Sealer::of_file(&*out, name)?;
         Ok((out.stat()?.identity, contents))
     }

@@ -16,8 +16,13 @@ use crate::store::Store;
 
 /// A run of bytes as long as this, shared with a text that is erased, is taken to be of it.
 const PIECE_BYTES: usize = 24;
-/// Pieces are known from so many bytes to so many: any run of both lengths together holds one.
+/// As many bytes as an id has as a text.
+const ID_BYTES: usize = 36;
+/// Of long texts, pieces are known from so many bytes to so many: any run of both lengths together
+/// holds one.
 const PIECE_STEP: usize = 8;
+/// Of texts up to this length, every piece is known.
+const SHORT_BYTES: usize = 4 << 10;
 
 /// The fields that hold what was said and done.
 const TEXTS: [&str; 11] = [
@@ -160,8 +165,11 @@ impl Traces {
         let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_slice(line);
         for (name, value) in members.unwrap_or_default() {
             if TEXTS.contains(&&*name) {
-                let pieces = value.get().as_bytes().windows(PIECE_BYTES);
-                self.pieces.extend(pieces.step_by(PIECE_STEP).map(xxh3_64));
+                let text = value.get().as_bytes();
+                let is_short = text.len() <= SHORT_BYTES;
+                let step = if is_short { 1 } else { PIECE_STEP };
+                let pieces = text.windows(PIECE_BYTES).step_by(step);
+                self.pieces.extend(pieces.map(xxh3_64));
             }
         }
     }
@@ -181,7 +189,6 @@ impl Traces {
                 known.iter().any(|known| known.contains(&id))
             })
         };
-        const ID_BYTES: usize = 36;
         let is_id = |window: &[u8]| window[8] == b'-' && window[13] == b'-' && has_id(window);
         bytes.windows(ID_BYTES).any(is_id)
             || bytes

@@ -367,7 +367,7 @@ impl SealLog {
     }
 
     /// The segment that a seal of the chain is of.
-    pub(crate) fn segment_of(&self, seal: &Seal) -> Option<SegmentName> {
+    pub(crate) fn segment_of(seal: &Seal) -> Option<SegmentName> {
         segment_of(seal).ok()
     }
 

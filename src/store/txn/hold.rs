@@ -85,7 +85,9 @@ impl Writer {
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
         // To move over may take a while, in which others can write.
-        if head.moved().is_ok_and(|moved| !inner.has_moved_over(moved)) {
+        if head.is_current(storage).unwrap_or(false)
+            && head.moved().is_ok_and(|moved| !inner.has_moved_over(moved))
+        {
             drop(inner.fresh());
         }
         if let Some(given) = self.times.given.take() {

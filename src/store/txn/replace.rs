@@ -28,10 +28,10 @@ impl Txn<'_> {
             }
         }
         let head = self.writer.head.as_ref();
-        let moved = head.map_or(Ok(0), Head::moved);
-        let moved = moved.map_err(|e| io("HEAD", e))? + 1;
+        let before = head.map_or(Ok(0), Head::moved);
+        let number = before.map_err(|e| io("HEAD", e))? + 1;
         // Without the note, others read anew what changed.
-        let _ = moves.write(storage, moved);
+        let _ = moves.write(storage, number);
         match &moves.to {
             Some(new) => {
                 let path = new.file.name.path();
@@ -48,7 +48,7 @@ impl Txn<'_> {
         header.last_seq = self.state.max_seq;
         header.commits = header.commits.wrapping_add(1);
         if let Some(head) = &self.writer.head {
-            let noted = head.note_moved(moved);
+            let noted = head.note_moved(number);
             let noted = noted.and_then(|()| self.publish(&mut header, false));
             noted.map_err(|e| io("HEAD", e))?;
         }
