@@ -12,7 +12,7 @@ use decklog::{CompactOptions, ConversationTurn, Record, RetainOptions, Store, Tu
 use uuid::Uuid;
 
 const DAY_MS: i64 = 86_400_000;
-const DAYS: i64 = 6;
+const DAYS: u32 = 6;
 const TODAY: i64 = 20_400;
 
 fn main() -> decklog::Result<()> {
@@ -35,7 +35,7 @@ fn turn(id: u128, day: i64) -> Record {
         message_id: Uuid::from_u128(id ^ 1 << 100),
         kind: TurnKind::User,
         content: "x".repeat(800),
-        created_at: Validity::at(day * DAY_MS + id as i64 % 1_000),
+        created_at: Validity::at(day * DAY_MS),
         thread_id: Some(Uuid::from_u128(id % 100)),
     }
     .into()
@@ -44,16 +44,17 @@ fn turn(id: u128, day: i64) -> Record {
 fn measure(dir: &Path) -> decklog::Result<()> {
     let megabytes: u128 =
         std::env::var("DECKLOG_STALL_MB").map_or(512, |text| text.parse().unwrap_or(512));
-    let records = megabytes * 1_000 / DAYS as u128;
+    let records = megabytes * 1_000 / u128::from(DAYS);
     let store = Store::open(dir)?;
     for day in 0..DAYS {
-        let first = day as u128 * records;
+        let first = u128::from(day) * records;
+        let day = TODAY - i64::from(DAYS - day);
         let mut batch = Vec::new();
         for id in first..first + records {
-            batch.push(turn(id, TODAY - DAYS + day));
+            batch.push(turn(id, day));
             // One in ten is said twice.
             if id % 10 == 0 {
-                batch.push(turn(id, TODAY - DAYS + day));
+                batch.push(turn(id, day));
                 if let Some(Record::Turn(again)) = batch.last_mut() {
                     again.content.push('!');
                 }
@@ -85,13 +86,14 @@ fn measure(dir: &Path) -> decklog::Result<()> {
             std::thread::sleep(Duration::from_micros(200));
         }
         times.sort_unstable();
-        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
+        let at =
+            |thousandths: usize| times[(times.len() - 1) * thousandths / 1_000].as_secs_f64() * 1e3;
         println!(
             "{name:<24} {:>9.3} {:>9.3} {:>9.3} {:>9.3}   of {}",
-            at(0.5),
-            at(0.99),
-            at(0.999),
-            at(1.0),
+            at(500),
+            at(990),
+            at(999),
+            at(1_000),
             times.len()
         );
         Ok(())

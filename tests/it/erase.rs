@@ -179,7 +179,7 @@ fn a_conversation_goes_with_all_that_belongs_to_it() {
     let last = last.max().unwrap();
     {
         let mut file = fs::OpenOptions::new().append(true).open(&last).unwrap();
-        std::io::Write::write_all(&mut file, &bytes[..of_it + 60]).unwrap();
+        std::io::Write::write_all(&mut file, &bytes[..of_it + 20]).unwrap();
     }
 
     let erased = erase(&store, &Erasure::Conversation(Uuid::from_u128(1_000)));

@@ -189,9 +189,13 @@ impl Life {
         Uuid::from_u128(self.next << 64 | 0x4000 << 48 | self.next)
     }
 
+    fn up_to(&mut self, bound: i64) -> i64 {
+        self.rng.next().cast_signed().rem_euclid(bound)
+    }
+
     /// A time of this day.
     fn some_time(&mut self) -> i64 {
-        self.now + self.rng.below(DAY_MS as usize / 2) as i64
+        self.now + self.up_to(DAY_MS / 2)
     }
 
     /// The records of one day, in an order in which a log takes them.
@@ -224,7 +228,7 @@ impl Life {
                         let message = ConversationMessage {
                             id: self.id(),
                             timestamp: at(time),
-                            tokens_in: Some(self.rng.below(99) as i64),
+                            tokens_in: Some(self.up_to(99)),
                             model_used: Some(format!("m{}", self.rng.below(3))),
                             error: self.rng.one_in(9).then(|| "failed".into()),
                             ..ConversationMessage::new(id, Role::Assistant, text)
@@ -267,24 +271,22 @@ impl Life {
                 6 => {
                     let step =
                         (!self.proposals.is_empty()).then(|| self.rng.below(self.proposals.len()));
-                    match step.filter(|_| self.rng.one_in(2)) {
-                        Some(place) => {
-                            let (id, status) = self.proposals[place];
-                            let next = match status {
-                                ProposalStatus::Pending => ProposalStatus::Approved,
-                                ProposalStatus::Approved => ProposalStatus::Applied,
-                                _ => ProposalStatus::Reverted,
-                            };
-                            self.proposals[place].1 = next;
-                            if status != ProposalStatus::Reverted {
-                                records.push(ProposalStep::new(id, next, time).into());
-                            }
+                    if let Some(place) = step.filter(|_| self.rng.one_in(2)) {
+                        let (id, status) = self.proposals[place];
+                        let next = match status {
+                            ProposalStatus::Pending => ProposalStatus::Approved,
+                            ProposalStatus::Approved => ProposalStatus::Applied,
+                            _ => ProposalStatus::Reverted,
+                        };
+                        self.proposals[place].1 = next;
+                        if status != ProposalStatus::Reverted {
+                            records.push(ProposalStep::new(id, next, time).into());
                         }
-                        None => {
-                            let id = self.id();
-                            self.proposals.push((id, ProposalStatus::Pending));
-                            records.push(CodeEditProposal::new(id, "{\"edit\":1}", time).into());
-                        }
+                    } else {
+                        let id = self.id();
+                        self.proposals.push((id, ProposalStatus::Pending));
+                        let edit = CodeEditProposal::new(id, "{\"edit\":1}", time);
+                        records.push(edit.into());
                     }
                 }
                 7 => {
@@ -316,7 +318,7 @@ impl Life {
                     1 => records.push(
                         HistoryEntry {
                             id: 0,
-                            chat_id: self.rng.below(3) as i64,
+                            chat_id: self.up_to(3),
                             role: Role::User,
                             created_at: time,
                             content: format!("history {time}"),
