@@ -95,8 +95,8 @@ pub use segment::repair::Repaired;
 pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Anchor, Durability, Follow, Health, LockState, LogLine, Marks, Options, Removal, RemovalReason,
-    SeqRange, Settings, Store, Usage, Verification, VerifyOptions, verify, verify_with,
+    Durability, Follow, Health, LockState, LogLine, Options, RemovalReason, Removed, SeqRange,
+    Settings, Store, Usage, Verification, VerifyOptions, verify, verify_with,
 };
 
 /// The README's example must compile and run, too.

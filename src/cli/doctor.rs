@@ -11,6 +11,7 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::show::{count, grouped};
+use super::time;
 
 /// Less free room than a full segment takes is soon none.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -191,6 +192,16 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
         say(
             "quarantine",
             &format!("{files}, {bytes} bytes: look at them, then delete them at will"),
+        )?;
+    }
+    let removed = &health.removed;
+    if let (Some(at), Some(reason)) = (removed.last_at, removed.last_reason) {
+        let lines = count(removed.lines, "line");
+        let bytes = grouped(removed.bytes);
+        let (last, why) = (time::shown(at), reason.as_str());
+        say(
+            "removed",
+            &format!("{lines}, {bytes} bytes; last on {last} UTC ({why})"),
         )?;
     }
     for file in &health.foreign {

@@ -1,5 +1,6 @@
 //! How long records are kept, and what goes when their time is over.
 
+mod auto;
 mod compact;
 mod cutoffs;
 mod due;
@@ -7,6 +8,7 @@ mod erase;
 mod retain;
 mod settings;
 
+pub(crate) use auto::keep_up;
 pub use compact::{CompactOptions, Compacted, CompactedPart};
 pub use erase::{EraseOptions, Erased, ErasedPart, Erasure};
 pub use retain::{RetainOptions, Retained, RetainedPart};

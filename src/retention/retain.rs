@@ -87,27 +87,34 @@ impl Store {
     /// [`Locked`](crate::ErrorKind::Locked) while another process does it, or compacts;
     /// [`Io`](crate::ErrorKind::Io). What was not removed by then is by the next call.
     pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
-        let settings = self.settings()?;
-        let inner = self.inner();
-        let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout())?;
         if !options.dry_run {
             self.seal(options.now)?;
         }
-        let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);
-        let today = Day::of(options.now)?;
-        let mut run = Run {
-            store: self,
-            today,
-            options,
-            done: Retained::default(),
-            counted: HashMap::new(),
-        };
-        run.remove(cutoffs, RemovalReason::Retention)?;
-        if let Some(max_bytes) = settings.retention.max_bytes {
-            run.shrink(cutoffs, max_bytes)?;
-        }
-        Ok(run.done)
+        retain(self, options, true)
     }
+}
+
+/// Removes from what is sealed what is over, if it is asked for by age, and what is too much, for
+/// who has the right to rewrite segments.
+pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) -> Result<Retained> {
+    let settings = store.settings()?;
+    let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);
+    let today = Day::of(options.now)?;
+    let mut run = Run {
+        store,
+        today,
+        options,
+        done: Retained::default(),
+        counted: HashMap::new(),
+    };
+    if by_age {
+        run.remove(cutoffs, RemovalReason::Retention)?;
+    }
+    if let Some(max_bytes) = settings.retention.max_bytes {
+        run.shrink(cutoffs, max_bytes)?;
+    }
+    Ok(run.done)
 }
 
 /// The order in which kinds go: what is found by others after these, so that what is left of a

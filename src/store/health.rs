@@ -7,11 +7,12 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::lock;
+use super::removals::{self, Removed};
 use super::{Inner, Store};
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
 use crate::segment::DamageCounts;
-use crate::storage::Volume;
+use crate::storage::{Volume, full_path};
 
 const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";
@@ -82,6 +83,12 @@ pub struct Health {
     pub seals_bytes: u64,
     /// How many bytes `removals.jsonl` has.
     pub removals_bytes: u64,
+    /// What was removed for good, by retention, compaction and erasure.
+    pub removed: Removed,
+    /// The day on which a process last did all that is done once a day, if any did.
+    pub last_upkeep: Option<Day>,
+    /// Why this handle failed to do it at its last try, if it did.
+    pub upkeep_failed: Option<String>,
     /// What the store lies on; `None` where the system does not tell.
     pub volume: Option<Volume>,
 }
@@ -143,6 +150,10 @@ impl Store {
         let foreign = view.state.foreign.clone();
         let usage = usage.collect();
         drop(view);
+        let removed = removals::read(storage);
+        let removed = removed
+            .map_err(|e| Error::io("read", &full_path(storage, REMOVALS), e))?
+            .removed;
         let (quarantine_files, quarantine_bytes) = inner.files_in(QUARANTINE);
         let (_, cache_bytes) = inner.files_in(CACHE);
         Ok(Health {
@@ -158,6 +169,9 @@ impl Store {
             cache_bytes,
             seals_bytes: inner.seals_bytes(),
             removals_bytes: inner.bytes_of(REMOVALS),
+            removed,
+            last_upkeep: inner.last_upkeep(),
+            upkeep_failed: inner.upkeeper.failure(),
             volume: storage
                 .volume()
                 .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,

@@ -35,7 +35,7 @@ mod watch;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ pub use follow::{Follow, LogLine};
 pub use health::{Health, LockState, Usage};
 pub use numbers::SeqRange;
 pub use options::{Durability, Options};
-pub use removals::{Anchor, Marks, Removal, RemovalReason};
+pub(crate) use removals::Anchor;
+pub use removals::{RemovalReason, Removed};
 pub use settings::Settings;
 pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
@@ -61,6 +62,7 @@ use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
+use self::upkeep::{Chore, Open, Upkeeper};
 pub(crate) use self::view::{Reads, View};
 use self::watch::LockWatch;
 use crate::error::{Error, ErrorKind, Result};
@@ -94,6 +96,8 @@ use crate::storage::{Storage, full_path};
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
+    /// Of every clone but that of the thread which goes with the last of them.
+    _open: Option<Arc<Open>>,
 }
 
 pub(crate) struct Inner {
@@ -121,6 +125,9 @@ pub(crate) struct Inner {
     background: OnceLock<JoinHandle<()>>,
     watch: Arc<LockWatch>,
     watcher: OnceLock<JoinHandle<()>>,
+    upkeeper: Arc<Upkeeper>,
+    chore: Option<Chore>,
+    me: OnceLock<Weak<Inner>>,
 }
 
 impl Store {
@@ -164,12 +171,16 @@ impl Store {
             background: OnceLock::new(),
             watch: Arc::default(),
             watcher: OnceLock::new(),
+            upkeeper: Arc::default(),
+            chore: options.chore,
+            me: OnceLock::new(),
             storage,
         };
         drop(inner.fresh()?);
-        Ok(Store {
-            inner: Arc::new(inner),
-        })
+        let _open = Some(Arc::new(Open(Arc::clone(&inner.upkeeper))));
+        let inner = Arc::new(inner);
+        let _ = inner.me.set(Arc::downgrade(&inner));
+        Ok(Store { inner, _open })
     }
 
     /// The store's directory.
@@ -399,6 +410,9 @@ impl Inner {
         if self.background.get().is_none() {
             let thread = self.sync.start_background(self.flush_interval)?;
             let _ = self.background.set(thread);
+            if let (Some(chore), Some(me)) = (self.chore, self.me.get()) {
+                self.upkeeper.start(Weak::clone(me), chore);
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Settings, Store};
+use super::{Chore, Settings, Store};
 use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::storage::{Disk, Storage};
@@ -41,6 +41,8 @@ pub struct Options {
     pub(super) line_bytes_max: usize,
     pub(super) sidecar_bytes_min: u64,
     pub(super) allow_network_fs: bool,
+    /// The one thing above it that the store knows, to be called by its thread.
+    pub(super) chore: Option<Chore>,
     pub(super) settings: Settings,
     pub(super) user_id_key: Option<PathBuf>,
 }
@@ -58,6 +60,7 @@ impl Default for Options {
             line_bytes_max: LINE_BYTES_MAX,
             sidecar_bytes_min: 8 << 20,
             allow_network_fs: false,
+            chore: Some(crate::retention::keep_up),
             settings: Settings::default(),
             user_id_key: None,
         }
@@ -166,6 +169,16 @@ impl Options {
     #[must_use]
     pub fn user_id_key(mut self, path: impl Into<PathBuf>) -> Options {
         self.user_id_key = Some(path.into());
+        self
+    }
+
+    /// Whether this handle, if it writes, sees to the store once a day, from a thread of its own: it
+    /// seals what is full or of a day that is over, and removes what is past its time, if the
+    /// settings say so ([`PrivacySettings::auto_delete`](crate::PrivacySettings::auto_delete)).
+    /// Of all the handles that could, one does it. Default: true.
+    #[must_use]
+    pub fn upkeep(mut self, upkeep: bool) -> Options {
+        self.chore = upkeep.then_some(crate::retention::keep_up);
         self
     }
 

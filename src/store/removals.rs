@@ -42,8 +42,8 @@ impl RemovalReason {
 }
 
 /// What was taken out of one segment; a line of `removals.jsonl`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Removal {
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Removal {
     /// When it was taken out, in epoch milliseconds.
     pub at: i64,
     /// Why.
@@ -63,12 +63,12 @@ pub struct Removal {
     /// The latest.
     pub last_at: i64,
     /// The ends of what was removed of chains of thoughts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub anchors: Vec<Anchor>,
     /// The greatest numbers that the log had given by then.
     pub marks: Marks,
     /// The segment's seals as they stood, where the segment itself is gone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Box<RawValue>>,
 }
 
@@ -103,9 +103,23 @@ impl From<RemovalReason> for SealReason {
     }
 }
 
+/// All that was ever removed; from [`Store::health`](crate::Store::health).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Removed {
+    /// How many lines.
+    pub lines: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// When lines were removed last, in epoch milliseconds.
+    pub last_at: Option<i64>,
+    /// Why.
+    pub last_reason: Option<RemovalReason>,
+}
+
 /// The last of a chain's thoughts that were removed. Those that follow still verify from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Anchor {
+pub(crate) struct Anchor {
     /// The chain's task.
     pub task_id: String,
     /// The thought's hash.
@@ -116,7 +130,7 @@ pub struct Anchor {
 
 /// Numbers that are not given again, whatever was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marks {
+pub(crate) struct Marks {
     /// The greatest sequence number.
     pub seq: u64,
     /// The greatest id of an event.
@@ -160,6 +174,7 @@ pub(super) struct Remains {
     /// Of the last removal.
     pub marks: Marks,
     pub anchors: Vec<Anchor>,
+    pub removed: Removed,
 }
 
 impl Remains {
@@ -173,6 +188,10 @@ impl Remains {
 pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
     #[derive(Deserialize)]
     struct Remaining {
+        at: i64,
+        reason: RemovalReason,
+        lines: u64,
+        bytes: u64,
         marks: Marks,
         #[serde(default)]
         anchors: Vec<Anchor>,
@@ -188,10 +207,17 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
     let mut remains = Remains::default();
     for line in bytes[..read].split(|byte| *byte == b'\n') {
         if is_intact(line)
-            && let Ok(Remaining { marks, anchors }) = serde_json::from_slice(line)
+            && let Ok(line) = serde_json::from_slice::<Remaining>(line)
         {
-            remains.marks = marks;
-            remains.anchors.extend(anchors);
+            remains.marks = line.marks;
+            remains.anchors.extend(line.anchors);
+            let removed = &mut remains.removed;
+            removed.lines = removed.lines.saturating_add(line.lines);
+            removed.bytes = removed.bytes.saturating_add(line.bytes);
+            if line.lines > 0 {
+                removed.last_at = Some(line.at);
+                removed.last_reason = Some(line.reason);
+            }
         }
     }
     Ok(remains)

@@ -40,6 +40,11 @@ impl Store {
     /// [`ReadOnly`](ErrorKind::ReadOnly); [`InvalidInput`](ErrorKind::InvalidInput) if the time is
     /// outside 1970 to 9999. What was sealed until then stays sealed.
     pub fn seal(&self, now_ms: i64) -> Result<Vec<Seal>> {
+        self.seal_until(now_ms, &|| false)
+    }
+
+    /// As [`seal`](Store::seal), but ends after the segment at which it is told to.
+    pub(crate) fn seal_until(&self, now_ms: i64, is_over: &dyn Fn() -> bool) -> Result<Vec<Seal>> {
         let inner = self.inner();
         inner.check_writable()?;
         let today = Day::of(now_ms)?;
@@ -48,6 +53,9 @@ impl Store {
         log.refresh(&*inner.storage)?;
         let mut made = Vec::new();
         for name in inner.due(today, &log)? {
+            if is_over() {
+                break;
+            }
             made.extend(inner.seal_one(&mut log, name, now_ms)?);
         }
         Ok(made)

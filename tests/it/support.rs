@@ -132,6 +132,7 @@ pub fn still() -> Options {
     Store::options()
         .settings(plain_users())
         .flush_interval(Duration::from_secs(3600))
+        .upkeep(false)
         .sidecar_bytes_min(u64::MAX)
 }
 

@@ -59,6 +59,7 @@ impl Txn<'_> {
                     continue;
                 };
                 let next = self.create_from(SegmentName { number, ..first })?;
+                self.inner.upkeeper.tell_of_full();
                 if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
                     return Ok(next);
                 }

@@ -1,0 +1,49 @@
+//! What the thread beside a handle does once a day.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::retain::{RetainOptions, retain};
+use crate::error::{ErrorKind, Result};
+use crate::record::{Day, now};
+use crate::store::Store;
+
+/// Seals what is due and, where the settings say so, removes what is past its time: once a day, and
+/// whenever a segment is full. Nothing, if another process is about it.
+pub(crate) fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()> {
+    let inner = store.inner();
+    let now = now();
+    let today = Day::of(now)?;
+    if !has_full && !inner.is_upkeep_due(today) {
+        return Ok(());
+    }
+    let _upkeep = match inner.begin_upkeep(Duration::ZERO) {
+        Err(e) if e.kind() == ErrorKind::Locked => return Ok(()),
+        upkeep => upkeep?,
+    };
+    let is_due_by_day = inner.is_upkeep_due(today);
+    if !has_full && !is_due_by_day {
+        return Ok(());
+    }
+    inner.finish_joins()?;
+    store.seal_until(now, is_closing)?;
+    if store.settings()?.privacy.auto_delete {
+        let mut until_closing = |_: &_| {
+            if is_closing() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let options = RetainOptions {
+            now,
+            ..RetainOptions::now(&mut until_closing)
+        };
+        // What was imported today is told to go first, and goes tomorrow.
+        retain(store, options, is_due_by_day)?;
+    }
+    if is_closing() || !is_due_by_day {
+        return Ok(());
+    }
+    inner.note_upkeep(today)
+}
