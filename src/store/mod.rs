@@ -177,10 +177,10 @@ impl Store {
             storage,
         };
         drop(inner.fresh()?);
-        let _open = Some(Arc::new(Open(Arc::clone(&inner.upkeeper))));
+        let open = Some(Arc::new(Open(Arc::clone(&inner.upkeeper))));
         let inner = Arc::new(inner);
         let _ = inner.me.set(Arc::downgrade(&inner));
-        Ok(Store { inner, _open })
+        Ok(Store { inner, _open: open })
     }
 
     /// The store's directory.
