@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::retain::{RetainOptions, retain};
+use super::retain::{RetainOptions, retain, tidy};
 use crate::error::{ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::store::Store;
@@ -25,7 +25,7 @@ pub(crate) fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bo
     if !has_full && !is_due_by_day {
         return Ok(());
     }
-    inner.finish_joins()?;
+    tidy(store)?;
     store.seal_until(now, is_closing)?;
     if store.settings()?.privacy.auto_delete {
         let mut until_closing = |_: &_| {

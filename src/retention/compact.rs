@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
+use super::retain::tidy;
 use crate::error::Result;
 use crate::index::{Loc, RowId};
 use crate::line::Op;
@@ -90,7 +91,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !dry_run {
-            inner.finish_joins()?;
+            tidy(self)?;
             self.seal(now)?;
         }
         let today = Day::of(now)?;

@@ -358,10 +358,11 @@ impl Inner {
         let mut log = self.seals();
         let txn = self.begin()?;
         log.refresh(storage)?;
-        let sealed = cut
-            .files
-            .iter()
-            .map(|(file, _)| log.seals_of(file.name).next());
+        let sealed = cut.files.iter().map(|(file, _)| {
+            let found = storage.stat(&file.name.path());
+            let is_closed = found.is_ok_and(|found| found.is_read_only);
+            log.seals_of(file.name).next().filter(|_| is_closed)
+        });
         let Some(sealed) = sealed.collect::<Option<Vec<&Seal>>>() else {
             txn.commit()?;
             return Ok(false);

@@ -158,6 +158,9 @@ fn hash_of_hashes(hashes: &[u64]) -> u64 {
 /// not.
 #[allow(clippy::option_option)]
 fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<FileTimes>> {
+    if covered.identity == 0 {
+        return Some(None);
+    }
     let path = covered.name.path();
     let stat = storage.stat(&path).ok()?;
     if stat.identity != covered.identity || stat.len < covered.end {
@@ -239,6 +242,17 @@ fn cover(
     may_grow: bool,
     Clock { read_ns, now_ns }: Clock,
 ) -> Option<Covered> {
+    if segment.identity == 0 {
+        // It is gone, but keeps its place.
+        return Some(Covered {
+            name: segment.name,
+            identity: 0,
+            end: 0,
+            last_seq: 0,
+            untouched: None,
+            hash: None,
+        });
+    }
     let path = segment.name.path();
     let times = storage.times(&path).ok()?;
     let stat = storage.stat(&path).ok()?;

@@ -359,6 +359,9 @@ impl SealLog {
     /// The seal of another segment that a segment's lines were joined to.
     pub(crate) fn joined_to(&self, name: SegmentName) -> Option<&Seal> {
         let own = self.seals_of(name).next()?;
+        if !self.replaced.contains(&own.seal) {
+            return None;
+        }
         let mut later = self
             .seals
             .range(own.seal + 1..)
