@@ -360,7 +360,9 @@ pub fn record(store: &Store, records: Vec<Record>) {
 }
 
 fn open(path: &Path, segment_bytes: u64) -> Store {
-    let options = Store::options().segment_bytes_max(segment_bytes);
+    // What is closed leaves a sidecar, which the next one takes.
+    let options = Store::options().sidecar_bytes_min(0).upkeep(false);
+    let options = options.segment_bytes_max(segment_bytes);
     options.open(path).unwrap()
 }
 
@@ -436,6 +438,9 @@ fn compaction_leaves_what_stands() {
                 .is_empty()
         );
         check_sound(&sleeper);
+        drop((writer, store, reader, sleeper, follow));
+        assert!(path.join("cache/index").exists());
+        assert_eq!(said(&open(&path, 3_000)), after);
     }
 }
 
@@ -511,5 +516,9 @@ fn retention_removes_what_is_over_and_no_more() {
         // Numbers are not given again, by whomever, also if all is gone.
         let next = store.log_event(None, "agent.started", None).unwrap();
         assert!(next >= life.next_event);
+        let after = said(&store);
+        drop((store, reader, sleeper));
+        assert!(path.join("cache/index").exists());
+        assert_eq!(said(&open(&path, 3_000)), after);
     }
 }
