@@ -5,6 +5,7 @@ use std::io;
 use super::{Segment, State};
 use crate::error::{Error, Result};
 use crate::index::Loc;
+use crate::record::Kind;
 use crate::segment::SegmentName;
 use crate::storage::{Storage, full_path};
 use crate::store::head::Head;
@@ -74,10 +75,13 @@ impl State {
             Some(new) => self.place(new.file.name),
             None => u32::MAX,
         };
-        let Ok(remains) = removals::read(storage) else {
-            return false;
-        };
-        self.remains = remains;
+        // What follows on lines that are gone is judged by these alone.
+        if matches!(kind, Kind::ThoughtRecords | Kind::Events) {
+            let Ok(remains) = removals::read(storage) else {
+                return false;
+            };
+            self.remains = remains;
+        }
         let taken_over = self
             .index
             .relocate(kind, moves.map(&places, to), &moves.ended)
