@@ -142,18 +142,42 @@ impl Groups {
         }
     }
 
-    /// The place of the list of a group, if it grew into one.
-    pub(super) fn list_of(&self, hash: u32) -> Option<usize> {
-        match self.head(hash)? {
-            Head::List(list) => Some(list),
-            Head::Chain(_) => None,
+    /// Leaves only rows that pass in the groups of these hashes.
+    pub(super) fn retain(
+        &mut self,
+        mut hashes: Vec<u32>,
+        passes: impl Fn(RowId) -> bool,
+        rows: &Rows,
+    ) {
+        // In the order in which the heads stand, so that memory is gone through once.
+        hashes.sort_unstable_by_key(|hash| mixed(*hash));
+        hashes.dedup();
+        let mut emptied = Vec::new();
+        for hash in hashes {
+            match self.head(hash) {
+                Some(Head::List(list)) => {
+                    let number = |row| rows.number(self.order, row);
+                    self.lists[list].retain(&passes, number);
+                }
+                Some(Head::Chain(newest)) => {
+                    let chain: Vec<RowId> = self.chain(newest).collect();
+                    let mut left = chain.into_iter().filter(|row| passes(*row)).peekable();
+                    match left.peek().map(|row| row.0) {
+                        Some(head) if head != newest => self.heads.replace(mixed(hash), head),
+                        Some(_) => {}
+                        None => emptied.push(mixed(hash)),
+                    }
+                    while let Some(row) = left.next() {
+                        let older = left.peek().map_or(NONE, |older| older.0);
+                        self.older[row.0 as usize] = older;
+                    }
+                }
+                None => {}
+            }
         }
-    }
-
-    /// Leaves only rows that pass in the list at a place.
-    pub(super) fn retain_in(&mut self, list: usize, passes: impl Fn(RowId) -> bool, rows: &Rows) {
-        let number = |row| rows.number(self.order, row);
-        self.lists[list].retain(passes, number);
+        if !emptied.is_empty() {
+            self.heads.remove_all(&emptied);
+        }
     }
 
     /// The rows under a hash, in order, from one position (included) to another (not).

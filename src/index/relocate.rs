@@ -1,17 +1,15 @@
 //! Takes in that segments were rewritten: lines stand elsewhere now, or nowhere any more.
 
-use std::collections::HashSet;
-
 use super::Index;
 use super::entry::{KeyHash, Loc};
-use super::rows::{RowId, Rows};
+use super::rows::RowId;
 use super::table::Table;
 use super::talks::Talks;
 use crate::record::Kind;
 
 /// Some rows of a table.
 #[derive(Debug)]
-pub(super) struct RowSet {
+struct RowSet {
     words: Vec<u64>,
     ids: Vec<RowId>,
 }
@@ -32,12 +30,12 @@ impl RowSet {
         }
     }
 
-    pub(super) fn has(&self, id: RowId) -> bool {
+    fn has(&self, id: RowId) -> bool {
         let word = self.words.get(id.0 as usize / 64);
         word.is_some_and(|word| word & 1 << (id.0 % 64) != 0)
     }
 
-    pub(super) fn ids(&self) -> &[RowId] {
+    fn ids(&self) -> &[RowId] {
         &self.ids
     }
 
@@ -142,9 +140,9 @@ impl Table {
             list.retain(|row| !fallen.has(row), number);
         }
         for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
-            let posted = |id: &RowId| shape.posts(*field, rows.lookup(*id, *field));
-            let members = fallen.ids().iter().copied().filter(posted);
-            groups.remove_all(members, *field, fallen, rows);
+            let hashes = fallen.ids().iter().map(|id| rows.lookup(*id, *field));
+            let posted = hashes.filter(|hash| shape.posts(*field, *hash));
+            groups.retain(posted.collect(), |row| !fallen.has(row), rows);
         }
     }
 
@@ -157,29 +155,6 @@ impl Table {
             .flatten()
             .chain(history)
             .filter(|line| line.is_some())
-    }
-}
-
-impl super::groups::Groups {
-    /// Takes rows out of their groups, which `gone` has as well.
-    fn remove_all(
-        &mut self,
-        members: impl Iterator<Item = RowId>,
-        field: usize,
-        gone: &RowSet,
-        rows: &Rows,
-    ) {
-        let mut lists = HashSet::new();
-        for row in members {
-            let hash = rows.lookup(row, field);
-            match self.list_of(hash) {
-                Some(list) => _ = lists.insert(list),
-                None => self.remove(hash, row, rows),
-            }
-        }
-        for list in lists {
-            self.retain_in(list, |row| !gone.has(row), rows);
-        }
     }
 }
 
