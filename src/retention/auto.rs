@@ -26,7 +26,9 @@ pub(crate) fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bo
         return Ok(());
     }
     tidy(store)?;
-    store.seal_until(now, is_closing)?;
+    // Late facts may be on their way to other days: what is theirs is sealed once a day.
+    let before = if is_due_by_day { today } else { Day::of(0)? };
+    store.seal_before(before, now, is_closing)?;
     if store.settings()?.privacy.auto_delete {
         let mut until_closing = |_: &_| {
             if is_closing() {

@@ -40,14 +40,19 @@ impl Store {
     /// [`ReadOnly`](ErrorKind::ReadOnly); [`InvalidInput`](ErrorKind::InvalidInput) if the time is
     /// outside 1970 to 9999. What was sealed until then stays sealed.
     pub fn seal(&self, now_ms: i64) -> Result<Vec<Seal>> {
-        self.seal_until(now_ms, &|| false)
+        self.seal_before(Day::of(now_ms)?, now_ms, &|| false)
     }
 
-    /// As [`seal`](Store::seal), but ends after the segment at which it is told to.
-    pub(crate) fn seal_until(&self, now_ms: i64, is_over: &dyn Fn() -> bool) -> Result<Vec<Seal>> {
+    /// Seals what is full, or of a day before this one; ends after the segment at which it is told
+    /// to.
+    pub(crate) fn seal_before(
+        &self,
+        today: Day,
+        now_ms: i64,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<Seal>> {
         let inner = self.inner();
         inner.check_writable()?;
-        let today = Day::of(now_ms)?;
         self.refresh()?;
         let mut log = inner.seals();
         log.refresh(&*inner.storage)?;

@@ -102,6 +102,7 @@ fn process_with_another_clock() {
     };
     let dir = Path::new(&dir);
     let store = Store::options()
+        .upkeep(false)
         .sidecar_bytes_min(0)
         .open(dir.join("log"))
         .unwrap();

@@ -40,6 +40,7 @@ fn names(path: &Path) -> Vec<String> {
 
 fn varied(path: &Path, segment_bytes_max: u64) {
     let store = Store::options()
+        .upkeep(false)
         .segment_bytes_max(segment_bytes_max)
         .open(path)
         .unwrap();
@@ -212,6 +213,7 @@ fn a_full_segment_is_followed_by_the_next() {
     let path = dir.path().join("log");
     let open = || {
         Store::options()
+            .upkeep(false)
             .segment_bytes_max(LIMIT)
             .open(&path)
             .unwrap()

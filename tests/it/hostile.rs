@@ -915,7 +915,7 @@ fn a_thought_of_any_text_is_chained() {
 fn what_is_captured_comes_back_or_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let store = Store::open(&path).unwrap();
+    let store = still().open(&path).unwrap();
     let (teller, told) = std::sync::mpsc::channel();
     let capture = store
         .capture_options()

@@ -188,7 +188,11 @@ impl Bytes {
                 continue;
             }
             for file in fs::read_dir(day).unwrap() {
-                self.read_file(file.unwrap().path());
+                let path = file.unwrap().path();
+                // What is full is sealed meanwhile.
+                if !path.ends_with("seals.jsonl") {
+                    self.read_file(path);
+                }
             }
         }
     }

@@ -58,8 +58,10 @@ impl Txn<'_> {
                     self.room.checked.clear();
                     continue;
                 };
+                if !segment.is_sealed {
+                    self.inner.upkeeper.tell_of_full();
+                }
                 let next = self.create_from(SegmentName { number, ..first })?;
-                self.inner.upkeeper.tell_of_full();
                 if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
                     return Ok(next);
                 }
