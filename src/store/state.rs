@@ -89,7 +89,7 @@ pub(super) struct State {
     pub remains: Remains,
     /// The greatest that it ever was with lines that are in the files.
     pub seen_seq: u64,
-    /// [`Header::commits`] up to which this state is.
+    /// [`Header::commits`](super::head::Header::commits) up to which this state is.
     pub commits: u64,
     /// The state may not be what the files say; look at all of them before using it.
     pub is_stale: bool,
