@@ -10,6 +10,7 @@
 )]
 
 mod anything;
+mod auto;
 mod capture;
 mod cli;
 mod clock;
