@@ -408,7 +408,7 @@ mod properties {
 
     use super::*;
     use crate::privacy::context::Place;
-    use crate::privacy::rules::{CONTEXTS, TOKENS};
+    use crate::privacy::rules::{RUNS, TOKENS, WORDS};
     use crate::privacy::scan::Scanner;
 
     /// Texts with secrets, beginnings of secrets, and what may stand around them.
@@ -522,7 +522,7 @@ mod properties {
             let hidden = text.contains(PLACEHOLDER);
             for at in 0..bytes.len() {
                 let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, at));
-                let contexts = CONTEXTS.iter().filter_map(|context| {
+                let contexts = RUNS.iter().chain(WORDS).filter_map(|context| {
                     let anchor = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes()))?;
                     (context.found)(&Place { text: bytes, at, after: at + anchor.len(), is_raw: false })
                 });
