@@ -30,6 +30,12 @@ impl Place<'_> {
         before.take_while(|byte| class(**byte)).count()
     }
 
+    /// Whether these letters, of either case, are before the anchor.
+    fn follows(&self, letters: &[u8]) -> bool {
+        let start = self.at.checked_sub(letters.len());
+        start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
+    }
+
     fn slice(&self, start: usize, end: usize) -> &[u8] {
         self.text.get(start..end).unwrap_or_default()
     }
@@ -224,7 +230,8 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
     let is_padded = text.ends_with(b"=") || text.to_ascii_lowercase().ends_with(b"%3d");
     let is_secret = (44..=90).contains(&len)
         && is_padded
-        && starts_word(place.text, place.at)
+        && place.follows(b"s")
+        && starts_word(place.text, place.at - 1)
         && is_random(text);
     is_secret.then(|| found("azure_signature", place.after, place.after + len))
 }
@@ -313,7 +320,7 @@ fn stands_for_password(text: &[u8]) -> bool {
 /// The credentials after `Bearer`, wherever that stands.
 pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     const BYTES_MIN: usize = 16;
-    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+    if !place.follows(b"bea") {
         return None;
     }
     let len = place.run(place.after, token68);
@@ -327,7 +334,7 @@ pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
 
 /// The user and password after `Basic`.
 pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
-    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+    if !place.follows(b"ba") {
         return None;
     }
     let len = place.run(place.after, |b| {
