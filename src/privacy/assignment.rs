@@ -2,7 +2,7 @@
 //! `--token …`. Precision is all here: most of what stands beside such names is code.
 
 use super::Found;
-use super::context::Place;
+use super::context::{Place, session_cookie};
 use super::names::{Holds, holds};
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, secret_in};
@@ -76,6 +76,9 @@ pub(super) fn member(name: &str, value: &str) -> Option<Found> {
         return None;
     }
     let name = name.as_bytes();
+    if name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie") {
+        return session_cookie(value.as_bytes());
+    }
     let last = name
         .iter()
         .rposition(|byte| !is_of_name(*byte))

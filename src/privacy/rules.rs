@@ -259,6 +259,14 @@ pub(super) const WORDS: &[Context] = &[
         found: context::url_password,
     },
     Context {
+        anchors: &["kie", "KIE"],
+        found: context::cookie,
+    },
+    Context {
+        anchors: &["curl "],
+        found: context::curl_password,
+    },
+    Context {
         anchors: &["rer ", "RER "],
         found: context::bearer,
     },

@@ -82,9 +82,23 @@ impl Scanner {
             || (self.redact_secrets || self.redact_pii) && is_hidden()
     }
 
-    /// What is to be redacted in a text, in order, without overlaps.
+    /// What is to be redacted in a text, in order, without overlaps, also behind escapes.
     /// A value that a document assigns to a name is given with it.
     pub(super) fn findings(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
+        let mut findings = self.plain(name, text);
+        let Some((unescaped, places)) = unescaped(text) else {
+            return findings;
+        };
+        let hidden = self.plain(name, &unescaped).into_iter();
+        findings.extend(hidden.map(|finding| Finding {
+            start: places[finding.start],
+            end: places[finding.end],
+            ..finding
+        }));
+        joined(findings)
+    }
+
+    fn plain(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
         let bytes = text.as_bytes();
         let mut found = Vec::new();
         if self.redact_secrets {
@@ -187,6 +201,30 @@ fn has_hiding_escape(json: &[u8]) -> bool {
                 [b'/', ..] | [b'u', b'0', b'0', b'2'..=b'7', ..]
             )
         })
+}
+
+/// A text that is no JSON, with what `\u0067` and the like in it stand for, and where in the text
+/// each of its bytes was; `None` if it has none of these.
+fn unescaped(text: &str) -> Option<(String, Vec<usize>)> {
+    const ESCAPE: &str = "\\u00";
+    let code = |at: usize| {
+        let digits = text.get(at + ESCAPE.len()..at + ESCAPE.len() + 2)?;
+        let byte = u8::from_str_radix(digits, 16).ok()?;
+        (b' '..=b'~').contains(&byte).then(|| char::from(byte))
+    };
+    let escapes = memchr::memmem::find_iter(text.as_bytes(), ESCAPE);
+    let mut escapes = escapes.filter_map(|at| Some((at, code(at)?))).peekable();
+    escapes.peek()?;
+    let (mut plain, mut places, mut kept) = (String::new(), Vec::new(), 0);
+    for (at, code) in escapes {
+        plain.push_str(&text[kept..at]);
+        plain.push(code);
+        places.extend(kept..=at);
+        kept = at + ESCAPE.len() + 2;
+    }
+    plain.push_str(&text[kept..]);
+    places.extend(kept..=text.len());
+    Some((plain, places))
 }
 
 /// The secrets in a text, each rule asked where its anchors are; in raw JSON, the first one.

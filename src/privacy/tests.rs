@@ -177,6 +177,45 @@ fn persons_are_not_seen_in_what_only_looks_like_it() {
 }
 
 #[test]
+fn commands_cookies_and_escapes_hide_nothing() {
+    for (text, expected) in [
+        (
+            "curl -sS -u joe:kX9vbT2wq https://x.example/y",
+            "curl -sS -u joe:[REDACTED:password:1] https://x.example/y",
+        ),
+        (
+            "$ curl https://x.example \\\n  --user 'joe:kX9vbT2wq'",
+            "$ curl https://x.example \\\n  --user 'joe:[REDACTED:password:1]'",
+        ),
+        (
+            "Cookie: theme=dark; sessionid=8f3kQ2vLx0PzR7mB1cYd; auth=Zx81mvQpLk20aTyBn4; a=b",
+            "Cookie: theme=dark; sessionid=[REDACTED:cookie:1]; auth=[REDACTED:cookie:2]; a=b",
+        ),
+        (
+            r#"{"Set-Cookie":"connect.sid=s%3A8f3kQ2vLx0PzR7mB1cYd; Path=/"}"#,
+            r#"{"Set-Cookie":"connect.sid=[REDACTED:cookie:1]; Path=/"}"#,
+        ),
+    ] {
+        assert_eq!(defaults(text), expected);
+    }
+    let token = token('4').replacen("gh", "\\u0067\\u0068", 1);
+    assert_eq!(
+        defaults(&format!("line 1: {token} é")),
+        "line 1: [REDACTED:github_token:1] é"
+    );
+    for text in [
+        "curl -u user:password https://x.example",
+        "curl -u \"$USER:$PASS\" https://x.example",
+        "curl https://x.example | sort -u a:bcdef1",
+        "Cookie: sessionid=...; theme=dark",
+        "cookies: 12, tokens: 1234567890123456789",
+        "curl --user-agent a:b1c2d3 https://x.example",
+    ] {
+        assert_eq!(defaults(text), text);
+    }
+}
+
+#[test]
 fn patterns_of_ones_own_are_checked_and_found() {
     let with = |name: &str, regex: &str| PrivacySettings {
         patterns: vec![Pattern {
