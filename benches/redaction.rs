@@ -13,14 +13,16 @@ use decklog::{
 };
 use uuid::Uuid;
 
-/// How often each way takes its turn, and how many records it then writes.
-const ROUNDS: usize = 41;
-const RECORDS: usize = 2_000;
+/// How often each way takes its turn, and how many records it then writes: few, so that most turns
+/// are over before another process gets theirs.
+const ROUNDS: usize = 401;
+const RECORDS: usize = 200;
 const BATCH: usize = 100;
 const AT: i64 = 1_766_832_000_000;
 
 const PROSE: &str = "The agent read the configuration and found that the tokens in the response did not match what the gateway had counted. It then asked for the next page of results, and compared them with the policy of the team. Nothing was wrong with the files themselves; the problem was a stale cache. ";
-const CODE: &str = "    let mut tokens = Tokens { json, at: 0 };\n    if !matches!(json.first(), Some(b'{')) {\n        return None;\n    }\n    let url = \"https://docs.rs/serde_json/latest\";\n    self.pass(Key::new(name), &tokens)?;\n";
+/// A file of this project.
+const CODE: &str = include_str!("../src/line/classify.rs");
 const JSON: &str = r#"{"path":"src/main.rs","line":12,"text":"fn main() {\n    println!(\"hi\");\n}","sha":"9ae0daaf77b1","id":"67e55044-10b1-426f-9247-bb680e5fe0c8"}"#;
 
 fn main() -> decklog::Result<()> {
@@ -34,7 +36,14 @@ fn main() -> decklog::Result<()> {
 fn texts(kind: &str, number: u128) -> String {
     let mut text = match kind {
         "prose turns" => format!("{number}. {}", PROSE.repeat(4)),
-        "code turns" => format!("// {number}\n{}", CODE.repeat(6)),
+        // Another part of it each time.
+        "code turns" => {
+            let lines = CODE.lines().cycle().skip(number as usize % 100);
+            format!(
+                "// {number}\n{}",
+                lines.take(60).collect::<Vec<_>>().join("\n")
+            )
+        }
         _ => return format!(r#"{{"number":{number},"files":[{}]}}"#, [JSON; 7].join(",")),
     };
     text.truncate(1024);
