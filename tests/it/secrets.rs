@@ -274,7 +274,8 @@ fn no_byte_that_is_written_holds_a_secret() {
     let thoughts = store.thoughts();
     for (number, one) in caught.iter().enumerate().step_by(7) {
         let text = &one.text;
-        inbox.enqueue(number as i64 + 1, Some(text)).unwrap();
+        let id = i64::try_from(number).unwrap() + 1;
+        inbox.enqueue(id, Some(text)).unwrap();
         let task = inbox.claim().unwrap().unwrap();
         inbox.fail(&task, text).unwrap();
         let thought = NewThought {
