@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// How often each way takes its turn, and how many records it then writes: few, so that most turns
 /// are over before another process gets theirs.
 const ROUNDS: usize = 401;
-const RECORDS: usize = 200;
+const RECORDS: u32 = 200;
 const BATCH: usize = 100;
 const AT: i64 = 1_766_832_000_000;
 
@@ -155,7 +155,7 @@ fn append(store: &Store, kind: &str, batch: usize, number: &mut u128) -> decklog
             answer?;
         }
     }
-    Ok(started.elapsed().as_secs_f64() * 1e6 / RECORDS as f64)
+    Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(RECORDS))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
