@@ -36,7 +36,7 @@ fn redactor(settings: &PrivacySettings) -> Redactor {
 #[test]
 fn planted_secrets_are_found() {
     let redactor = redactor(&PrivacySettings::default());
-    let planted: Vec<Planted> = corpus("secrets.jsonl");
+    let planted: Vec<Planted> = corpus("secrets.ndjson");
     assert!(planted.len() >= 400, "{}", planted.len());
     let mut missed = 0;
     for one in &planted {
@@ -57,7 +57,7 @@ fn planted_secrets_are_found() {
 #[test]
 fn what_only_looks_like_a_secret_is_left_alone() {
     let redactor = redactor(&PrivacySettings::default());
-    let innocent: Vec<Innocent> = corpus("innocent.jsonl");
+    let innocent: Vec<Innocent> = corpus("innocent.ndjson");
     assert!(innocent.len() >= 2_500, "{}", innocent.len());
     let mut changed = 0;
     for Innocent { text } in &innocent {
@@ -162,7 +162,7 @@ fn persons_are_found_only_where_that_is_asked_for() {
 fn persons_are_not_seen_in_what_only_looks_like_it() {
     // The corpus has numbers of every sort; addresses of persons are few, and named here.
     let redactor = redactor(&with_pii());
-    let innocent: Vec<Innocent> = corpus("innocent.jsonl");
+    let innocent: Vec<Innocent> = corpus("innocent.ndjson");
     let mut changed = 0;
     for Innocent { text } in &innocent {
         let found = redactor.redacted(text, &mut Numbers::default());

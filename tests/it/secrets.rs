@@ -38,7 +38,7 @@ struct Planted {
 fn planted() -> Vec<Planted> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/data/privacy/secrets.jsonl"
+        "/tests/data/privacy/secrets.ndjson"
     );
     let text = std::fs::read_to_string(path).unwrap();
     let parts = text

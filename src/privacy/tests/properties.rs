@@ -10,7 +10,7 @@ use crate::privacy::scan::Scanner;
 
 /// Texts with secrets, beginnings of secrets, and what may stand around them.
 fn texts() -> impl Strategy<Value = String> {
-    let planted: Vec<Planted> = corpus("secrets.jsonl");
+    let planted: Vec<Planted> = corpus("secrets.ndjson");
     let planted: Vec<String> = planted.iter().map(|one| one.text.concat()).collect();
     let piece = prop_oneof![
         4 => prop::sample::select(planted),
