@@ -2,41 +2,20 @@
 //! `--token …`. Precision is all here: most of what stands beside such names is code.
 
 use super::Found;
-use super::context::Place;
-use super::text::{distinct, is_placeholder, starts_word};
+use super::context::{Place, session_cookie};
+use super::names::{Holds, holds};
+use super::text::starts_word;
+use super::values::{VALUE_BYTES_MAX, secret_in};
 
-/// What a name says of what it holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
-    Password,
-    Secret,
-    Key,
-    /// A token; whether the name says of what.
-    Token {
-        is_qualified: bool,
-    },
-    Authorization,
-}
-
-impl Holds {
-    fn name(self) -> &'static str {
-        match self {
-            Holds::Password => "password",
-            Holds::Secret => "secret",
-            Holds::Key => "api_key",
-            Holds::Token { .. } => "token",
-            Holds::Authorization => "authorization",
-        }
-    }
-}
-
-/// The longest name, and the longest value, that are looked at.
+/// The longest name that is looked at.
 const NAME_BYTES_MAX: usize = 64;
-const VALUE_BYTES_MAX: usize = 1024;
 
 /// The secret that is assigned to the name in which the anchor is.
 pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     let text = place.text;
+    if goes_on(place) {
+        return None;
+    }
     let name = name_around(text, place.at);
     if place.is_raw {
         let may_be = may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
@@ -56,6 +35,21 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
         return None;
     }
     Some(found(holds, value.start + start, value.start + end))
+}
+
+/// Whether the word that the anchor is in goes on after it, as `tokens` and `passed` do: then it is
+/// another word. Said before all else, as texts are full of those.
+fn goes_on(place: &Place<'_>) -> bool {
+    let at = |at: usize| place.text.get(at).copied().unwrap_or_default();
+    let (last, next) = (at(place.after - 1), at(place.after));
+    // `password`, `passphrase`, `passcode`.
+    let is_pass = last.eq_ignore_ascii_case(&b's') && matches!(next | 0x20, b'w' | b'p' | b'c');
+    let is_one_word = if last.is_ascii_lowercase() {
+        next.is_ascii_lowercase()
+    } else {
+        next.is_ascii_uppercase() && !at(place.after + 1).is_ascii_lowercase()
+    };
+    is_one_word && !is_pass
 }
 
 /// Whether something may be assigned to a name in JSON whose strings are not decoded: what a
@@ -82,6 +76,9 @@ pub(super) fn member(name: &str, value: &str) -> Option<Found> {
         return None;
     }
     let name = name.as_bytes();
+    if name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie") {
+        return session_cookie(value.as_bytes());
+    }
     let last = name
         .iter()
         .rposition(|byte| !is_of_name(*byte))
@@ -99,7 +96,7 @@ fn found(holds: Holds, start: usize, end: usize) -> Found {
     }
 }
 
-fn is_of_name(byte: u8) -> bool {
+pub(super) fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
@@ -303,458 +300,4 @@ fn is_unquoted(byte: u8) -> bool {
 /// Whether what follows a value without quotes lets it be more than a part of code.
 fn ends_plainly(text: &[u8], end: usize) -> bool {
     !matches!(text.get(end), Some(b'(' | b'[' | b'{' | b'<'))
-}
-
-/// Words that follow the word in a name, and leave it what it is.
-const QUALIFIERS: &[&str] = &[
-    "prod",
-    "production",
-    "dev",
-    "development",
-    "staging",
-    "stage",
-    "test",
-    "live",
-    "sandbox",
-    "value",
-    "plain",
-    "plaintext",
-    "text",
-    "raw",
-    "base64",
-    "b64",
-    "env",
-    "new",
-    "old",
-    "current",
-    "default",
-    "main",
-    "master",
-    "primary",
-    "secondary",
-    "root",
-    "admin",
-    "user",
-    "db",
-    "str",
-    "string",
-];
-
-/// Words before `token` or `secret` that make it no secret.
-const INNOCENT: &[&str] = &[
-    "page",
-    "next",
-    "previous",
-    "prev",
-    "continuation",
-    "cursor",
-    "sync",
-    "special",
-    "eos",
-    "bos",
-    "pad",
-    "max",
-    "min",
-    "num",
-    "total",
-    "public",
-    "cancellation",
-    "cancel",
-    "sep",
-    "mask",
-    "unk",
-    "stop",
-    "design",
-    "syntax",
-    "first",
-    "last",
-    "idempotency",
-    "no",
-    "invalid",
-    "missing",
-    "wrong",
-    "encrypted",
-    "hashed",
-    "sealed",
-    "change",
-    "pagination",
-    "resume",
-    "ident",
-    "lookahead",
-];
-
-/// What makes a key one of secrets.
-const KEY_OF: &[&str] = &[
-    "api",
-    "access",
-    "secret",
-    "private",
-    "auth",
-    "encryption",
-    "signing",
-    "account",
-    "master",
-    "service",
-    "admin",
-    "subscription",
-    "storage",
-    "license",
-    "deploy",
-    "webhook",
-    "shared",
-    "hmac",
-    "jwt",
-    "session",
-    "cookie",
-    "encrypt",
-    "sign",
-    "app",
-    "consumer",
-    "client",
-    "ingestion",
-];
-
-/// What a name says it holds; `None` for a name that says no such thing.
-pub(super) fn holds(name: &[u8]) -> Option<Holds> {
-    let words = words(name);
-    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-    let trailing = words
-        .iter()
-        .rev()
-        .take_while(|word| is_number(word) || QUALIFIERS.contains(&word.as_str()));
-    let kept = &words[..words.len() - trailing.count()];
-    let (last, before) = kept.split_last()?;
-    if before.iter().any(|word| INNOCENT.contains(&word.as_str())) {
-        return None;
-    }
-    let ends = |ends: &[&str]| ends.iter().any(|end| last.ends_with(end));
-    let is_qualified = !before.is_empty() || last.len() > "token".len();
-    match last.as_str() {
-        "authorization" => Some(Holds::Authorization),
-        "pass" | "pwd" => Some(Holds::Password),
-        "key"
-            if before
-                .last()
-                .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
-        {
-            Some(Holds::Key)
-        }
-        "token" => Some(Holds::Token { is_qualified }),
-        _ if ends(&[
-            "password",
-            "passwd",
-            "passphrase",
-            "passcode",
-            "userpwd",
-            "dbpwd",
-            "dbpass",
-        ]) =>
-        {
-            Some(Holds::Password)
-        }
-        _ if ends(&[
-            "apikey",
-            "accesskey",
-            "secretkey",
-            "authkey",
-            "privatekey",
-            "signingkey",
-            "encryptionkey",
-            "accountkey",
-        ]) =>
-        {
-            Some(Holds::Key)
-        }
-        _ if ends(&["secret"]) => Some(Holds::Secret),
-        _ if ends(&[
-            "authtoken",
-            "accesstoken",
-            "refreshtoken",
-            "apitoken",
-            "bottoken",
-            "sessiontoken",
-            "bearertoken",
-            "idtoken",
-        ]) =>
-        {
-            Some(Holds::Token { is_qualified: true })
-        }
-        _ => None,
-    }
-}
-
-/// The words of a name, in lower case: `dbPassword_2` is `db`, `password` and `2`.
-fn words(name: &[u8]) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut before = b'_';
-    for (at, byte) in name.iter().copied().enumerate() {
-        let next_is_lower = name.get(at + 1).is_some_and(u8::is_ascii_lowercase);
-        let is_hump = byte.is_ascii_uppercase()
-            && (!before.is_ascii_uppercase() || next_is_lower && before.is_ascii_uppercase());
-        let is_digits = byte.is_ascii_digit() != before.is_ascii_digit();
-        let starts = !is_of_word(before) || is_hump || is_digits;
-        if is_of_word(byte) {
-            match words.last_mut().filter(|_| !starts) {
-                Some(word) => word.push(char::from(byte.to_ascii_lowercase())),
-                None => words.push(char::from(byte.to_ascii_lowercase()).to_string()),
-            }
-        }
-        before = byte;
-    }
-    words
-}
-
-fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-}
-
-/// Where in a value the secret is, if it looks like one.
-fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(usize, usize)> {
-    if holds == Holds::Authorization {
-        return credentials(value);
-    }
-    let value_end = if is_quoted {
-        value.len()
-    } else {
-        trimmed(value)
-    };
-    let value = &value[..value_end];
-    let is_secret = (6..=VALUE_BYTES_MAX).contains(&value.len())
-        && !is_code(value, is_quoted)
-        && !is_id(value)
-        && !is_placeholder(value)
-        && match holds {
-            Holds::Password => is_password(value, is_quoted),
-            Holds::Secret | Holds::Key | Holds::Token { .. } | Holds::Authorization => {
-                is_key(holds, value, is_quoted)
-            }
-        };
-    is_secret.then_some((0, value.len()))
-}
-
-/// A value without the marks that end a sentence around it.
-fn trimmed(value: &[u8]) -> usize {
-    value.len()
-        - value
-            .iter()
-            .rev()
-            .take_while(|byte| matches!(byte, b'.' | b':' | b'!' | b'?'))
-            .count()
-}
-
-/// The credentials of an `Authorization`, after its scheme.
-fn credentials(value: &[u8]) -> Option<(usize, usize)> {
-    let scheme = value.iter().take_while(|byte| is_of_name(**byte)).count();
-    let is_scheme = value.get(scheme) == Some(&b' ');
-    let start = if is_scheme { scheme + 1 } else { 0 };
-    let rest = &value[start..];
-    let len = rest
-        .iter()
-        .take_while(|b| is_of_name(**b) || matches!(b, b'.' | b'~' | b'+' | b'/' | b'=' | b':'))
-        .count();
-    let text = &rest[..len];
-    let has = |class: fn(&u8) -> bool| text.iter().any(class);
-    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
-        || len >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    let is_secret = len == rest.len()
-        && len >= 8
-        && is_mixed
-        && !is_placeholder(text)
-        && !is_id(text)
-        && !is_path_of_code(text);
-    is_secret.then_some((start, start + len))
-}
-
-/// Templates, variables, calls, paths and addresses.
-fn is_code(value: &[u8], is_quoted: bool) -> bool {
-    const MARKS: [&[u8]; 16] = [
-        b"[REDACTED:",
-        b"[CONTENT:",
-        b"${",
-        b"{{",
-        b"}}",
-        b"%(",
-        b"$(",
-        b"://",
-        b"...",
-        b"\xE2\x80\xA6",
-        b"process.env",
-        b"environ",
-        b"secrets.",
-        b"=>",
-        b"->",
-        b"::",
-    ];
-    let has_mark = MARKS
-        .iter()
-        .any(|mark| memchr::memmem::find(value, mark).is_some());
-    let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
-    let starts = is_path
-        || matches!(
-            value,
-            [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..] | [b'.', b'/', ..]
-        );
-    let has_blank = value
-        .iter()
-        .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
-    has_mark || starts || has_blank || is_path_of_code(value) || !is_quoted && is_identifier(value)
-}
-
-/// `config.auth.token2`: names, joined by dots.
-fn is_path_of_code(value: &[u8]) -> bool {
-    let is_name = |part: &[u8]| {
-        part.first()
-            .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-            && part.iter().all(|byte| is_of_word(*byte) || *byte == b'_')
-    };
-    value.contains(&b'.')
-        && value.split(|byte| *byte == b'.').all(is_name)
-        && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
-}
-
-/// `user_password_2`, `userPassword2`, `API_KEY_2`: a name, as code has it.
-fn is_identifier(value: &[u8]) -> bool {
-    let letters = value.trim_ascii_end();
-    let digits = letters
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let letters = &letters[..letters.len() - digits];
-    let is_plain = letters
-        .iter()
-        .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
-    let words = words(letters);
-    is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
-}
-
-/// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
-fn is_id(value: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 14] = [
-        b"call_",
-        b"toolu_",
-        b"chatcmpl-",
-        b"msg_",
-        b"req_",
-        b"resp_",
-        b"run_",
-        b"thread_",
-        b"sha256",
-        b"sha512",
-        b"sha1",
-        b"arn:",
-        b"op:",
-        b"data:",
-    ];
-    let is_uuid = value.len() == 36
-        && value.iter().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => *byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    let is_sortable_id = value.len() == 26
-        && matches!(value[0], b'0'..=b'7')
-        && value
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    is_uuid || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
-}
-
-/// How many bytes of a value are of which sort.
-struct Mix {
-    digits: usize,
-    lower: usize,
-    upper: usize,
-    symbols: usize,
-}
-
-fn mix(value: &[u8]) -> Mix {
-    let count = |class: fn(&u8) -> bool| value.iter().filter(|byte| class(byte)).count();
-    let (digits, lower, upper) = (
-        count(u8::is_ascii_digit),
-        count(u8::is_ascii_lowercase),
-        count(u8::is_ascii_uppercase),
-    );
-    let symbols = count(|byte| {
-        matches!(
-            byte,
-            b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'+' | b'~' | b'='
-        )
-    });
-    Mix {
-        digits,
-        lower,
-        upper,
-        symbols,
-    }
-}
-
-/// A password: letters with digits or with other signs, and not only a word with a number.
-fn is_password(value: &[u8], is_quoted: bool) -> bool {
-    const WEAK: [&str; 20] = [
-        "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo",
-        "bar", "key", "value", "input", "field", "param", "arg", "step", "var", "sha",
-    ];
-    let Mix {
-        digits,
-        lower,
-        upper,
-        symbols,
-    } = mix(value);
-    let letters: Vec<u8> = value
-        .iter()
-        .filter(|b| b.is_ascii_alphabetic())
-        .map(u8::to_ascii_lowercase)
-        .collect();
-    let is_weak = symbols == 0 && WEAK.iter().any(|word| word.as_bytes() == letters);
-    let is_mixed = digits > 0 && lower + upper > 0
-        || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
-        || is_letters_at_random(value);
-    let is_long = is_quoted || value.len() >= 7;
-    is_mixed && is_long && !is_weak && distinct(value) >= 4 && !is_named(value)
-}
-
-/// A key or a token, which no person made up.
-fn is_key(holds: Holds, value: &[u8], is_quoted: bool) -> bool {
-    let Mix {
-        digits,
-        lower,
-        upper,
-        symbols: _,
-    } = mix(value);
-    let is_hex = value.iter().all(u8::is_ascii_hexdigit);
-    if is_hex && value.len() >= 32 {
-        // A digest, unless the name says more.
-        return holds
-            != Holds::Token {
-                is_qualified: false,
-            }
-            && distinct(value) >= 6;
-    }
-    let least = if is_quoted { 10 } else { 12 };
-    let is_mixed = digits >= 2 && lower + upper > 0 || is_letters_at_random(value);
-    value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
-}
-
-/// Letters of both cases in no order that words have.
-fn is_letters_at_random(value: &[u8]) -> bool {
-    let is_change = |pair: &&[u8]| pair[0].is_ascii_lowercase() != pair[1].is_ascii_lowercase();
-    let changes = value.windows(2).filter(is_change).count();
-    value.len() >= 16 && value.iter().all(|byte| is_of_name(*byte)) && changes * 3 > value.len()
-}
-
-/// `prod-db-credentials-7`: words that name something, joined.
-fn is_named(value: &[u8]) -> bool {
-    let is_word = |part: &&[u8]| {
-        part.len() >= 3
-            && (part.iter().all(u8::is_ascii_lowercase) || part.iter().all(u8::is_ascii_uppercase))
-    };
-    let is_plain = value
-        .iter()
-        .all(|byte| is_of_word(*byte) || matches!(byte, b'-' | b'_' | b'.' | b'/' | b':'));
-    is_plain
-        && value
-            .split(|byte| !is_of_word(*byte))
-            .filter(is_word)
-            .count()
-            >= 2
 }

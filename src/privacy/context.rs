@@ -30,6 +30,12 @@ impl Place<'_> {
         before.take_while(|byte| class(**byte)).count()
     }
 
+    /// Whether these letters, of either case, are before the anchor.
+    fn follows(&self, letters: &[u8]) -> bool {
+        let start = self.at.checked_sub(letters.len());
+        start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
+    }
+
     fn slice(&self, start: usize, end: usize) -> &[u8] {
         self.text.get(start..end).unwrap_or_default()
     }
@@ -224,7 +230,8 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
     let is_padded = text.ends_with(b"=") || text.to_ascii_lowercase().ends_with(b"%3d");
     let is_secret = (44..=90).contains(&len)
         && is_padded
-        && starts_word(place.text, place.at)
+        && place.follows(b"s")
+        && starts_word(place.text, place.at - 1)
         && is_random(text);
     is_secret.then(|| found("azure_signature", place.after, place.after + len))
 }
@@ -313,7 +320,7 @@ fn stands_for_password(text: &[u8]) -> bool {
 /// The credentials after `Bearer`, wherever that stands.
 pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     const BYTES_MIN: usize = 16;
-    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+    if !place.follows(b"bea") {
         return None;
     }
     let len = place.run(place.after, token68);
@@ -325,9 +332,96 @@ pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("authorization", place.after, place.after + len))
 }
 
+/// A session's token in `Cookie: …` or `Set-Cookie: …`.
+pub(super) fn cookie(place: &Place<'_>) -> Option<Found> {
+    if !place.follows(b"coo") {
+        return None;
+    }
+    if place.is_raw {
+        return Some(found("cookie", place.at, place.after));
+    }
+    let is_blank = |byte: u8| byte == b' ';
+    let is_quote = |byte: u8| matches!(byte, b'\\' | b'"' | b'\'');
+    let colon = place.after + place.run(place.after, is_quote);
+    if place.text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let blanks = colon + 1 + place.run(colon + 1, is_blank);
+    let start = blanks + place.run(blanks, is_quote);
+    let found = session_cookie(&place.text[start..])?;
+    Some(Found {
+        start: start + found.start,
+        end: start + found.end,
+        ..found
+    })
+}
+
+/// The first session's token in `name=value; name=value`.
+pub(super) fn session_cookie(cookies: &[u8]) -> Option<Found> {
+    const NAMES: [&[u8]; 6] = [b"sess", b"sid", b"token", b"auth", b"jwt", b"remember"];
+    const BYTES_MIN: usize = 16;
+    let stops = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\'' | b'\\');
+    let len = cookies.iter().position(stops).unwrap_or(cookies.len());
+    let mut start = 0;
+    for cookie in cookies[..len].split(|byte| *byte == b';') {
+        let next = start + cookie.len() + 1;
+        if let Some(equals) = memchr::memchr(b'=', cookie) {
+            let name = cookie[..equals].to_ascii_lowercase();
+            let is_session = NAMES
+                .iter()
+                .any(|known| memchr::memmem::find(&name, known).is_some());
+            let value = cookie[equals + 1..].trim_ascii_end();
+            let is_token = value.iter().all(|byte| token68(*byte) || *byte == b'%');
+            if is_session && is_token && value.len() >= BYTES_MIN && is_random(value) {
+                let start = start + equals + 1;
+                return Some(found("cookie", start, start + value.len()));
+            }
+        }
+        start = next;
+    }
+    None
+}
+
+/// The password of `curl -u user:password`.
+pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
+    const COMMAND_BYTES_MAX: usize = 1024;
+    const BYTES_MIN: usize = 4;
+    if !starts_word(place.text, place.at) {
+        return None;
+    }
+    if place.is_raw {
+        return Some(found("password", place.at, place.after));
+    }
+    let rest = &place.text[place.after - 1..];
+    let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
+    // Lines that a backslash joins are one command.
+    let is_end = |(at, byte): (usize, &u8)| match byte {
+        b'\n' => at == 0 || rest[at - 1] != b'\\',
+        b'|' | b';' => true,
+        _ => false,
+    };
+    let end = rest.iter().enumerate().position(is_end);
+    let command = &rest[..end.unwrap_or(rest.len())];
+    let mut flags = [&b" -u "[..], b" --user ", b" --user="].into_iter();
+    let value = flags.find_map(|flag| {
+        let at = memchr::memmem::find(command, flag)?;
+        Some(at + flag.len())
+    })?;
+    let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');
+    let value = value + command[value..].iter().take_while(is_quote).count();
+    let stops = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\');
+    let len = command[value..].iter().position(stops);
+    let user = &command[value..value + len.unwrap_or(command.len() - value)];
+    let colon = memchr::memchr(b':', user)?;
+    let password = &user[colon + 1..];
+    let start = place.after - 1 + value + colon + 1;
+    let is_secret = password.len() >= BYTES_MIN && !stands_for_password(password);
+    is_secret.then(|| found("password", start, start + password.len()))
+}
+
 /// The user and password after `Basic`.
 pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
-    if !place.text[..place.at].ends_with(b"B") && !place.text[..place.at].ends_with(b"b") {
+    if !place.follows(b"ba") {
         return None;
     }
     let len = place.run(place.after, |b| {

@@ -1,18 +1,20 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `assignment` and `pii` know the forms of secrets and of what is known of
-//!   persons; `scan` asks them where one of their anchors is; `json` and `redact` put
-//!   placeholders there.
+//! - `rules`, `context`, `assignment` (with `names` and `values`) and `pii` know the forms of
+//!   secrets and of what is known of persons; `scan` asks them where `anchors` sees that it may be
+//!   worth it; `json` and `redact` put placeholders there.
 //! - `visit` knows the fields of records; `key` has the key of user ids.
 //!
 //! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
 //! in them, which is the same placeholder in every record.
 
+mod anchors;
 mod assignment;
 mod context;
 mod json;
 mod key;
+mod names;
 mod pii;
 mod redact;
 mod rules;
@@ -21,6 +23,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod values;
 mod visit;
 
 use std::path::PathBuf;

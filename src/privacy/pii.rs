@@ -3,6 +3,9 @@
 use super::Found;
 use super::text::starts_word;
 
+/// The fewest digits of a number that no `(` begins.
+const PHONE_DIGITS_MIN: usize = 8;
+
 /// Everything of this sort in a text.
 pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     found.extend(memchr::memchr_iter(b'@', text).filter_map(|at| email(text, at)));
@@ -10,9 +13,14 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     let mut at = 0;
     while let Some(digit) = text[at..].iter().position(u8::is_ascii_digit) {
         at += digit;
-        let number = card(text, at)
-            .or_else(|| iban(text, at))
-            .or_else(|| phone(text, at));
+        let is_long = number(text, at, b" -.", PHONE_DIGITS_MIN).digits().len() >= PHONE_DIGITS_MIN;
+        let number = if is_long || at > 0 && text[at - 1] == b'(' {
+            card(text, at)
+                .or_else(|| iban(text, at))
+                .or_else(|| phone(text, at))
+        } else {
+            iban(text, at)
+        };
         let run = text[at..]
             .iter()
             .take_while(|byte| byte.is_ascii_digit())
@@ -75,43 +83,62 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
+/// The most digits that a number of ours has, and one more.
+const DIGITS_MAX: usize = 20;
+
 /// A number with what separates its digits.
 struct Number {
     /// The digits' values.
-    digits: Vec<u8>,
+    digits: [u8; DIGITS_MAX],
+    len: usize,
     /// How many digits are between separators.
-    groups: Vec<usize>,
+    groups: [usize; DIGITS_MAX],
+    group: usize,
     end: usize,
 }
 
-/// The digits from `at` on, with one separator between groups of them, always the same.
+impl Number {
+    fn digits(&self) -> &[u8] {
+        &self.digits[..self.len]
+    }
+
+    fn groups(&self) -> &[usize] {
+        &self.groups[..=self.group]
+    }
+}
+
+/// The digits from `at` on, up to one more than `most`, with one separator between groups of them,
+/// always the same.
 fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> Number {
-    let (mut digits, mut groups, mut end, mut separator) = (Vec::new(), vec![0], at, None);
-    while let Some(byte) = text.get(end) {
+    let mut number = Number {
+        digits: [0; DIGITS_MAX],
+        len: 0,
+        groups: [0; DIGITS_MAX],
+        group: 0,
+        end: at,
+    };
+    let mut separator = None;
+    while let Some(byte) = text.get(number.end) {
         if byte.is_ascii_digit() {
-            digits.push(byte - b'0');
-            if let Some(group) = groups.last_mut() {
-                *group += 1;
-            }
+            number.digits[number.len] = byte - b'0';
+            number.len += 1;
+            number.groups[number.group] += 1;
         } else if separators.contains(byte)
             && separator.is_none_or(|known| known == *byte)
-            && text.get(end + 1).is_some_and(u8::is_ascii_digit)
+            && text.get(number.end + 1).is_some_and(u8::is_ascii_digit)
+            && number.len > 0
         {
             separator = Some(*byte);
-            groups.push(0);
+            number.group += 1;
         } else {
             break;
         }
-        end += 1;
-        if digits.len() > most {
+        number.end += 1;
+        if number.len > most.min(DIGITS_MAX - 1) {
             break;
         }
     }
-    Number {
-        digits,
-        groups,
-        end,
-    }
+    number
 }
 
 /// Whether nothing around says that the digits are part of something longer.
@@ -138,12 +165,8 @@ fn stands_alone(text: &[u8], start: usize, end: usize) -> bool {
 }
 
 fn card(text: &[u8], at: usize) -> Option<Found> {
-    const DIGITS_MAX: usize = 19;
-    let Number {
-        digits,
-        groups,
-        end,
-    } = number(text, at, b" -", DIGITS_MAX);
+    let number = number(text, at, b" -", DIGITS_MAX - 1);
+    let (digits, end) = (number.digits(), number.end);
     let prefix = |len: usize| {
         digits
             .iter()
@@ -159,14 +182,14 @@ fn card(text: &[u8], at: usize) -> Option<Found> {
         (_, 65 | 62, _) | (_, _, 6011 | 6440..=6499 | 3528..=3589) => (16..=19).contains(&len),
         _ => false,
     };
-    let is_grouped = match groups.as_slice() {
+    let is_grouped = match number.groups() {
         // Without groups, the lengths that ids often have are not enough.
         [_] => matches!(len, 15 | 16),
         [4, 6, 4 | 5] => true,
         [rest @ .., last] => rest.iter().all(|group| *group == 4) && (1..=4).contains(last),
         [] => false,
     };
-    let is_card = is_known && is_grouped && luhn(&digits) && stands_alone(text, at, end);
+    let is_card = is_known && is_grouped && luhn(digits) && stands_alone(text, at, end);
     is_card.then_some(Found {
         name: "card_number",
         start: at,
@@ -347,11 +370,8 @@ fn international(text: &[u8], at: usize) -> Option<Found> {
 
 /// A number as it is written in North America, or one that is said to be a phone's.
 fn phone(text: &[u8], at: usize) -> Option<Found> {
-    let Number {
-        digits,
-        groups,
-        end,
-    } = number(text, at, b" -.", 15);
+    let said = number(text, at, b" -.", 15);
+    let (digits, groups, end) = (said.digits(), said.groups(), said.end);
     let start = if at > 0 && text[at - 1] == b'(' {
         at - 1
     } else {
@@ -361,9 +381,9 @@ fn phone(text: &[u8], at: usize) -> Option<Found> {
     if start < at && groups == [3] && text.get(end) == Some(&b')') {
         let rest_at = end + 1 + usize::from(matches!(text.get(end + 1), Some(b' ' | b'-')));
         let rest = number(text, rest_at, b" -.", 7);
-        let is_phone = rest.groups == [3, 4]
+        let is_phone = rest.groups() == [3, 4]
             && is_exchange(digits.first())
-            && is_exchange(rest.digits.first())
+            && is_exchange(rest.digits().first())
             && stands_alone(text, start, rest.end);
         return is_phone.then_some(Found {
             name: "phone",

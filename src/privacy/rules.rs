@@ -183,9 +183,6 @@ pub(super) const TOKENS: &[Token] = &[
     token("fly_token", "FlyV1 fm", base64, 60, ANY),
 ];
 
-/// How several prefixes begin: one anchor for all of them.
-pub(super) const HEADS: &[&str] = &["dckr_", "sntr", "lin_"];
-
 impl Token {
     /// The token whose prefix is at `at`. A run that is longer than any such token is none.
     pub(super) fn found(&self, text: &[u8], at: usize) -> Option<Found> {
@@ -217,12 +214,8 @@ pub(super) struct Context {
     pub found: fn(&context::Place<'_>) -> Option<Found>,
 }
 
-/// Where several find the same, the first names it.
-pub(super) const CONTEXTS: &[Context] = &[
-    Context {
-        anchors: &["PRIVATE KEY"],
-        found: context::private_key,
-    },
+/// Those whose anchor is in one run with 16 bytes and more of a key, as a prefix is.
+pub(super) const RUNS: &[Context] = &[
     Context {
         anchors: &["eyJ"],
         found: context::jwt,
@@ -239,64 +232,52 @@ pub(super) const CONTEXTS: &[Context] = &[
         anchors: &["7Q~", "8Q~"],
         found: context::azure_secret,
     },
-    Context {
-        anchors: &["sig="],
-        found: context::azure_signature,
-    },
     // The ids of the last years, in base64.
     Context {
         anchors: &["MTA", "MTE", "MTI", "MTM", "MTQ"],
         found: context::discord_token,
     },
     Context {
-        anchors: &[
-            "SK0", "SK1", "SK2", "SK3", "SK4", "SK5", "SK6", "SK7", "SK8", "SK9", "SKa", "SKb",
-            "SKc", "SKd", "SKe", "SKf",
-        ],
+        anchors: &["SK"],
         found: context::twilio_key,
+    },
+];
+
+/// Those whose anchor is in a word that stands beside the secret. The search sees their first three
+/// bytes, so these are such as few other words have.
+pub(super) const WORDS: &[Context] = &[
+    Context {
+        anchors: &["PRIVATE KEY"],
+        found: context::private_key,
+    },
+    Context {
+        anchors: &["ig="],
+        found: context::azure_signature,
     },
     Context {
         anchors: &["://"],
         found: context::url_password,
     },
     Context {
-        anchors: &["earer ", "EARER "],
+        anchors: &["kie", "KIE"],
+        found: context::cookie,
+    },
+    Context {
+        anchors: &["curl "],
+        found: context::curl_password,
+    },
+    Context {
+        anchors: &["rer ", "RER "],
         found: context::bearer,
     },
     Context {
-        anchors: &["asic ", "ASIC "],
+        anchors: &["sic ", "SIC "],
         found: context::basic,
     },
     Context {
         anchors: &[
-            "pass",
-            "Pass",
-            "PASS",
-            "pwd",
-            "Pwd",
-            "PWD",
-            "ecret",
-            "ECRET",
-            "oken",
-            "OKEN",
-            "_key",
-            "_KEY",
-            "-key",
-            "-Key",
-            "-KEY",
-            "ikey",
-            "skey",
-            "IKEY",
-            "iKey",
-            "sKey",
-            "eKey",
-            "hKey",
-            "gKey",
-            "tKey",
-            "nKey",
-            "rKey",
-            "uthorization",
-            "UTHORIZATION",
+            "pass", "Pass", "PASS", "pwd", "Pwd", "PWD", "ecret", "ECRET", "oken", "OKEN", "_key",
+            "-key", "ikey", "skey", "Key", "KEY", "rization", "RIZATION",
         ],
         found: context::assignment,
     },

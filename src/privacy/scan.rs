@@ -1,14 +1,10 @@
-//! Finds what is to be redacted in a text. A packed searcher looks for the anchors of all rules
-//! at once, many bytes at a time; a rule is asked only where one of its anchors is.
+//! Finds what is to be redacted in a text. A rule is asked only where one of its anchors is.
 
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, packed};
 use regex::Regex;
 
+use super::anchors::{self, Rule};
 use super::assignment::member;
 use super::context::Place;
-use super::rules::{CONTEXTS, Context, HEADS, TOKENS, Token};
 use super::{Found, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
 
@@ -86,9 +82,23 @@ impl Scanner {
             || (self.redact_secrets || self.redact_pii) && is_hidden()
     }
 
-    /// What is to be redacted in a text, in order, without overlaps.
+    /// What is to be redacted in a text, in order, without overlaps, also behind escapes.
     /// A value that a document assigns to a name is given with it.
     pub(super) fn findings(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
+        let mut findings = self.plain(name, text);
+        let Some((unescaped, places)) = unescaped(text) else {
+            return findings;
+        };
+        let hidden = self.plain(name, &unescaped).into_iter();
+        findings.extend(hidden.map(|finding| Finding {
+            start: places[finding.start],
+            end: places[finding.end],
+            ..finding
+        }));
+        joined(findings)
+    }
+
+    fn plain(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
         let bytes = text.as_bytes();
         let mut found = Vec::new();
         if self.redact_secrets {
@@ -129,16 +139,16 @@ impl Scanner {
             return Vec::new();
         }
         let mut findings = Vec::new();
-        candidates(text.as_bytes(), &mut |anchor, at, _| {
-            let found = anchor
-                .tokens
-                .iter()
-                .find_map(|token| token.found(text.as_bytes(), at));
-            findings.extend(found.map(|found| Finding {
-                name: found.name,
-                start: found.start,
-                end: found.end,
-            }));
+        anchors::in_runs(text.as_bytes(), &mut |rule, at, _| {
+            if let Rule::Token(token) = rule
+                && let Some(found) = token.found(text.as_bytes(), at)
+            {
+                findings.push(Finding {
+                    name: found.name,
+                    start: found.start,
+                    end: found.end,
+                });
+            }
             true
         });
         joined(findings)
@@ -179,141 +189,66 @@ fn placeholders(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 /// Whether an escape in JSON stands for a character that an anchor may have. Those of control
 /// characters, and of what is not ASCII, hide nothing.
 fn has_hiding_escape(json: &[u8]) -> bool {
-    static SLASH: LazyLock<memchr::memmem::Finder<'static>> =
-        LazyLock::new(|| memchr::memmem::Finder::new(b"\\/"));
-    static UNICODE: LazyLock<memchr::memmem::Finder<'static>> =
-        LazyLock::new(|| memchr::memmem::Finder::new(b"\\u00"));
-    let is_printable = |at: usize| matches!(json.get(at + 4), Some(b'2'..=b'7'));
-    UNICODE.find_iter(json).any(is_printable) || SLASH.find(json).is_some()
+    // Most JSON has none: that much is seen many bytes at a time.
+    let pairs = json.iter().zip(json.iter().skip(1));
+    let any = pairs.fold(0, |any, (one, two)| {
+        any | u8::from(*one == b'\\') & (u8::from(*two == b'/') | u8::from(*two == b'u'))
+    });
+    any != 0
+        && memchr::memchr_iter(b'\\', json).any(|at| {
+            matches!(
+                json[at + 1..],
+                [b'/', ..] | [b'u', b'0', b'0', b'2'..=b'7', ..]
+            )
+        })
+}
+
+/// A text that is no JSON, with what `\u0067` and the like in it stand for, and where in the text
+/// each of its bytes was; `None` if it has none of these.
+fn unescaped(text: &str) -> Option<(String, Vec<usize>)> {
+    const ESCAPE: &str = "\\u00";
+    let code = |at: usize| {
+        let digits = text.get(at + ESCAPE.len()..at + ESCAPE.len() + 2)?;
+        let byte = u8::from_str_radix(digits, 16).ok()?;
+        (b' '..=b'~').contains(&byte).then(|| char::from(byte))
+    };
+    let escapes = memchr::memmem::find_iter(text.as_bytes(), ESCAPE);
+    let mut escapes = escapes.filter_map(|at| Some((at, code(at)?))).peekable();
+    escapes.peek()?;
+    let (mut plain, mut places, mut kept) = (String::new(), Vec::new(), 0);
+    for (at, code) in escapes {
+        plain.push_str(&text[kept..at]);
+        plain.push(code);
+        places.extend(kept..=at);
+        kept = at + ESCAPE.len() + 2;
+    }
+    plain.push_str(&text[kept..]);
+    places.extend(kept..=text.len());
+    Some((plain, places))
 }
 
 /// The secrets in a text, each rule asked where its anchors are; in raw JSON, the first one.
 fn secrets(text: &[u8], is_raw: bool) -> Vec<Found> {
     let mut found = Vec::new();
-    candidates(text, &mut |anchor, at, after| {
-        let place = Place {
-            text,
-            at,
-            after,
-            is_raw,
-        };
-        let mut tokens = anchor.tokens.iter();
-        let mut contexts = anchor.contexts.iter();
-        let token = tokens.find_map(|token| token.found(text, at));
-        found.extend(token.or_else(|| contexts.find_map(|context| (context.found)(&place))));
+    let mut token_at = None;
+    anchors::all(text, &mut |rule, at, after| {
+        match rule {
+            // Of several prefixes at a place, the first that fits.
+            Rule::Token(_) if token_at == Some(at) => {}
+            Rule::Token(token) => {
+                if let Some(token) = token.found(text, at) {
+                    token_at = Some(at);
+                    found.push(token);
+                }
+            }
+            Rule::Context(context) => found.extend((context.found)(&Place {
+                text,
+                at,
+                after,
+                is_raw,
+            })),
+        }
         !is_raw || found.is_empty()
     });
     found
-}
-
-/// Calls `ask` for every anchor in a text until it says false.
-fn candidates(text: &[u8], ask: &mut dyn FnMut(&Anchor, usize, usize) -> bool) {
-    let _ = PREFILTERS.iter().all(|prefilter| prefilter.all(text, ask));
-}
-
-/// A text that is in everything that its rules match.
-struct Anchor {
-    text: &'static str,
-    tokens: Vec<&'static Token>,
-    contexts: Vec<&'static Context>,
-}
-
-/// The anchors that are searched for in one pass.
-struct Prefilter {
-    anchors: Vec<Anchor>,
-    search: Search,
-}
-
-enum Search {
-    Packed(packed::Searcher),
-    /// Where the machine has no vector instructions for it.
-    Automaton(AhoCorasick),
-}
-
-/// How many anchors a packed searcher takes well.
-const ANCHORS_MAX: usize = 64;
-/// How many bytes of an anchor it looks at.
-const ANCHOR_BYTES: usize = 4;
-
-static PREFILTERS: LazyLock<Vec<Prefilter>> = LazyLock::new(|| {
-    let mut anchors: Vec<Anchor> = Vec::new();
-    let prefixes = TOKENS.iter().map(|token| token.prefix);
-    let mut prefixes: Vec<&str> = prefixes.chain(HEADS.iter().copied()).collect();
-    prefixes.sort_by_key(|prefix| prefix.len());
-    // A prefix that begins like a shorter one needs no anchor of its own.
-    for prefix in prefixes {
-        if !anchors.iter().any(|anchor| prefix.starts_with(anchor.text)) {
-            let tokens = TOKENS
-                .iter()
-                .filter(|token| token.prefix.starts_with(prefix))
-                .collect();
-            anchors.push(Anchor {
-                text: prefix,
-                tokens,
-                contexts: Vec::new(),
-            });
-        }
-    }
-    for context in CONTEXTS {
-        anchors.extend(context.anchors.iter().map(|text| Anchor {
-            text,
-            tokens: Vec::new(),
-            contexts: vec![context],
-        }));
-    }
-    // Short ones by themselves: a searcher looks at no more bytes than its shortest text has, and
-    // stops the more often in vain.
-    let (long, short): (Vec<Anchor>, Vec<Anchor>) = anchors
-        .into_iter()
-        .partition(|anchor| anchor.text.len() >= ANCHOR_BYTES);
-    let mut prefilters = Vec::new();
-    for mut anchors in [long, short] {
-        while !anchors.is_empty() {
-            let rest = anchors.split_off(anchors.len().min(ANCHORS_MAX));
-            prefilters.push(Prefilter::new(std::mem::replace(&mut anchors, rest)));
-        }
-    }
-    prefilters
-});
-
-impl Prefilter {
-    fn new(anchors: Vec<Anchor>) -> Prefilter {
-        let texts = || anchors.iter().map(|anchor| anchor.text);
-        let packed = packed::Config::new().builder().extend(texts()).build();
-        let search = match packed {
-            Some(searcher) => Search::Packed(searcher),
-            None => match AhoCorasick::new(texts()) {
-                Ok(automaton) => Search::Automaton(automaton),
-                Err(_) => unreachable!("a few short literals"),
-            },
-        };
-        Prefilter { anchors, search }
-    }
-
-    fn all(&self, text: &[u8], ask: &mut dyn FnMut(&Anchor, usize, usize) -> bool) -> bool {
-        let mut at = 0;
-        while let Some((pattern, start)) = self.next(text, at) {
-            let anchor = &self.anchors[pattern];
-            if !ask(anchor, start, start + anchor.text.len()) {
-                return false;
-            }
-            at = start + 1;
-        }
-        true
-    }
-
-    /// The next anchor from `at` on.
-    fn next(&self, text: &[u8], at: usize) -> Option<(usize, usize)> {
-        let span = aho_corasick::Span {
-            start: at,
-            end: text.len(),
-        };
-        let found = match &self.search {
-            Search::Packed(searcher) => searcher.find_in(text, span),
-            Search::Automaton(automaton) => {
-                automaton.find(aho_corasick::Input::new(text).span(span))
-            }
-        }?;
-        Some((found.pattern().as_usize(), found.start()))
-    }
 }

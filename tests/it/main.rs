@@ -45,6 +45,7 @@ mod recovery;
 mod rollups;
 mod rules;
 mod seals;
+mod secrets;
 mod settings;
 mod sidecar;
 mod support;

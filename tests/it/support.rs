@@ -172,9 +172,10 @@ pub struct Event {
 }
 
 type Hook = Box<dyn Fn(&'static str, &str) -> io::Result<()> + Send + Sync>;
+type WrittenHook = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 /// Passes everything on to another storage and keeps a list of it. A hook may see each operation
-/// first, and refuse it.
+/// first, and refuse it; another one, the bytes of each write.
 #[derive(Clone)]
 pub struct Spy {
     inner: Arc<dyn Storage>,
@@ -186,6 +187,7 @@ struct Shared {
     events: Mutex<Vec<Event>>,
     handles: std::sync::atomic::AtomicUsize,
     hook: Mutex<Option<Arc<Hook>>>,
+    written: Mutex<Option<Arc<WrittenHook>>>,
     volume: Mutex<Option<Volume>>,
 }
 
@@ -212,6 +214,11 @@ impl Spy {
         hook: impl Fn(&'static str, &str) -> io::Result<()> + Send + Sync + 'static,
     ) {
         *self.shared.hook.lock().unwrap() = Some(Arc::new(Box::new(hook)));
+    }
+
+    /// Sees the bytes that are to be written, and to which file, wherever in it they go.
+    pub fn hook_written(&self, hook: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
+        *self.shared.written.lock().unwrap() = Some(Arc::new(Box::new(hook)));
     }
 
     /// Says that this is what the store lies on.
@@ -307,6 +314,13 @@ impl SpyFile {
     ) -> io::Result<T> {
         self.spy.pass(operation, &self.path, self.handle, run)
     }
+
+    fn show(&self, bytes: &[u8]) {
+        let hook = self.spy.shared.written.lock().unwrap().clone();
+        if let Some(hook) = hook {
+            hook(&self.path, bytes);
+        }
+    }
 }
 
 impl StorageFile for SpyFile {
@@ -314,9 +328,11 @@ impl StorageFile for SpyFile {
         self.pass("read_at", || self.file.read_at(buf, offset))
     }
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.show(bytes);
         self.pass("append", || self.file.append(bytes))
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.show(bytes);
         self.pass("write_at", || self.file.write_at(bytes, offset))
     }
     fn sync(&self) -> io::Result<()> {

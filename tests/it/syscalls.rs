@@ -119,7 +119,7 @@ impl Drop for Guard {
 }
 
 /// Whether there is `strace` to let calls fail with; if not, says that the test did not run.
-fn has_strace(test: &str) -> bool {
+pub fn has_strace(test: &str) -> bool {
     let found = Command::new("strace")
         .args(["-qq", "-e", "trace=none", "true"])
         .stderr(Stdio::null())

@@ -1,0 +1,230 @@
+//! What names say of what they hold: `db_password_2` holds a password, `next_page_token` does not.
+
+/// What a name says of what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    Password,
+    Secret,
+    Key,
+    /// A token; whether the name says of what.
+    Token {
+        is_qualified: bool,
+    },
+    Authorization,
+}
+
+impl Holds {
+    /// As placeholders have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Holds::Password => "password",
+            Holds::Secret => "secret",
+            Holds::Key => "api_key",
+            Holds::Token { .. } => "token",
+            Holds::Authorization => "authorization",
+        }
+    }
+}
+
+/// Words that follow the word in a name, and leave it what it is.
+const QUALIFIERS: &[&str] = &[
+    "prod",
+    "production",
+    "dev",
+    "development",
+    "staging",
+    "stage",
+    "test",
+    "live",
+    "sandbox",
+    "value",
+    "plain",
+    "plaintext",
+    "text",
+    "raw",
+    "base64",
+    "b64",
+    "env",
+    "new",
+    "old",
+    "current",
+    "default",
+    "main",
+    "master",
+    "primary",
+    "secondary",
+    "root",
+    "admin",
+    "user",
+    "db",
+    "str",
+    "string",
+];
+
+/// Words before `token` or `secret` that make it no secret.
+const INNOCENT: &[&str] = &[
+    "page",
+    "next",
+    "previous",
+    "prev",
+    "continuation",
+    "cursor",
+    "sync",
+    "special",
+    "eos",
+    "bos",
+    "pad",
+    "max",
+    "min",
+    "num",
+    "total",
+    "public",
+    "cancellation",
+    "cancel",
+    "sep",
+    "mask",
+    "unk",
+    "stop",
+    "design",
+    "syntax",
+    "first",
+    "last",
+    "idempotency",
+    "no",
+    "invalid",
+    "missing",
+    "wrong",
+    "encrypted",
+    "hashed",
+    "sealed",
+    "change",
+    "pagination",
+    "resume",
+    "ident",
+    "lookahead",
+];
+
+/// What makes a key one of secrets.
+const KEY_OF: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "auth",
+    "encryption",
+    "signing",
+    "account",
+    "master",
+    "service",
+    "admin",
+    "subscription",
+    "storage",
+    "license",
+    "deploy",
+    "webhook",
+    "shared",
+    "hmac",
+    "jwt",
+    "session",
+    "cookie",
+    "encrypt",
+    "sign",
+    "app",
+    "consumer",
+    "client",
+    "ingestion",
+];
+
+/// What a name says it holds; `None` for a name that says no such thing.
+pub(super) fn holds(name: &[u8]) -> Option<Holds> {
+    let words = words(name);
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let trailing = words
+        .iter()
+        .rev()
+        .take_while(|word| is_number(word) || QUALIFIERS.contains(&word.as_str()));
+    let kept = &words[..words.len() - trailing.count()];
+    let (last, before) = kept.split_last()?;
+    if before.iter().any(|word| INNOCENT.contains(&word.as_str())) {
+        return None;
+    }
+    let ends = |ends: &[&str]| ends.iter().any(|end| last.ends_with(end));
+    let is_qualified = !before.is_empty() || last.len() > "token".len();
+    match last.as_str() {
+        "authorization" => Some(Holds::Authorization),
+        "pass" | "pwd" => Some(Holds::Password),
+        "key"
+            if before
+                .last()
+                .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
+        {
+            Some(Holds::Key)
+        }
+        "token" => Some(Holds::Token { is_qualified }),
+        _ if ends(&[
+            "password",
+            "passwd",
+            "passphrase",
+            "passcode",
+            "userpwd",
+            "dbpwd",
+            "dbpass",
+        ]) =>
+        {
+            Some(Holds::Password)
+        }
+        _ if ends(&[
+            "apikey",
+            "accesskey",
+            "secretkey",
+            "authkey",
+            "privatekey",
+            "signingkey",
+            "encryptionkey",
+            "accountkey",
+        ]) =>
+        {
+            Some(Holds::Key)
+        }
+        _ if ends(&["secret"]) => Some(Holds::Secret),
+        _ if ends(&[
+            "authtoken",
+            "accesstoken",
+            "refreshtoken",
+            "apitoken",
+            "bottoken",
+            "sessiontoken",
+            "bearertoken",
+            "idtoken",
+        ]) =>
+        {
+            Some(Holds::Token { is_qualified: true })
+        }
+        _ => None,
+    }
+}
+
+/// The words of a name, in lower case: `dbPassword_2` is `db`, `password` and `2`.
+pub(super) fn words(name: &[u8]) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = b'_';
+    for (at, byte) in name.iter().copied().enumerate() {
+        let next_is_lower = name.get(at + 1).is_some_and(u8::is_ascii_lowercase);
+        let is_hump = byte.is_ascii_uppercase()
+            && (!before.is_ascii_uppercase() || next_is_lower && before.is_ascii_uppercase());
+        let is_digits = byte.is_ascii_digit() != before.is_ascii_digit();
+        let starts = !is_of_word(before) || is_hump || is_digits;
+        if is_of_word(byte) {
+            match words.last_mut().filter(|_| !starts) {
+                Some(word) => word.push(char::from(byte.to_ascii_lowercase())),
+                None => words.push(char::from(byte.to_ascii_lowercase()).to_string()),
+            }
+        }
+        before = byte;
+    }
+    words
+}
+
+pub(super) fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}

@@ -1,0 +1,131 @@
+//! What holds of every text.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::privacy::context::Place;
+use crate::privacy::rules::{RUNS, TOKENS, WORDS};
+use crate::privacy::scan::Scanner;
+
+/// Texts with secrets, beginnings of secrets, and what may stand around them.
+fn texts() -> impl Strategy<Value = String> {
+    let planted: Vec<Planted> = corpus("secrets.ndjson");
+    let planted: Vec<String> = planted.iter().map(|one| one.text.concat()).collect();
+    let piece = prop_oneof![
+        4 => prop::sample::select(planted),
+        2 => "[ -~é\n\u{1F600}]{0,20}",
+        1 => r#"[\\"':=,{}\[\] nu0-9a-f]{0,8}"#,
+        1 => prop::sample::select(vec!["password=", "\"token\": \"", "://a:", "@b ", "[REDACTED:", ":1]", "Bearer ", "sk-", "\\u0067hp_", "-----BEGIN PRIVATE KEY-----", "-----END "]).prop_map(str::to_owned),
+        1 => "[0-9 +@.-]{0,24}",
+    ];
+    let cut = (piece, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(text, at, whole)| {
+        let len = text.chars().count();
+        let kept = if whole || len == 0 {
+            len
+        } else {
+            at.index(len)
+        };
+        text.chars().take(kept).collect::<String>()
+    });
+    proptest::collection::vec(cut, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::from),
+        texts().prop_map(Value::from),
+        texts().prop_map(|text| Value::from(Value::from(text).to_string())),
+    ];
+    let name = prop_oneof![
+        "[a-z]{1,6}",
+        Just("password".to_owned()),
+        Just("api_key".to_owned()),
+        Just("Authorization".to_owned()),
+        Just("value".to_owned()),
+        texts()
+    ];
+    leaf.prop_recursive(3, 12, 4, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((name.clone(), inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn without_strings(value: &Value) -> Value {
+    match value {
+        Value::String(_) => Value::from(""),
+        Value::Array(items) => items.iter().map(without_strings).collect(),
+        Value::Object(members) => {
+            // By another name, a member may stand elsewhere.
+            let mut values: Vec<Value> = members.values().map(without_strings).collect();
+            values.sort_by_key(Value::to_string);
+            Value::from(values)
+        }
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn what_was_redacted_stays_as_it_is(text in texts(), pii in any::<bool>()) {
+        let redactor = redactor(&PrivacySettings { redact_pii: pii, ..PrivacySettings::default() });
+        if let Some(once) = redactor.redacted(&text, &mut Numbers::default()) {
+            prop_assert_ne!(&once, &text);
+            prop_assert_eq!(redactor.redacted(&once, &mut Numbers::default()), None, "{}", once);
+        }
+    }
+
+    #[test]
+    fn json_stays_json(value in json()) {
+        let redactor = redactor(&PrivacySettings::default());
+        let text = value.to_string();
+        if let Some(once) = redactor.redacted(&text, &mut Numbers::default()) {
+            let now: Value = serde_json::from_str(&once).unwrap();
+            prop_assert_eq!(without_strings(&now), without_strings(&value));
+            prop_assert_eq!(redactor.redacted(&once, &mut Numbers::default()), None, "{}", once);
+        }
+    }
+
+    /// What is not decoded is not missed for it.
+    #[test]
+    fn the_quick_look_at_json_misses_nothing(value in json(), pii in any::<bool>()) {
+        let settings = PrivacySettings { redact_pii: pii, ..PrivacySettings::default() };
+        let scanner = Scanner::new(&settings).unwrap();
+        let text = value.to_string();
+        if !scanner.may_find(&text) {
+            let mut any = false;
+            let mut look = |name: Option<&str>, text: &str| {
+                any |= !scanner.findings(name, text).is_empty();
+                None
+            };
+            crate::privacy::json::rewrite(&text, &mut look).unwrap();
+            prop_assert!(!any, "{}", text);
+        }
+    }
+
+    /// Every rule, asked everywhere, finds nothing that the scanner does not.
+    #[test]
+    fn the_prefilter_passes_over_nothing(text in texts()) {
+        let bytes = text.as_bytes();
+        let scanner = Scanner::new(&PrivacySettings::default()).unwrap();
+        let findings = scanner.findings(None, &text);
+        let hidden = text.contains(PLACEHOLDER);
+        for at in 0..bytes.len() {
+            let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, at));
+            let contexts = RUNS.iter().chain(WORDS).filter_map(|context| {
+                let anchor = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes()))?;
+                (context.found)(&Place { text: bytes, at, after: at + anchor.len(), is_raw: false })
+            });
+            for found in tokens.chain(contexts) {
+                let is_in = findings.iter().any(|f| f.start <= found.start && found.end <= f.end);
+                prop_assert!(is_in || hidden, "{:?} in {:?}", found, text);
+            }
+        }
+    }
+}
