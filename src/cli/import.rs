@@ -1,19 +1,21 @@
 //! `decklog import`
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use decklog::import::{Broken, FileReport, Format, Importer, Progress, Report};
-use decklog::{ErrorKind, Store};
+use decklog::{ErrorKind, Kind, RetainOptions, Store};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::context::{Context, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output::{self, Output};
 use super::show::{count, grouped};
 
 /// A bar for less than this would only flash up.
@@ -67,6 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             &store.path().display().to_string(),
         )?;
     }
+    warn_of_what_goes(&store)?;
     let nothing_was_read = report.files == 0 && !report.broken.is_empty();
     Ok(if nothing_was_read {
         Exit::Usage
@@ -127,6 +130,59 @@ fn import(
 /// Whether the error is about the path itself, and no trouble of the store.
 fn is_about(error: &decklog::Error, path: &Path) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Io) && error.path() == Some(path)
+}
+
+/// Says what of the log is past its time already, and how to keep it: sessions are often older
+/// than a store keeps them.
+fn warn_of_what_goes(store: &Store) -> Result<(), Failure> {
+    if !store.settings()?.privacy.auto_delete {
+        return Ok(());
+    }
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let would_go = store.retain(RetainOptions {
+        dry_run: true,
+        ..RetainOptions::now(&mut go_on)
+    });
+    let would_go = match would_go {
+        // Someone removes it right now.
+        Err(error) if error.kind() == ErrorKind::Locked => return Ok(()),
+        would_go => would_go?,
+    };
+    let mut lines: BTreeMap<Kind, u64> = BTreeMap::new();
+    for part in &would_go.parts {
+        *lines.entry(part.kind).or_default() += part.lines;
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let settings = lines.keys().map(|kind| match kind {
+        Kind::Conversations => Kind::Messages.stem(),
+        kind => kind.stem(),
+    });
+    let settings: BTreeSet<&str> = settings.collect();
+    let commands = settings
+        .iter()
+        .map(|setting| format!("'decklog config set retention.{setting} forever'"));
+    let commands: Vec<String> = commands.collect();
+    let of_kinds = lines
+        .iter()
+        .map(|(kind, lines)| format!("{} of {}", grouped(*lines), kind.stem()));
+    let of_kinds: Vec<String> = of_kinds.collect();
+    output::say(&format!(
+        "{} of the log {} older than it keeps them, and will be removed: {}",
+        count(lines.values().sum(), "line"),
+        if lines.values().sum::<u64>() == 1 {
+            "is"
+        } else {
+            "are"
+        },
+        of_kinds.join(", "),
+    ));
+    output::say(&format!(
+        "to keep them: {}; or all, whatever its age: 'decklog config set privacy.auto_delete false'",
+        commands.join(", "),
+    ));
+    Ok(())
 }
 
 /// Says what an import did, what it did not understand and what was broken.

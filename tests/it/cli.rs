@@ -55,8 +55,15 @@ impl Log {
         log
     }
 
-    fn imported() -> Log {
+    /// One of which nothing is removed unasked, however old it is.
+    fn keeping_all() -> Log {
         let log = Log::new();
+        log.ok(&["config", "set", "privacy.auto_delete", "false"]);
+        log
+    }
+
+    fn imported() -> Log {
+        let log = Log::keeping_all();
         log.ok(&["import", samples().to_str().unwrap()]);
         log
     }

@@ -53,3 +53,4 @@ mod support;
 mod syscalls;
 mod thoughts;
 mod upkeep;
+mod year;

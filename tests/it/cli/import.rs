@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn an_import_counts_and_a_second_one_adds_nothing() {
-    let log = Log::new();
+    let log = Log::keeping_all();
     let session = samples().join("claude-code-session.jsonl");
     let first = log.json(&["import", session.to_str().unwrap()]);
     assert_eq!(first.len(), 2);
@@ -87,4 +87,71 @@ fn what_cannot_be_read_makes_no_store() {
     assert_eq!(code(&output), USAGE);
     assert!(err(&output).starts_with("decklog: cannot read /nonexistent/sessions"));
     assert!(!log.path().exists());
+}
+
+#[test]
+fn an_import_says_what_will_be_removed_and_how_to_keep_it() {
+    let log = Log::new();
+    let session = samples().join("claude-code-session.jsonl");
+    let import = || {
+        let output = log.run(&["import", session.to_str().unwrap()]);
+        assert_eq!(code(&output), OK, "{}", err(&output));
+        err(&output)
+    };
+    let told = import();
+    // Not one byte is removed by saying so, and it is what a removal would remove.
+    let would_go = log.json(&["retain", "--dry-run"]);
+    let of = |kinds: &[&str]| {
+        let parts = would_go.iter();
+        let parts = parts.filter(|part| kinds.contains(&part["kind"].as_str().unwrap()));
+        parts
+            .map(|part| part["lines"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    let all = [
+        "conversation_turns",
+        "tool_calls",
+        "conversations",
+        "messages",
+    ];
+    assert!(all.iter().all(|kind| of(&[kind]) > 0), "{would_go:?}");
+    let sum = of(&all);
+    assert!(
+        told.starts_with(&format!("decklog: {sum} lines of the log are older than")),
+        "{told}"
+    );
+    for kind in all {
+        let counted = format!("{} of {kind}", of(&[kind]));
+        assert!(told.contains(&counted), "{counted}: {told}");
+    }
+    assert!(!told.contains("retention.conversations"), "{told}");
+    assert_eq!(
+        log.json(&["messages", &talk(&log)]).len() as u64,
+        of(&["messages"])
+    );
+
+    // Each does what it says.
+    for setting in ["messages", "conversation_turns"] {
+        let name = format!("retention.{setting}");
+        assert!(
+            told.contains(&format!("'decklog config set {name} forever'")),
+            "{told}"
+        );
+        log.ok(&["config", "set", &name, "forever"]);
+    }
+    let told = import();
+    assert!(
+        told.starts_with(&format!("decklog: {} lines", of(&["tool_calls"]))),
+        "{told}"
+    );
+    assert!(!told.contains("messages"), "{told}");
+    log.ok(&["config", "set", "privacy.auto_delete", "false"]);
+    assert_eq!(import(), "");
+}
+
+fn talk(log: &Log) -> String {
+    log.column(&["conversations"], "id")[0]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
