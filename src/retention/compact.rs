@@ -90,7 +90,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !dry_run {
-            inner.finish_joins()?;
+            inner.clear_up()?;
             self.seal(now)?;
         }
         let today = Day::of(now)?;

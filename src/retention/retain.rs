@@ -91,6 +91,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !options.dry_run {
+            inner.clear_up()?;
             self.seal(options.now)?;
         }
         let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);

@@ -36,6 +36,13 @@ pub struct LogLine {
     pub text: String,
 }
 
+impl LogLine {
+    /// Whether it is the same line, which stands in two segments while they are joined.
+    fn is_copy_of(&self, other: &LogLine) -> bool {
+        (self.seq, self.kind, &self.text) == (other.seq, other.kind, &other.text)
+    }
+}
+
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
@@ -214,6 +221,7 @@ impl Follow {
         }
         self.seen = Some(view.state.growth.point());
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
+        news.dedup_by(|a, b| a.is_copy_of(b));
         self.read.extend(read);
         if let Some(last) = news.last() {
             self.seq = last.seq;
@@ -243,7 +251,10 @@ fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
             break;
         }
         lines(view, id, 0, &mut |line| {
-            last.insert((line.seq, id, line.offset), line);
+            let mut same = last.range((line.seq, 0, 0)..=(line.seq, usize::MAX, u64::MAX));
+            if !same.any(|(_, known)| line.is_copy_of(known)) {
+                last.insert((line.seq, id, line.offset), line);
+            }
             if last.len() > count {
                 last.pop_first();
             }
