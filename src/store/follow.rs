@@ -7,7 +7,7 @@ use super::belief::believe;
 use super::gather::LineEnd;
 use super::notices::Notices;
 use super::state::{Segment, State};
-use super::{Store, View};
+use super::{Store, Tries, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
@@ -165,15 +165,13 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        const TRIES_MAX: u32 = 3;
-        let mut tries = 1;
+        let mut tries = Tries::default();
         loop {
             match self.try_poll() {
                 // A segment was taken away or replaced a moment ago, or a line changed.
-                Err(_) if tries < TRIES_MAX => self.store.inner().look_again(tries)?,
+                Err(_) if tries.are_left() => self.store.inner().look_again(&mut tries)?,
                 polled => return polled,
             }
-            tries += 1;
         }
     }
 

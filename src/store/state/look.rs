@@ -1,5 +1,6 @@
 //! Looks at all segments: what changed by whatever hands, and what is new.
 
+use std::error::Error as _;
 use std::io;
 
 use super::{Segment, State};
@@ -12,6 +13,8 @@ use crate::store::moves::Moves;
 
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
+/// The same because segments were rewritten meanwhile, one after the other.
+const LOOKS_REWRITTEN_MAX: u32 = 30;
 /// The same where `HEAD` does not say which lines are whole.
 const LOOKS_UNKNOWN_MAX: u32 = 30;
 
@@ -98,7 +101,7 @@ impl State {
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..LOOKS_REWRITTEN_MAX {
             let known = gathered.len();
             if self.look(storage, head, is_locked, gathered)? {
                 let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
@@ -218,7 +221,18 @@ impl State {
         if present < known {
             return Ok(false);
         }
-        let mut found = gather(storage, self.hasher, &jobs)?;
+        let mut found = match gather(storage, self.hasher, &jobs) {
+            Ok(found) => found,
+            // Taken away since it was listed, as its lines stand in another one or are gone.
+            Err(e)
+                if e.source()
+                    .and_then(|e| e.downcast_ref())
+                    .is_some_and(is_gone) =>
+            {
+                return Ok(false);
+            }
+            Err(e) => return Err(e),
+        };
         for (job, read) in jobs.iter().zip(&mut found) {
             if let Some(e) = read.failed.take() {
                 leave_out(job.name.path(), e)?;
