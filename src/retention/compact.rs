@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::retain::tidy;
 use crate::error::Result;
 use crate::index::{Loc, RowId};
 use crate::line::Op;
@@ -91,7 +90,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !dry_run {
-            tidy(self)?;
+            inner.clear_up()?;
             self.seal(now)?;
         }
         let today = Day::of(now)?;

@@ -2,6 +2,8 @@
 
 mod traces;
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
@@ -98,16 +100,20 @@ impl Store {
     pub fn erase(&self, what: &Erasure, options: EraseOptions<'_>) -> Result<Erased> {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        if !options.dry_run {
+            inner.clear_up()?;
+        }
         let mut run = Run {
             store: self,
             traces: Traces::of(what, self)?,
             options,
             done: Erased::default(),
         };
+        let mut found = run.find()?;
         for _ in 0..ROUNDS_MAX {
-            let found = run.find()?;
-            if found.is_empty() || run.options.dry_run && !run.done.parts.is_empty() {
-                run.erase_beside()?;
+            // First, as it is known only by what the segments say.
+            run.erase_beside()?;
+            if found.is_empty() {
                 self.sync()?;
                 return Ok(run.done);
             }
@@ -117,6 +123,10 @@ impl Store {
                     return Ok(run.done);
                 }
             }
+            if run.options.dry_run {
+                return Ok(run.done);
+            }
+            found = run.find()?;
         }
         let message = "what is to be erased is recorded again and again: end that first";
         Err(Error::new(ErrorKind::Conflict, message).with_path(self.path()))
@@ -140,7 +150,8 @@ struct Run<'s, 'o> {
 }
 
 impl Run<'_, '_> {
-    /// The segments that hold any of it.
+    /// The segments that hold any of it, in an order in which what is left, should this end
+    /// early, still leads to all of it: a conversation goes after all that belongs to it.
     fn find(&mut self) -> Result<Vec<SegmentName>> {
         let inner = self.store.inner();
         let segments = inner.segments()?;
@@ -159,12 +170,12 @@ impl Run<'_, '_> {
             }
         }
         // Only now is all known that a damaged line may hold a part of.
-        for (name, line) in damaged {
-            if !found.contains(&name) && self.traces.are_in(&line) {
-                found.push(name);
-            }
-        }
-        Ok(found)
+        let holds =
+            |(name, line): (SegmentName, Vec<u8>)| self.traces.are_in(&line).then_some(name);
+        let damaged: BTreeSet<_> = damaged.into_iter().filter_map(holds).collect();
+        found.retain(|name| !damaged.contains(name));
+        found.sort_by_key(|name| Reverse(KINDS.iter().position(|kind| *kind == name.kind)));
+        Ok(damaged.into_iter().chain(found).collect())
     }
 
     fn erase_of(&mut self, name: SegmentName) -> Result<ControlFlow<()>> {
@@ -233,6 +244,7 @@ impl Run<'_, '_> {
             let _ = (self.options.progress)(&part);
             self.done.parts.push(part);
         }
+        self.done.foreign.clear();
         for file in beside.foreign {
             if self.traces.are_in(&inner.read_whole(&file)?) {
                 self.done.foreign.push(file);

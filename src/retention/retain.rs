@@ -89,18 +89,11 @@ impl Store {
     pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
         let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout())?;
         if !options.dry_run {
-            tidy(self)?;
+            self.inner().clear_up()?;
             self.seal(options.now)?;
         }
         retain(self, options, true)
     }
-}
-
-/// Puts away what a run that died left: files written in part, segments that were joined to others.
-pub(super) fn tidy(store: &Store) -> Result<()> {
-    let inner = store.inner();
-    inner.discard_leftovers(&inner.beside()?.leftovers)?;
-    inner.finish_joins()
 }
 
 /// Removes from what is sealed what is over, if it is asked for by age, and what is too much, for

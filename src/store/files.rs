@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Storage, StorageFile, full_path};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 
 const OPEN_MAX: usize = 128;
 
@@ -39,16 +39,20 @@ impl Files {
             return Ok(Arc::clone(file));
         }
         let path = name.path();
-        let file = storage
-            .open(&path, Access::Read)
-            .map_err(|e| Error::io("open the segment", &full_path(storage, &path), e))?;
+        let replaced = || {
+            let message = "the segment was replaced while it was read: read again";
+            Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path))
+        };
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) if is_gone(&e) => return Err(replaced()),
+            Err(e) => return Err(Error::io("open the segment", &full_path(storage, &path), e)),
+        };
         let stat = file
             .stat()
             .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?;
         if stat.identity != identity {
-            let message = "the segment was replaced while it was read: read again";
-            let err = Error::new(ErrorKind::Damaged, message);
-            return Err(err.with_path(&full_path(storage, &path)));
+            return Err(replaced());
         }
         *open = Some((segment, identity, Arc::clone(&file)));
         Ok(file)

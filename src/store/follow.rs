@@ -7,7 +7,7 @@ use super::belief::believe;
 use super::gather::LineEnd;
 use super::notices::Notices;
 use super::state::{Segment, State};
-use super::{Store, View};
+use super::{Store, Tries, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
@@ -34,6 +34,13 @@ pub struct LogLine {
     pub seq: u64,
     /// The line itself, without LF.
     pub text: String,
+}
+
+impl LogLine {
+    /// Whether it is the same line, which stands in two segments while they are joined.
+    fn is_copy_of(&self, other: &LogLine) -> bool {
+        (self.seq, self.kind, &self.text) == (other.seq, other.kind, &other.text)
+    }
 }
 
 impl Store {
@@ -158,15 +165,13 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        const TRIES_MAX: u32 = 3;
-        let mut tries = 1;
+        let mut tries = Tries::default();
         loop {
             match self.try_poll() {
                 // A segment was taken away or replaced a moment ago, or a line changed.
-                Err(_) if tries < TRIES_MAX => self.store.inner().look_again(tries)?,
+                Err(_) if tries.are_left() => self.store.inner().look_again(&mut tries)?,
                 polled => return polled,
             }
-            tries += 1;
         }
     }
 
@@ -214,6 +219,7 @@ impl Follow {
         }
         self.seen = Some(view.state.growth.point());
         news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
+        news.dedup_by(|a, b| a.is_copy_of(b));
         self.read.extend(read);
         if let Some(last) = news.last() {
             self.seq = last.seq;
@@ -243,7 +249,10 @@ fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
             break;
         }
         lines(view, id, 0, &mut |line| {
-            last.insert((line.seq, id, line.offset), line);
+            let mut same = last.range((line.seq, 0, 0)..=(line.seq, usize::MAX, u64::MAX));
+            if !same.any(|(_, known)| line.is_copy_of(known)) {
+                last.insert((line.seq, id, line.offset), line);
+            }
             if last.len() > count {
                 last.pop_first();
             }

@@ -268,6 +268,35 @@ fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
     Err(Error::new(ErrorKind::NetworkFileSystem, message).with_path(storage.root()))
 }
 
+/// How often something was asked that met something else than was known.
+#[derive(Debug, Default)]
+struct Tries {
+    all: u32,
+    /// Without segments having been rewritten meanwhile, one after the other.
+    in_vain: u32,
+    moved: Option<u64>,
+}
+
+impl Tries {
+    const MAX: u32 = 100;
+    const IN_VAIN_MAX: u32 = 2;
+
+    fn are_left(&self) -> bool {
+        self.all < Tries::MAX && self.in_vain < Tries::IN_VAIN_MAX
+    }
+
+    /// Notes one, and up to which rewrite all is known by now.
+    fn note(&mut self, moved: Option<u64>) {
+        self.all += 1;
+        if self.all > 1 && self.moved != moved {
+            self.in_vain = 0;
+        } else {
+            self.in_vain += 1;
+        }
+        self.moved = moved;
+    }
+}
+
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
@@ -325,14 +354,12 @@ impl Inner {
     /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
     /// a moment ago, looks at all segments and asks again.
     pub(crate) fn ask<T>(&self, ask: impl Fn(&View<'_>) -> Result<T>) -> Result<T> {
-        const TRIES_MAX: u32 = 3;
-        let mut tries = 1;
+        let mut tries = Tries::default();
         loop {
             let answer = ask(&self.fresh()?);
             match answer {
-                Err(e) if e.kind() == ErrorKind::Damaged && tries < TRIES_MAX => {
-                    self.look_again(tries)?;
-                    tries += 1;
+                Err(e) if e.kind() == ErrorKind::Damaged && tries.are_left() => {
+                    self.look_again(&mut tries)?;
                 }
                 answer => return answer,
             }
@@ -341,11 +368,13 @@ impl Inner {
 
     /// Looks at all segments after a try that met something else than is known: after the second
     /// one whatever is known.
-    fn look_again(&self, tries: u32) -> Result<()> {
-        if tries > 1 {
+    fn look_again(&self, tries: &mut Tries) -> Result<()> {
+        if tries.in_vain > 0 {
             self.lock_state().forget();
         }
-        self.look_at_all()
+        self.look_at_all()?;
+        tries.note(self.lock_state().moved);
+        Ok(())
     }
 
     /// Whether the log holds no line, as far as this handle knows.

@@ -439,13 +439,20 @@ impl Inner {
         storage.sync_dir("").map_err(io)
     }
 
-    /// Removes what a join that was interrupted left: segments whose lines stand in another one.
-    pub(crate) fn finish_joins(&self) -> Result<()> {
+    /// Removes what someone left who was interrupted: files that were written in part, and
+    /// segments that were joined to another one. No one else rewrites meanwhile.
+    pub(crate) fn clear_up(&self) -> Result<()> {
+        self.discard_leftovers(&self.beside()?.leftovers)?;
+        self.finish_joins()
+    }
+
+    /// Removes segments whose lines stand in another one.
+    fn finish_joins(&self) -> Result<()> {
         let storage = &*self.storage;
         let mut log = self.seals();
         log.refresh(storage)?;
         for name in self.segments()? {
-            let Some(by) = log.joined_to(name) else {
+            let (Some(own), Some(by)) = (log.gone(name), log.joined_to(name)) else {
                 continue;
             };
             let path = name.path();
@@ -455,7 +462,7 @@ impl Inner {
                 let contents = Sealer::of_file(&*file, name)?;
                 io::Result::Ok(contents.sha256 == seal.sha256)
             };
-            let (Some(own), Some(into)) = (log.gone(name), SealLog::segment_of(by)) else {
+            let Some(into) = SealLog::segment_of(by) else {
                 continue;
             };
             if !holds(own, name).map_err(io)? || !holds(by, into).map_err(io)? {

@@ -45,13 +45,13 @@ fn run<const N: usize>(program: &str, arguments: [&OsStr; N]) {
 
 /// A file system in a file, mounted as long as this lives.
 #[derive(Debug)]
-struct Machine {
+pub struct Machine {
     dir: TempDir,
     is_mounted: bool,
 }
 
 impl Machine {
-    fn new(file_system: &str) -> Machine {
+    pub fn new(file_system: &str) -> Machine {
         let dir = tempfile::tempdir().unwrap();
         let machine = Machine {
             dir,
@@ -70,7 +70,7 @@ impl Machine {
         self.dir.path().join("image")
     }
 
-    fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
 
@@ -108,7 +108,7 @@ impl Machine {
     }
 
     /// No process may use the file system meanwhile.
-    fn cut_power(&mut self) {
+    pub fn cut_power(&mut self) {
         let root = self.root();
         // Without -f, the log is not flushed.
         let shut_down = [

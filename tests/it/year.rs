@@ -64,7 +64,7 @@ impl Year {
 
     /// Whose turn it is today; another one than yesterday.
     fn store(&self) -> &Store {
-        &self.handles[self.nth_day() as usize % self.handles.len()]
+        &self.handles[self.nth_day().unsigned_abs() as usize % self.handles.len()]
     }
 
     /// The day's records, each with greater numbers than any before.
@@ -129,7 +129,7 @@ impl Year {
             deep,
             ..VerifyOptions::default()
         };
-        let found = verify_with(&Disk::new(&self.path()), &options).unwrap();
+        let found = verify_with(&Disk::new(self.path()), &options).unwrap();
         let day = self.nth_day();
         assert!(found.is_clean(), "day {day}: {found:?}");
         assert_eq!(found.interrupted, Vec::<String>::new(), "day {day}");
@@ -146,7 +146,7 @@ impl Year {
 
     /// One is closed, and another opened in its place.
     fn reopen(&mut self) {
-        let place = (self.nth_day() as usize + 1) % self.handles.len();
+        let place = (self.nth_day().unsigned_abs() as usize + 1) % self.handles.len();
         self.handles.remove(place);
         let store = (self.opening)().open(self.path()).unwrap();
         self.handles.insert(place, store);

@@ -1,9 +1,11 @@
 //! Looks at all segments: what changed by whatever hands, and what is new.
 
+use std::error::Error as _;
 use std::io;
 
 use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
+use crate::index::Hasher;
 use crate::segment::{Damage, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::gather::{Gathered, Job, gather};
@@ -12,6 +14,8 @@ use crate::store::moves::Moves;
 
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
+/// The same because segments were rewritten meanwhile, one after the other.
+const LOOKS_REWRITTEN_MAX: u32 = 30;
 /// The same where `HEAD` does not say which lines are whole.
 const LOOKS_UNKNOWN_MAX: u32 = 30;
 
@@ -98,7 +102,7 @@ impl State {
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..LOOKS_REWRITTEN_MAX {
             let known = gathered.len();
             if self.look(storage, head, is_locked, gathered)? {
                 let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
@@ -210,15 +214,13 @@ impl State {
                 });
             }
         }
-        let known = self
-            .segments
-            .iter()
-            .filter(|segment| segment.identity != 0)
-            .count();
-        if present < known {
+        let known = self.segments.iter();
+        if present < known.filter(|segment| segment.identity != 0).count() {
             return Ok(false);
         }
-        let mut found = gather(storage, self.hasher, &jobs)?;
+        let Some(mut found) = gather_if_there(storage, self.hasher, &jobs)? else {
+            return Ok(false);
+        };
         for (job, read) in jobs.iter().zip(&mut found) {
             if let Some(e) = read.failed.take() {
                 leave_out(job.name.path(), e)?;
@@ -260,6 +262,22 @@ impl State {
             }
             read.reports.retain(|report| report.offset < end);
         }
+    }
+}
+
+/// Reads all jobs; `None` if a segment was taken away since it was listed, as its lines stand in
+/// another one or are gone.
+fn gather_if_there(
+    storage: &dyn Storage,
+    hasher: Hasher,
+    jobs: &[Job],
+) -> Result<Option<Vec<Gathered>>> {
+    match gather(storage, hasher, jobs) {
+        Err(e) => {
+            let cause = e.source().and_then(|cause| cause.downcast_ref());
+            cause.is_some_and(is_gone).then_some(None).ok_or(e)
+        }
+        found => found.map(Some),
     }
 }
 

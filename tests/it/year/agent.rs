@@ -247,15 +247,15 @@ impl Agent {
         let day = self.today - i64::from(is_late);
         let at = day * DAY_MS + self.up_to(DAY_MS);
         let is_answer = role == Role::Assistant;
-        let mut any = |bound| is_answer.then(|| self.rng.below(bound));
+        let mut any = |bound| is_answer.then(|| self.rng.below(bound) as u32);
         let message = ConversationMessage {
             timestamp: time(at),
             model_used: any(3).map(|n| format!("model-{n}")),
             config_used: any(2).map(|n| format!("config-{n}")),
-            tokens_in: any(5_000).map(|n| n as i64),
-            tokens_out: any(900).map(|n| n as i64),
-            latency_ms: any(9_000).map(|n| n as i64),
-            context_utilization: any(9).map(|n| n as f64 / 8.0),
+            tokens_in: any(5_000).map(i64::from),
+            tokens_out: any(900).map(i64::from),
+            latency_ms: any(9_000).map(i64::from),
+            context_utilization: any(9).map(|n| f64::from(n) / 8.0),
             compression_applied: any(9).map(|n| n == 0),
             error: is_error.then(|| "the model did not answer".into()),
             ..ConversationMessage::new(talk, role, format!("message {} of {at}", self.next))

@@ -1,0 +1,464 @@
+//! Compaction, retention and erasure are interrupted, at any operation, by a disk that fails or
+//! by the power going away: what is rewritten is there as it was or as it is to be, whole and
+//! once, all else is as it was, and doing it again ends as if nothing had happened. What was
+//! acknowledged as erased is in no file, whatever comes after.
+//!
+//! `DECKLOG_REWRITE_FAULT_STEP` sets how many operations are left out between faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use decklog::storage::{Fault, Memory, Storage};
+use decklog::{
+    CompactOptions, DamageClass, Durability, EraseOptions, Erasure, ErrorKind, Kind, RetainOptions,
+    Rollup, RollupQuery, Store, verify,
+};
+use uuid::Uuid;
+
+use super::erase::conversation;
+use super::support::{DAY_1, DAY_MS, Rng, all_lines, count, still};
+use super::upkeep::{Life, record, said};
+
+const DAYS: i64 = 4;
+/// Half of the days are past their time by then.
+const NOW: i64 = DAY_1 + (DAYS / 2 + 90) * DAY_MS + 5;
+/// Who is erased, and all that is said of them.
+const TALK: u128 = 1_000_000;
+const WORD: &str = "a pear that is to be forgotten";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Upkeep {
+    Compact,
+    Retain,
+    Erase,
+    EraseUser,
+}
+
+use Upkeep::{Compact, Erase, EraseUser, Retain};
+
+impl Upkeep {
+    fn run(self, store: &Store) -> decklog::Result<()> {
+        match self {
+            Compact => {
+                let mut go_on = |_: &_| ControlFlow::Continue(());
+                let options = CompactOptions {
+                    now: NOW,
+                    ..CompactOptions::now(&mut go_on)
+                };
+                store
+                    .compact(options)
+                    .map(|done| assert!(!done.is_interrupted))
+            }
+            Retain => {
+                let mut go_on = |_: &_| ControlFlow::Continue(());
+                let options = RetainOptions {
+                    now: NOW,
+                    ..RetainOptions::now(&mut go_on)
+                };
+                store
+                    .retain(options)
+                    .map(|done| assert!(!done.is_interrupted))
+            }
+            Erase | EraseUser => {
+                let what = if self == Erase {
+                    Erasure::Conversation(Uuid::from_u128(TALK))
+                } else {
+                    Erasure::User("ann".into())
+                };
+                let mut go_on = |_: &_| ControlFlow::Continue(());
+                let done = store.erase(&what, EraseOptions::for_good(&mut go_on));
+                done.map(|done| assert!(!done.is_interrupted))
+            }
+        }
+    }
+}
+
+fn open(memory: &Memory) -> decklog::Result<Store> {
+    still()
+        .durability(Durability::Process)
+        .segment_bytes_max(2_500)
+        .storage(Arc::new(memory.clone()))
+        .open("memory")
+}
+
+/// All that is there, all of it on disk.
+fn copy(memory: &Memory) -> Memory {
+    memory.after_power_cut(|all| all)
+}
+
+/// Days of an agent's life in small segments, and among it what is to be erased.
+fn before() -> Memory {
+    let memory = Memory::new();
+    let mut life = Life::new(Rng(7));
+    let mut pear = conversation(TALK, "ann", WORD).into_iter();
+    for day in 0..DAYS {
+        let segment_bytes = if day % 2 == 0 { 900 } else { 2_500 };
+        let options = still().segment_bytes_max(segment_bytes);
+        let storage = Arc::new(memory.clone());
+        let store = options.storage(storage).open("memory").unwrap();
+        for _ in 0..2 {
+            let mut records = life.live(10);
+            life.now -= DAY_MS;
+            records.extend(pear.by_ref().take(13));
+            record(&store, records);
+        }
+        life.now += DAY_MS;
+    }
+    assert_eq!(pear.next(), None);
+    assert!(verify(&memory).unwrap().is_clean());
+    memory
+}
+
+/// All files, by their paths.
+fn files(memory: &Memory) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![String::new()];
+    while let Some(dir) = dirs.pop() {
+        for entry in memory.read_dir(&dir).unwrap() {
+            let path = format!(
+                "{dir}{}{}",
+                if dir.is_empty() { "" } else { "/" },
+                entry.name
+            );
+            if entry.is_dir {
+                dirs.push(path);
+            } else {
+                let bytes = memory.bytes(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+fn is_segment(path: &str) -> bool {
+    let is_lines = path.strip_suffix(".jsonl").is_some();
+    path.starts_with("20") && is_lines && !path.ends_with("seals.jsonl")
+}
+
+/// The lines by day and kind, however many segments they are in; but not those that say when they
+/// were written.
+fn lines(memory: &Memory) -> BTreeMap<String, String> {
+    let mut lines: BTreeMap<String, String> = BTreeMap::new();
+    for (path, bytes) in files(memory) {
+        if is_segment(&path) && !path.contains("rollups") {
+            let (name, _) = path.split_once('.').unwrap();
+            let of_kind = lines.entry(name.to_owned()).or_default();
+            of_kind.push_str(&String::from_utf8(bytes).unwrap());
+        }
+    }
+    lines
+}
+
+/// That both are the same; else only what differs is told.
+fn assert_same<K: Ord + std::fmt::Debug>(
+    found: &BTreeMap<K, String>,
+    expected: &BTreeMap<K, String>,
+    case: &str,
+) {
+    for key in found.keys().chain(expected.keys()) {
+        assert_eq!(found.get(key), expected.get(key), "{case}: {key:?}");
+    }
+}
+
+fn assert_forgotten(memory: &Memory, case: &str) {
+    for (path, bytes) in files(memory) {
+        let holds = |text: &str| bytes.windows(text.len()).any(|at| at == text.as_bytes());
+        assert!(!holds(WORD), "{case}: {path} holds what was erased");
+    }
+}
+
+type Said = BTreeMap<(Kind, String), String>;
+
+/// What a store says, and what its messages add up to, gone or not.
+struct State {
+    said: Said,
+    sums: BTreeMap<String, String>,
+}
+
+impl State {
+    fn assert_is(&self, expected: &State, case: &str) {
+        assert_same(&self.said, &expected.said, case);
+        assert_same(&self.sums, &expected.sums, case);
+    }
+}
+
+fn sums(store: &Store) -> BTreeMap<String, String> {
+    let rollups = store.rollups(&RollupQuery::default()).unwrap();
+    let of = |rollup: Rollup| {
+        let [model, config, mode, task] = [
+            &rollup.model_used,
+            &rollup.config_used,
+            &rollup.orchestration_mode,
+            &rollup.task_type,
+        ];
+        let group = format!("{} {model:?} {config:?} {mode:?} {task:?}", rollup.day);
+        // However far the one that was written reaches.
+        let sums = Rollup {
+            through_seq: 0,
+            ..rollup.clone()
+        };
+        (group, format!("{sums:?}"))
+    };
+    rollups.into_iter().map(of).collect()
+}
+
+fn state(store: &Store) -> State {
+    State {
+        said: said(store),
+        sums: sums(store),
+    }
+}
+
+/// A run of upkeep of which nothing fails: what was said before and after it.
+struct Run {
+    upkeep: Upkeep,
+    /// What is done afterwards.
+    then: &'static [Upkeep],
+    base: Memory,
+    old: State,
+    new: State,
+    operations: (u64, u64),
+    end: State,
+    lines: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// It is done again until it is over.
+    fn again(base: &Memory, upkeep: Upkeep) -> Run {
+        let then: &[Upkeep] = match upkeep {
+            Compact => &[Compact],
+            Retain => &[Retain],
+            Erase => &[Erase],
+            EraseUser => &[EraseUser],
+        };
+        Run::new(base, upkeep, then)
+    }
+
+    fn name(&self) -> (Upkeep, &[Upkeep]) {
+        (self.upkeep, self.then)
+    }
+
+    fn erases(&self) -> bool {
+        matches!(self.upkeep, Erase | EraseUser)
+    }
+
+    fn new(base: &Memory, upkeep: Upkeep, then: &'static [Upkeep]) -> Run {
+        let base = copy(base);
+        let memory = copy(&base);
+        let store = open(&memory).unwrap();
+        let old = state(&store);
+        let first = memory.operations();
+        upkeep.run(&store).unwrap();
+        let operations = (first, memory.operations());
+        let new = state(&store);
+        drop(store);
+        for upkeep in then {
+            upkeep.run(&open(&memory).unwrap()).unwrap();
+        }
+        let found = verify(&memory).unwrap();
+        assert!(
+            found.is_clean() && found.interrupted.is_empty(),
+            "{found:#?}"
+        );
+        Run {
+            upkeep,
+            then,
+            base,
+            old,
+            new,
+            operations,
+            end: state(&open(&memory).unwrap()),
+            lines: lines(&memory),
+        }
+    }
+
+    /// Runs it until something fails at an operation.
+    fn fail_at(&self, at: u64, fault: Fault) -> (Memory, decklog::Result<()>) {
+        let memory = copy(&self.base);
+        let store = open(&memory).unwrap();
+        assert_eq!(store.get_turn(Uuid::nil()).unwrap(), None);
+        state(&store);
+        memory.fail_at(at, fault);
+        let ran = self.upkeep.run(&store);
+        if let Err(e) = &ran {
+            let expected = [ErrorKind::Io, ErrorKind::Poisoned, ErrorKind::Damaged];
+            assert!(expected.contains(&e.kind()), "{e}");
+        }
+        (memory, ran)
+    }
+
+    /// Checks what is there after it was interrupted, and that going on ends as it should.
+    fn check(&self, memory: &Memory, case: &str) {
+        let store = open(memory).unwrap_or_else(|e| panic!("{case}: {e}"));
+        self.check_whole(&store, case);
+        assert_sound(memory, case, false);
+        // The handle goes on, or another one does.
+        for upkeep in self.then {
+            let ran = upkeep.run(&store);
+            ran.unwrap_or_else(|e| panic!("{case}, then {upkeep:?}: {e}"));
+        }
+        state(&store).assert_is(&self.end, case);
+        drop(store);
+        let store = open(memory).unwrap();
+        state(&store).assert_is(&self.end, case);
+        assert_once(&store, case);
+        drop(store);
+        assert_same(&lines(memory), &self.lines, case);
+        // Where something else was done meanwhile, it may not be due any more.
+        let is_over = self.then == [self.upkeep];
+        assert_sound(memory, case, is_over);
+        let left = files(memory)
+            .into_keys()
+            .find(|path| path.strip_suffix(".tmp").is_some());
+        assert_eq!(left, None, "{case}");
+        if self.then.iter().any(|one| matches!(one, Erase | EraseUser)) {
+            assert_forgotten(memory, case);
+        }
+    }
+
+    /// Each thing is as it was or as it is to be, and what stays is there.
+    fn check_whole(&self, store: &Store, case: &str) {
+        let found = state(store);
+        let ids: BTreeSet<_> = self.old.said.keys().chain(found.said.keys()).collect();
+        for id in ids {
+            let (old, new) = (self.old.said.get(id), self.new.said.get(id));
+            let found = found.said.get(id);
+            // Of what is to be erased, some may be gone.
+            let is_going = self.erases() && new.is_none();
+            assert!(
+                is_going || found == old || found == new,
+                "{case}: {id:?} is {found:?}, it was {old:?}, it is to be {new:?}"
+            );
+        }
+        if !self.erases() {
+            assert_same(&found.sums, &self.old.sums, case);
+        }
+        assert_once(store, case);
+    }
+}
+
+fn assert_once(store: &Store, case: &str) {
+    let mut seqs = BTreeSet::new();
+    for (seq, record) in all_lines(store) {
+        assert!(seqs.insert(seq), "{case}: {record:?} is there twice");
+    }
+}
+
+/// Nothing is damaged but by lines that were not written to their ends: of seals, removals and
+/// rollups, the only ones that are appended.
+fn assert_sound(memory: &Memory, case: &str, is_over: bool) {
+    let found = verify(memory).unwrap();
+    let is_torn = |damage: &decklog::Damage| {
+        let is_appended = ["seals.jsonl", "removals.jsonl"].contains(&&*damage.file)
+            || damage.file.ends_with("/seals.jsonl")
+            || damage.file.contains("/rollups.");
+        let classes = [DamageClass::Torn, DamageClass::Damaged, DamageClass::Chain];
+        is_appended && classes.contains(&damage.class)
+    };
+    assert!(
+        found.damage.iter().all(is_torn) && found.repeats.is_empty(),
+        "{case}: {found:#?}"
+    );
+    assert!(
+        !is_over || found.interrupted.is_empty(),
+        "{case}: {found:#?}"
+    );
+}
+
+/// What is interrupted, and what others do before it is done.
+fn runs() -> Vec<Run> {
+    let base = before();
+    let compacted = copy(&base);
+    Compact.run(&open(&compacted).unwrap()).unwrap();
+    vec![
+        Run::again(&base, Compact),
+        Run::again(&base, Retain),
+        Run::again(&base, Erase),
+        Run::again(&base, EraseUser),
+        Run::again(&compacted, Retain),
+        Run::again(&compacted, EraseUser),
+    ]
+}
+
+/// Others do something else before it is done: what was left by who was interrupted is not in
+/// their way.
+fn mixed_runs() -> Vec<Run> {
+    let base = before();
+    vec![
+        Run::new(&base, Compact, &[Erase, Compact]),
+        Run::new(&base, Compact, &[Retain, Compact]),
+        Run::new(&base, Retain, &[Compact, Retain]),
+        Run::new(&base, Erase, &[Compact, Erase]),
+    ]
+}
+
+const FAULTS: [Fault; 5] = [
+    Fault::Error(io::ErrorKind::Other),
+    Fault::Gone,
+    Fault::Short(1),
+    Fault::Error(io::ErrorKind::StorageFull),
+    Fault::Error(io::ErrorKind::Interrupted),
+];
+
+fn fail_everywhere(runs: &[Run], step: u64) {
+    let mut cases = 0;
+    for run in runs {
+        let (first, end) = run.operations;
+        for (number, fault) in (0..).zip(FAULTS) {
+            for at in (first + number * step / FAULTS.len() as u64..end).step_by(step as usize) {
+                let case = format!("{:?}, {fault:?} at {at} of {first}..{end}", run.name());
+                let (memory, ran) = run.fail_at(at, fault);
+                memory.heal();
+                if ran.is_ok() && run.erases() {
+                    assert_forgotten(&memory, &case);
+                }
+                run.check(&memory, &case);
+                cases += 1;
+            }
+        }
+    }
+    println!("{cases} faults");
+}
+
+#[test]
+fn whatever_fails_it_is_as_it_was_or_as_it_is_to_be() {
+    let step = count("DECKLOG_REWRITE_FAULT_STEP", 9_001);
+    fail_everywhere(&runs(), step);
+}
+
+#[test]
+fn whoever_goes_on_finds_no_halves() {
+    let step = count("DECKLOG_REWRITE_FAULT_STEP", 9_001);
+    fail_everywhere(&mixed_runs(), step);
+}
+
+#[test]
+fn whenever_the_power_goes_it_is_as_it_was_or_as_it_is_to_be() {
+    let step = count("DECKLOG_REWRITE_FAULT_STEP", 9_001);
+    let mut rng = Rng::seeded("rewrites");
+    let mut cuts = 0;
+    for run in runs().iter().chain(&mixed_runs()) {
+        let (first, end) = run.operations;
+        // At the end, all of it is done.
+        let ats = (first..end).step_by(step as usize).chain([end; 3]);
+        for at in ats {
+            let case = format!("{:?}, power cut at {at} of {first}..{end}", run.name());
+            let (memory, ran) = run.fail_at(at, Fault::Gone);
+            let choices = rng.below(3);
+            let cut = memory.after_power_cut(|all| match choices {
+                0 => 0,
+                1 => all,
+                _ => rng.below(all + 1),
+            });
+            if ran.is_ok() && run.erases() {
+                assert_forgotten(&cut, &case);
+            }
+            run.check(&cut, &case);
+            cuts += 1;
+        }
+    }
+    println!("{cuts} power cuts");
+}
