@@ -317,11 +317,11 @@ impl Inner {
                 remove_if_there(storage, &file.name.path()).map_err(io)?;
             }
         }
-        self.leave_day(cut.day, reason)?;
-        match storage.sync_dir(&dir) {
-            Err(e) if !is_gone(&e) => Err(io(e)),
-            _ => Ok(true),
+        if cut.files.len() > 1 {
+            storage.sync_dir(&dir).map_err(io)?;
         }
+        self.leave_day(cut.day, reason)?;
+        Ok(true)
     }
 
     fn put_in_place(
@@ -542,8 +542,8 @@ impl Cut {
                 left -= read;
             }
         }
-        out.sync()?;
         storage.set_read_only(path)?;
+        // By a handle that was opened to read, which makes the mode survive as well.
         storage.open(path, Access::Read)?.sync()?;
         let contents = Sealer::of_file(&*out, name)?;
         Ok((out.stat()?.identity, contents))

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::record::Day;
 use crate::segment::seal::{Contents, Digest, Link, Seal, SealReason};
 use crate::segment::{Damage, DamageClass, SegmentName};
-use crate::storage::{Access, Storage, append_all, full_path, is_gone, read_full};
+use crate::storage::{Access, FileStat, Storage, append_all, full_path, is_gone, read_full};
 use crate::store::SeqRange;
 
 const SEALS: &str = "seals.jsonl";
@@ -115,31 +115,69 @@ impl SealLog {
                 Err(e) => self.leave_out(storage, path, e)?,
             }
         }
-        let is_there = |(path, known): (&Arc<str>, &Source)| {
+        let is_as_known = |(path, known): (&Arc<str>, &Source)| {
             let found = found.get(&**path);
-            found.is_some_and(|found| found.identity == known.identity && found.len >= known.end)
+            found.is_none_or(|found| found.identity == known.identity && found.len >= known.end)
         };
-        // Whoever removes segments moves their seals: then all is read anew.
-        if !self.sources.iter().all(is_there) {
-            let unreadable = std::mem::take(&mut self.unreadable);
-            *self = SealLog {
-                unreadable,
-                durable: self.durable,
-                ..SealLog::default()
-            };
+        if !self.sources.iter().all(is_as_known) {
+            self.forget();
         }
+        self.read_all(storage, &found)?;
+        let gone = self
+            .sources
+            .keys()
+            .filter(|path| !found.contains_key(&***path));
+        let gone: Vec<Arc<str>> = gone.cloned().collect();
+        if !gone.iter().all(|path| self.is_moved(path)) {
+            self.forget();
+            self.read_all(storage, &found)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        *self = SealLog {
+            unreadable: std::mem::take(&mut self.unreadable),
+            durable: self.durable,
+            ..SealLog::default()
+        };
+    }
+
+    /// Reads what was added to these files.
+    fn read_all(
+        &mut self,
+        storage: &dyn Storage,
+        found: &BTreeMap<String, FileStat>,
+    ) -> Result<()> {
         for (path, stat) in found {
-            let known = self.sources.get(&*path);
+            let known = self.sources.get(&**path);
             if known.is_some_and(|known| known.end == stat.len) {
                 continue;
             }
-            if let Err(e) = self.read_source(storage, &path, stat.identity)
+            if let Err(e) = self.read_source(storage, path, stat.identity)
                 && !is_gone(&e)
             {
-                self.leave_out(storage, path, e)?;
+                self.leave_out(storage, path.clone(), e)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether all seals of a file that is gone are kept with what was removed. They stand there
+    /// from then on.
+    fn is_moved(&mut self, path: &str) -> bool {
+        let removals: Arc<str> = REMOVALS.into();
+        for (number, placed) in &mut self.seals {
+            if *placed.path != *path {
+                continue;
+            }
+            if !self.removals.seals.contains(number) {
+                return false;
+            }
+            placed.path = Arc::clone(&removals);
+        }
+        self.sources.remove(path);
+        true
     }
 
     fn leave_out(&mut self, storage: &dyn Storage, path: String, e: io::Error) -> Result<()> {
