@@ -5,6 +5,7 @@ use std::io;
 
 use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
+use crate::index::Hasher;
 use crate::segment::{Damage, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::gather::{Gathered, Job, gather};
@@ -213,25 +214,11 @@ impl State {
                 });
             }
         }
-        let known = self
-            .segments
-            .iter()
-            .filter(|segment| segment.identity != 0)
-            .count();
-        if present < known {
+        if present < self.segments_there() {
             return Ok(false);
         }
-        let mut found = match gather(storage, self.hasher, &jobs) {
-            Ok(found) => found,
-            // Taken away since it was listed, as its lines stand in another one or are gone.
-            Err(e)
-                if e.source()
-                    .and_then(|e| e.downcast_ref())
-                    .is_some_and(is_gone) =>
-            {
-                return Ok(false);
-            }
-            Err(e) => return Err(e),
+        let Some(mut found) = gather_if_there(storage, self.hasher, &jobs)? else {
+            return Ok(false);
         };
         for (job, read) in jobs.iter().zip(&mut found) {
             if let Some(e) = read.failed.take() {
@@ -244,6 +231,11 @@ impl State {
         }
         self.unreadable = unreadable;
         Ok(true)
+    }
+
+    fn segments_there(&self) -> usize {
+        let there = self.segments.iter().filter(|one| one.identity != 0);
+        there.count()
     }
 
     /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
@@ -274,6 +266,25 @@ impl State {
             }
             read.reports.retain(|report| report.offset < end);
         }
+    }
+}
+
+/// Reads all jobs; `None` if a segment was taken away since it was listed, as its lines stand in
+/// another one or are gone.
+fn gather_if_there(
+    storage: &dyn Storage,
+    hasher: Hasher,
+    jobs: &[Job],
+) -> Result<Option<Vec<Gathered>>> {
+    match gather(storage, hasher, jobs) {
+        Err(e)
+            if e.source()
+                .and_then(|e| e.downcast_ref())
+                .is_some_and(is_gone) =>
+        {
+            Ok(None)
+        }
+        gathered => gathered.map(Some),
     }
 }
 
