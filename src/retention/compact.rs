@@ -163,7 +163,8 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>
     let Some((entry, id, row)) = found else {
         return false;
     };
-    let is_old = |loc| view.day(loc) < horizon;
+    // And on disk, so that no power cut takes it when what it supersedes is gone.
+    let is_old = |loc| view.day(loc) < horizon && view.is_sealed(loc);
     if row.is_retracted {
         return table.lines(id).all(is_old);
     }
@@ -184,5 +185,5 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>
 fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Day) -> bool {
     let history = view.table(kind).history(id).unwrap_or_default();
     let mut after = history.iter().skip_while(|loc| **loc != version).skip(1);
-    after.any(|loc| view.day(*loc) < horizon)
+    after.any(|loc| view.day(*loc) < horizon && view.is_sealed(*loc))
 }

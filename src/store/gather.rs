@@ -9,7 +9,7 @@ use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::segment::{
     Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
 };
-use crate::storage::{Access, Storage, StorageFile, full_path};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 
 /// Fewer bytes than this are not worth a thread.
 const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -102,8 +102,8 @@ impl Run {
     }
 }
 
-/// Reads all jobs; the results are in the jobs' order. A segment that cannot be read is told as
-/// such; other failures fail all.
+/// Reads all jobs; the results are in the jobs' order. A segment that cannot be read, or is gone, is
+/// told as such; other failures fail all.
 pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Result<Vec<Gathered>> {
     let bytes: u64 = jobs
         .iter()
@@ -134,7 +134,7 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
                 Ok(read) => Ok((part.place, part.span.from, read)),
                 Err(e) => Err((part.place, e)),
             });
-            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e));
+            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e) && !is_gone(e));
             results.push(read);
             if is_over {
                 break;
@@ -158,7 +158,9 @@ pub(super) fn gather(storage: &dyn Storage, hasher: Hasher, jobs: &[Job]) -> Res
     for result in results {
         match result {
             Ok(part) => parts.push(part),
-            Err((place, e)) if is_of_what_is_read(&e) => gathered[place].failed = Some(e),
+            Err((place, e)) if is_of_what_is_read(&e) || is_gone(&e) => {
+                gathered[place].failed = Some(e);
+            }
             Err((place, e)) => return Err(io_error(storage, &jobs[place].name.path(), e)),
         }
     }

@@ -164,6 +164,11 @@ impl<'a> View<'a> {
         Ok((decoded, is_good))
     }
 
+    /// Whether a line stands in a sealed segment, and so is on disk.
+    pub(crate) fn is_sealed(&self, loc: Loc) -> bool {
+        self.state.segments[loc.segment as usize].is_sealed
+    }
+
     /// The day in whose directory a line stands.
     pub(crate) fn day(&self, loc: Loc) -> Day {
         self.state.segments[loc.segment as usize].name.day

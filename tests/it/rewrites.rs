@@ -5,6 +5,8 @@
 //!
 //! `DECKLOG_REWRITE_FAULT_STEP` sets how many operations are left out between faults.
 
+#![allow(clippy::case_sensitive_file_extension_comparisons)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::ControlFlow;

@@ -1,11 +1,9 @@
 //! Looks at all segments: what changed by whatever hands, and what is new.
 
-use std::error::Error as _;
 use std::io;
 
 use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
-use crate::index::Hasher;
 use crate::segment::{Damage, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::gather::{Gathered, Job, gather};
@@ -155,51 +153,49 @@ impl State {
             leave_out(dir, e)?;
         }
         let mut jobs = Vec::new();
-        let mut present = 0;
+        let mut present = vec![false; self.segments.len()];
         for name in listing.segments {
             let path = name.path();
             let stat = match storage.stat(&path) {
-                Ok(stat) => stat,
                 Err(e) if is_gone(&e) => continue,
                 Err(e) if is_of_what_is_read(&e) => {
                     leave_out(path, e)?;
                     continue;
                 }
-                Err(e) => {
-                    let path = full_path(storage, &path);
-                    return Err(Error::io("look at the segment", &path, e));
-                }
+                stat => stat
+                    .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?,
             };
             if self.is_obsolete(name, stat.identity) {
                 continue;
             }
             let segment = self.place(name);
-            let known = &mut self.segments[segment as usize];
-            let is_known = known.identity != 0;
-            if is_known && (known.identity != stat.identity || stat.len < known.end) {
-                return Ok(false);
-            }
-            present += 1;
-            known.identity = stat.identity;
-            known.is_sealed = stat.is_read_only;
+            present.resize(self.segments.len(), false);
+            present[segment as usize] = true;
+            let known = &self.segments[segment as usize];
+            let is_there = known.identity == stat.identity && stat.len >= known.end;
             let has_changed = stat.len != known.expected_len() || known.tail.is_some();
             let may_differ = known.last.is_some() && appended_to.contains(&name);
-            if has_changed || may_differ {
-                match is_as_read(storage, known) {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(false),
+            let is_as_known = match known.identity {
+                0 => true,
+                _ if !is_there => false,
+                _ if has_changed || may_differ => match is_as_read(storage, known) {
                     Err(e) if is_of_what_is_read(&e) => {
                         leave_out(path, e)?;
                         continue;
                     }
-                    Err(e) => {
-                        let path = full_path(storage, &path);
-                        return Err(Error::io("read the segment", &path, e));
-                    }
-                }
+                    read => read.map_err(|e| {
+                        Error::io("read the segment", &full_path(storage, &path), e)
+                    })?,
+                },
+                _ => true,
+            };
+            if !is_as_known && !self.unread(segment, gathered) {
+                return Ok(false);
             }
-            if has_changed {
-                let known = &mut self.segments[segment as usize];
+            let known = &mut self.segments[segment as usize];
+            known.identity = stat.identity;
+            known.is_sealed = stat.is_read_only;
+            if stat.len != known.expected_len() || known.tail.is_some() {
                 // All of it is read now, or what was read may have changed before this look.
                 known.read_times = if known.end == 0 {
                     storage.times(&path).ok().flatten()
@@ -214,24 +210,46 @@ impl State {
                 });
             }
         }
-        let known = self.segments.iter();
-        if present < known.filter(|segment| segment.identity != 0).count() {
+        let missing = (0..).zip(&self.segments).zip(&present);
+        let missing = missing.filter(|((_, known), is_there)| known.identity != 0 && !**is_there);
+        let missing: Vec<u32> = missing.map(|((segment, _), _)| segment).collect();
+        if !missing
+            .iter()
+            .all(|segment| self.unread(*segment, gathered))
+        {
             return Ok(false);
         }
-        let Some(mut found) = gather_if_there(storage, self.hasher, &jobs)? else {
-            return Ok(false);
-        };
-        for (job, read) in jobs.iter().zip(&mut found) {
-            if let Some(e) = read.failed.take() {
-                leave_out(job.name.path(), e)?;
+        let found = gather(storage, self.hasher, &jobs)?;
+        for (job, mut read) in jobs.iter().zip(found) {
+            match read.failed.take() {
+                // Taken away since it was listed.
+                Some(e) if is_gone(&e) => {
+                    if !self.unread(job.segment, gathered) {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                Some(e) => leave_out(job.name.path(), e)?,
+                None => {}
             }
-        }
-        for read in found {
             self.segments[read.segment as usize].go_on(&read);
             gathered.push(read);
         }
         self.unreadable = unreadable;
         Ok(true)
+    }
+
+    /// Forgets what was read of a segment that is not what it was, if nothing of it was taken in
+    /// yet; `false` if something was.
+    fn unread(&mut self, segment: u32, gathered: &mut Vec<Gathered>) -> bool {
+        let known = &mut self.segments[segment as usize];
+        let path = known.name.path();
+        if known.last_seq > 0 || self.damage.iter().any(|damage| damage.file == path) {
+            return false;
+        }
+        *known = Segment::unknown(known.name);
+        gathered.retain(|read| read.segment != segment);
+        true
     }
 
     /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
@@ -262,22 +280,6 @@ impl State {
             }
             read.reports.retain(|report| report.offset < end);
         }
-    }
-}
-
-/// Reads all jobs; `None` if a segment was taken away since it was listed, as its lines stand in
-/// another one or are gone.
-fn gather_if_there(
-    storage: &dyn Storage,
-    hasher: Hasher,
-    jobs: &[Job],
-) -> Result<Option<Vec<Gathered>>> {
-    match gather(storage, hasher, jobs) {
-        Err(e) => {
-            let cause = e.source().and_then(|cause| cause.downcast_ref());
-            cause.is_some_and(is_gone).then_some(None).ok_or(e)
-        }
-        found => found.map(Some),
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::full_path;
 use crate::store::head::{self, Head, SEQ_UNKNOWN};
+use crate::store::moves;
 
 /// Transactions that follow on each other within this time keep the lock between them.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -158,6 +159,11 @@ impl Writer {
         }
         if intact.is_none() || is_replaced {
             header.call_for_a_look();
+            // Someone may have taken over what a process that died had yet to count.
+            let skipped = head
+                .moved()
+                .and_then(|moved| head.note_moved(moved + 2 * moves::KEPT));
+            skipped.map_err(head_io)?;
         }
         head.write_header(header).map_err(head_io)?;
         if is_new {
