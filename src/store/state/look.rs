@@ -197,11 +197,8 @@ impl State {
             known.is_sealed = stat.is_read_only;
             if stat.len != known.expected_len() || known.tail.is_some() {
                 // All of it is read now, or what was read may have changed before this look.
-                known.read_times = if known.end == 0 {
-                    storage.times(&path).ok().flatten()
-                } else {
-                    None
-                };
+                let is_new = known.end == 0;
+                known.read_times = is_new.then(|| storage.times(&path).ok()?).flatten();
                 jobs.push(Job {
                     segment,
                     name,
