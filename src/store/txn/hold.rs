@@ -159,6 +159,8 @@ impl Writer {
         }
         if intact.is_none() || is_replaced {
             header.call_for_a_look();
+        }
+        if found.is_none_or(|found| found.holder != 0) {
             // Someone may have taken over what a process that died had yet to count.
             let skipped = head
                 .moved()
