@@ -8,7 +8,7 @@ use decklog::import::Importer;
 use decklog::storage::Disk;
 use decklog::{
     CallQuery, CallStatus, Conversation, ConversationQuery, ConversationStats, ConversationTurn,
-    Order, Store, ToolCall, TurnKind, TurnQuery,
+    Order, Settings, Store, ToolCall, TurnKind, TurnQuery,
 };
 use uuid::Uuid;
 
@@ -56,7 +56,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let (sessions, log) = (dir.join("sessions"), dir.join("log"));
     write_samples(&sessions)?;
-    let store = Store::open(&log)?;
+    // The sessions are of long ago, and are to be there tomorrow.
+    let mut settings = Settings::default();
+    settings.privacy.auto_delete = false;
+    let store = Store::options().settings(settings).open(&log)?;
     let out = &mut context.out;
 
     heading(

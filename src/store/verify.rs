@@ -341,6 +341,10 @@ impl<'a> Check<'a> {
             let Some(seal) = self.log.last_of(name) else {
                 continue;
             };
+            // Made and sealed since the segments were listed.
+            if self.storage.stat(&name.path()).is_ok() {
+                continue;
+            }
             self.found.damage.push(Damage {
                 file: name.path(),
                 offset: 0,

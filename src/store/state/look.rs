@@ -101,10 +101,13 @@ impl State {
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
         for _ in 0..LOOKS_REWRITTEN_MAX {
-            let known = gathered.len();
+            let lines = |gathered: &[Gathered]| -> usize {
+                let runs = gathered.iter().flat_map(|read| &read.runs);
+                runs.map(|run| run.lines.len()).sum()
+            };
+            let known = lines(gathered);
             if self.look(storage, head, is_locked, gathered)? {
-                let mut runs = gathered[known..].iter().flat_map(|read| &read.runs);
-                return Ok(runs.any(|run| !run.lines.is_empty()));
+                return Ok(lines(gathered) != known);
             }
             // Rewritten a moment ago, which may not be published yet.
             let next = self.moved.map_or(0, |moved| moved + 1);
