@@ -53,6 +53,7 @@ pub use verify::{Verification, VerifyOptions, verify, verify_with};
 use self::files::Files;
 use self::gate::Gate;
 pub(crate) use self::gate::{Admitted, Kept};
+use self::head::Head;
 use self::lock::Lock;
 use self::manifest::Manifest;
 use self::news::News;
@@ -383,10 +384,25 @@ impl Inner {
         state.max_seq == 0
     }
 
-    /// Whether the state is up to the rewrite of segments of this number.
-    fn has_moved_over(&self, moved: u64) -> bool {
+    /// Moves over to rewritten segments before the lock is taken: it may take a while, in which
+    /// others can write.
+    fn move_over_early(&self, head: &Head) {
+        let storage = &*self.storage;
+        let is_current = head.is_current(storage).unwrap_or(false);
+        // What someone cut off must not be touched.
+        if !is_current {
+            return;
+        }
+        let Ok(moved) = head.moved() else {
+            return;
+        };
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.moved.is_none_or(|known| known == moved)
+        let is_behind = state.moved.is_some_and(|known| known != moved);
+        drop(state);
+        if is_behind {
+            // A failure will be met under the lock.
+            drop(self.fresh());
+        }
     }
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {

@@ -192,7 +192,7 @@ impl<'a> Check<'a> {
                 check.numbers.insert(seq);
             }
         }
-        check.log.refresh(storage)?;
+        check.log.refresh_whole(storage)?;
         check.missing(&listing.taken, &unread_dirs);
         check.chain(options.head);
         if header(storage) != before {

@@ -135,6 +135,19 @@ impl SealLog {
         Ok(())
     }
 
+    /// Reads what was added since, while others may add more: of two seals in different files the
+    /// later one may be seen first.
+    pub(crate) fn refresh_whole(&mut self, storage: &dyn Storage) -> Result<()> {
+        const TRIES_MAX: u32 = 20;
+        for _ in 0..TRIES_MAX {
+            self.refresh(storage)?;
+            if self.last().is_none_or(|last| last.seal == self.len()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn forget(&mut self) {
         *self = SealLog {
             unreadable: std::mem::take(&mut self.unreadable),

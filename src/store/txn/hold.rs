@@ -85,12 +85,7 @@ impl Writer {
             Some(head) => (head, false),
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
-        // To move over may take a while, in which others can write.
-        if head.is_current(storage).unwrap_or(false)
-            && head.moved().is_ok_and(|moved| !inner.has_moved_over(moved))
-        {
-            drop(inner.fresh());
-        }
+        inner.move_over_early(&head);
         if let Some(given) = self.times.given.take() {
             step_back(&head, given);
         }
