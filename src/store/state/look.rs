@@ -8,7 +8,6 @@ use crate::segment::{Damage, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::gather::{Gathered, Job, gather};
 use crate::store::head::{Head, Header, SEQ_UNKNOWN};
-use crate::store::moves::Moves;
 
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -100,7 +99,7 @@ impl State {
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
-        for _ in 0..LOOKS_REWRITTEN_MAX {
+        for tries in 0..LOOKS_REWRITTEN_MAX {
             let lines = |gathered: &[Gathered]| -> usize {
                 let runs = gathered.iter().flat_map(|read| &read.runs);
                 runs.map(|run| run.lines.len()).sum()
@@ -109,12 +108,9 @@ impl State {
             if self.look(storage, head, is_locked, gathered)? {
                 return Ok(lines(gathered) != known);
             }
-            // Rewritten a moment ago, which may not be published yet.
-            let next = self.moved.map_or(0, |moved| moved + 1);
-            if gathered.is_empty()
-                && Moves::read(storage, next).is_some_and(|moves| self.take_over(storage, &moves))
-            {
-                self.moved = Some(next);
+            // Who rewrites may be quicker than who looks. Once nothing is known any more, only what
+            // changed since the look before is read again.
+            if tries < LOOKS_MAX && gathered.is_empty() && self.moves_over(storage, head) {
                 continue;
             }
             self.forget();

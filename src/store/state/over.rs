@@ -23,8 +23,22 @@ impl State {
         Ok(())
     }
 
+    /// Takes in which segments were rewritten since, and one that was a moment ago and is not
+    /// published yet; whether there was any.
+    pub(super) fn moves_over(&mut self, storage: &dyn Storage, head: Option<&Head>) -> bool {
+        let before = self.moved;
+        let can_tell = head.is_none_or(|head| self.move_over(storage, head).unwrap_or(false));
+        let next = self.moved.map_or(0, |moved| moved + 1);
+        if can_tell
+            && Moves::read(storage, next).is_some_and(|moves| self.take_over(storage, &moves))
+        {
+            self.moved = Some(next);
+        }
+        can_tell && self.moved != before
+    }
+
     /// Takes in which segments were rewritten since. Where that cannot be told, the state is stale.
-    pub(super) fn move_over(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<()> {
+    pub(super) fn move_over(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
         let moved = head.moved()?;
         let known = self.moved.unwrap_or(moved);
         let missed = moved
@@ -37,7 +51,7 @@ impl State {
             });
         self.moved = Some(moved);
         self.is_stale |= !can_tell;
-        Ok(())
+        Ok(can_tell)
     }
 
     /// Takes in that segments were rewritten; `false` if they are not those that this knows.
