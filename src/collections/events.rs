@@ -221,7 +221,7 @@ pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
 }
 
 /// The events right under one, by id.
-pub(super) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
+pub(crate) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
     let select = Select::Lookup(0, from.hasher().lookup(&id.to_string()));
     let rows = from
         .table(KIND)

@@ -17,7 +17,7 @@ mod tree;
 mod turns;
 
 pub(crate) use conversations::ended_in_error;
-pub(crate) use events::find as event;
+pub(crate) use events::{children as events_under, find as event};
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;

@@ -1,9 +1,9 @@
 //! Whose time is over. What belongs together goes together, once the last of it is old enough.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::cutoffs::Cutoffs;
-use crate::collections::{ended_in_error, event};
+use crate::collections::{ended_in_error, event, events_under};
 use crate::error::Result;
 use crate::index::{KeyHash, Position, Select, Sums};
 use crate::line::{Line, Op, Value, classify};
@@ -65,7 +65,7 @@ impl Due {
             },
             Kind::Events => {
                 let root = self.root(view, entry.number, line)?;
-                self.latest_in_tree(view, root, day) < cutoff
+                self.latest_in_tree(view, root, day)? < cutoff
             }
             Kind::Inbox => {
                 let row = row.and_then(|row| view.table(kind).row(row));
@@ -151,32 +151,23 @@ impl Due {
         Ok(root)
     }
 
-    /// The latest day of any event of a tree. Another one may count that has the same hash, which
-    /// keeps both.
-    fn latest_in_tree(&mut self, view: &View<'_>, root: i64, day: Day) -> Day {
+    /// The latest day of any event of a tree.
+    fn latest_in_tree(&mut self, view: &View<'_>, root: i64, day: Day) -> Result<Day> {
         const KIND: Kind = Kind::Events;
         if let Some(latest) = self.trees.get(&root) {
-            return *latest;
+            return Ok(*latest);
         }
-        let table = view.table(KIND);
-        let hash = |id: i64| view.hasher().lookup(itoa::Buffer::new().format(id));
-        let mut rows: Vec<_> = view
-            .find(KIND, [itoa::Buffer::new().format(root), ""])
-            .map(|(row, _)| row)
-            .into_iter()
-            .collect();
-        let mut known: std::collections::HashSet<_> = rows.iter().copied().collect();
         let mut latest = day;
-        while let Some(row) = rows.pop() {
-            latest = latest.max(newest(view, KIND, row).unwrap_or(day));
-            if let Some(place) = table.place(Select::All, row) {
-                let under = Select::Lookup(0, hash(place.at));
-                let under = table.walk(under, Position::FIRST, Position::END);
-                rows.extend(under.filter(|row| known.insert(*row)));
-            }
+        let (mut ids, mut known) = (vec![root], HashSet::from([root]));
+        while let Some(id) = ids.pop() {
+            let row = view.find(KIND, [itoa::Buffer::new().format(id), ""]);
+            let newest = row.and_then(|(row, _)| newest(view, KIND, row));
+            latest = latest.max(newest.unwrap_or(day));
+            let under = events_under(view, id)?.into_iter().map(|event| event.id);
+            ids.extend(under.filter(|id| known.insert(*id)));
         }
         self.trees.insert(root, latest);
-        latest
+        Ok(latest)
     }
 
     /// The sequence number of a task's first thought that stays.

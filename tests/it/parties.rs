@@ -214,6 +214,8 @@ pub fn open(path: &Path, segment_bytes_max: u64, durability: Durability) -> Stor
         .settings(plain_users())
         .durability(durability)
         .lock_timeout(Duration::from_secs(60))
+        // What is rewritten, and when, is for the test to say.
+        .upkeep(false)
         .segment_bytes_max(segment_bytes_max)
         .open(path)
         .unwrap()

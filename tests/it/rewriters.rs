@@ -96,7 +96,7 @@ fn end_readers(path: &Path, readers: Vec<Party>, tally: &Tally) -> Vec<String> {
 #[test]
 fn rewriters_that_are_killed_leave_old_or_new() {
     const KILLS_PER_STORE: u64 = 40;
-    let kills = count("DECKLOG_REWRITE_KILLS", 12);
+    let kills = count("DECKLOG_REWRITE_KILLS", 2);
     let mut rng = Rng::seeded("rewriters");
     let started = Instant::now();
     let (mut killed, mut erasures, mut interrupted, mut acked) = (0, 0, 0, 0);
