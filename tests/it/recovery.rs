@@ -1488,6 +1488,8 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
     };
     let stores = [(), ()].map(|()| options().open(&path).unwrap());
     let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    // From then on there is only to be read: what grows as fast as it can is never read through.
+    let is_long = AtomicBool::new(false);
     let mut rng = Rng::seeded("files that are cut");
     let check = |e: decklog::Error| {
         let kinds = [ErrorKind::Io, ErrorKind::Damaged];
@@ -1501,6 +1503,9 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
             for id in 100.. {
                 if is_over.load(Ordering::Relaxed) {
                     break;
+                }
+                if is_long.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(2));
                 }
                 let at = DAY_1 + (id % 2) as i64 * DAY_MS;
                 match stores[0].record(turn(id, "more", at)) {
@@ -1541,6 +1546,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
             // A reader that never comes through would let the files grow without end.
             assert!(cuts < rounds * 100, "there is no time to read");
             if cuts > rounds {
+                is_long.store(true, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_micros(200));
             }
             let storage = Disk::new(&path);
