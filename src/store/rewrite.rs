@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::index::{Entry, KeyHash, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind, now};
-use crate::segment::seal::{Contents, Seal, Sealer};
+use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
 use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
 
@@ -380,13 +380,11 @@ impl Inner {
                 ..Removal::new(reason, name.path(), txn.marks())
             });
         }
-        if contents.is_none() {
-            for (removal, seal) in removals.iter_mut().zip(&sealed) {
-                removal.seals = vec![raw(seal)];
-            }
-        }
         if let Some(first) = removals.first_mut() {
             first.anchors = anchors.to_vec();
+            if contents.is_none() {
+                first.seals = sealed.into_iter().map(raw).collect();
+            }
         }
         let file = append_all_of(storage, &removals)?;
         if let (Some(contents), Some((last, _))) = (contents, cut.files.last()) {
@@ -459,8 +457,8 @@ impl Inner {
             let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
             let holds = |seal: &Seal, name: SegmentName| {
                 let file = storage.open(&name.path(), Access::Read)?;
-                let contents = Sealer::of_file(&*file, name)?;
-                io::Result::Ok(contents.sha256 == seal.sha256)
+                let (sha256, _) = hash_file(&*file)?;
+                io::Result::Ok(sha256 == seal.sha256)
             };
             let Some(into) = SealLog::segment_of(by) else {
                 continue;
@@ -488,31 +486,23 @@ fn append_all_of(
     storage: &dyn Storage,
     removals: &[Removal],
 ) -> Result<Option<Arc<dyn StorageFile>>> {
-    let io = |e| {
-        Error::io(
-            "note what is removed",
-            &full_path(storage, removals::NAME),
-            e,
-        )
-    };
     let mut file = None;
     for removal in removals {
-        file = Some(removals::append(storage, removal).map_err(io)?);
+        let appended = removals::append(storage, removal);
+        file = Some(appended.map_err(|e| not_noted(storage, e))?);
     }
     Ok(file)
 }
 
 fn sync_removals(storage: &dyn Storage, file: Option<Arc<dyn StorageFile>>) -> Result<()> {
-    let io = |e| {
-        Error::io(
-            "note what is removed",
-            &full_path(storage, removals::NAME),
-            e,
-        )
-    };
     let Some(file) = file else { return Ok(()) };
-    file.sync().map_err(io)?;
-    storage.sync_dir("").map_err(io)
+    let synced = file.sync().and_then(|()| storage.sync_dir(""));
+    synced.map_err(|e| not_noted(storage, e))
+}
+
+fn not_noted(storage: &dyn Storage, e: io::Error) -> Error {
+    let path = full_path(storage, removals::NAME);
+    Error::io("note what is removed", &path, e)
 }
 
 impl Cut {
