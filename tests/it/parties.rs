@@ -6,9 +6,9 @@
 #![allow(clippy::cast_possible_wrap)]
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -374,7 +374,8 @@ impl Party {
         if is_disk {
             command.env(ENV_LEVEL, "");
         }
-        let mut kid = Kid(command.stdout(Stdio::piped()).spawn().unwrap());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut kid = Kid(command.spawn().unwrap());
         let mut lines = BufReader::new(kid.0.stdout.take().unwrap());
         let tally = Arc::clone(tally);
         let said = std::thread::spawn(move || {
@@ -396,13 +397,23 @@ impl Party {
         Party { kid, said }
     }
 
-    pub fn is_running(&mut self) -> bool {
-        self.kid.0.try_wait().unwrap().is_none()
+    /// It must not have ended by itself.
+    pub fn assert_running(&mut self) {
+        if let Some(status) = self.kid.0.try_wait().unwrap() {
+            self.fail(status);
+        }
     }
 
-    /// Kills it, which must not have ended by itself; what it said until then.
+    fn fail(&mut self, status: ExitStatus) -> ! {
+        let mut why = String::new();
+        let mut stderr = self.kid.0.stderr.take().unwrap();
+        stderr.read_to_string(&mut why).unwrap();
+        panic!("a process failed: {status}: {why}");
+    }
+
+    /// Kills it; what it said until then.
     pub fn kill(mut self) -> Vec<String> {
-        assert!(self.is_running(), "a process failed");
+        self.assert_running();
         self.kid.0.kill().unwrap();
         self.kid.0.wait().unwrap();
         self.said.take().unwrap().join().unwrap()
@@ -410,7 +421,10 @@ impl Party {
 
     /// Waits until it ends well.
     pub fn end(mut self) -> Vec<String> {
-        assert!(self.kid.0.wait().unwrap().success(), "a process failed");
+        let status = self.kid.0.wait().unwrap();
+        if !status.success() {
+            self.fail(status);
+        }
         self.said.take().unwrap().join().unwrap()
     }
 }

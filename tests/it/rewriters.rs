@@ -123,7 +123,7 @@ fn rewriters_that_are_killed_leave_old_or_new() {
             }
             let known = tally.lock().unwrap().clone();
             interrupted += check(&path, &known, &words);
-            assert!(readers.iter_mut().all(Party::is_running), "a reader failed");
+            readers.iter_mut().for_each(Party::assert_running);
             killed += 1;
         }
         for appender in appenders {
@@ -158,10 +158,7 @@ fn readers_go_on_undisturbed_while_the_log_is_rewritten() {
         words.extend(keep_up(&store, &mut rng, (1, passes)));
         passes += 1;
         let parties = readers.iter_mut().chain([&mut appender]);
-        assert!(
-            parties.into_iter().all(Party::is_running),
-            "a process failed"
-        );
+        parties.for_each(Party::assert_running);
     }
     appender.kill();
     let known = tally.lock().unwrap().clone();

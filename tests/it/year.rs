@@ -3,7 +3,7 @@
 
 mod agent;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -417,12 +417,28 @@ fn a_store_with_a_cap_stays_below_it() {
     }
     assert!(fullest > CAP / 2, "{fullest}");
     assert!(was_over > 10, "{was_over}");
-    // What is not kept forever is that of the last day.
-    let left = segments(&year.path());
-    let events = left.keys().filter(|name| name.contains("/events."));
-    let days: BTreeSet<&str> = events.map(|name| &name[..10]).collect();
-    assert!(days.len() <= 2, "{days:?}");
     year.agent.today -= 1;
+    // What is not kept forever is of the last day, or of a tree that grew on it.
+    let events = decklog::EventQuery {
+        limit: usize::MAX,
+        ..Default::default()
+    };
+    let events = year.store().events(&events).unwrap().items;
+    let by_id: HashMap<i64, _> = events.iter().map(|event| (event.id, event)).collect();
+    let root_of = |event: &decklog::Event| {
+        let mut root = event.id;
+        while let Some(parent) = by_id[&root].parent_id.filter(|id| by_id.contains_key(id)) {
+            root = parent;
+        }
+        root
+    };
+    let of_today = events
+        .iter()
+        .filter(|event| event.created_at / DAY_MS == year.agent.today);
+    let grew: HashSet<i64> = of_today.map(root_of).collect();
+    for event in &events {
+        assert!(grew.contains(&root_of(event)), "{event:?} is left");
+    }
     year.verify(true);
 }
 
