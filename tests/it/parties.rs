@@ -6,7 +6,9 @@
 #![allow(clippy::cast_possible_wrap)]
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -159,6 +161,7 @@ pub fn assert_listed(store: &Store, writer: u64, last: u64) {
 
 /// Who follows gets the last line of each fact that stays, in order, and no line twice.
 struct Follower {
+    store: Store,
     follow: Follow,
     seen: HashSet<u64>,
     next: Tally,
@@ -167,6 +170,7 @@ struct Follower {
 impl Follower {
     fn new(store: &Store) -> Follower {
         Follower {
+            store: store.clone(),
             follow: store.follow(0).unwrap(),
             seen: HashSet::new(),
             next: Tally::new(),
@@ -239,6 +243,16 @@ pub fn end_of(dir: &Path) -> PathBuf {
     dir.with_extension("end")
 }
 
+/// Where a writer notes how many of its facts were acknowledged.
+fn acked_of(dir: &Path, writer: u64) -> PathBuf {
+    dir.with_extension(format!("acked.{writer}"))
+}
+
+fn acked(dir: &Path, writer: u64) -> u64 {
+    let noted = std::fs::read(acked_of(dir, writer)).unwrap_or_default();
+    noted.try_into().map_or(0, u64::from_le_bytes)
+}
+
 /// Does nothing, unless it is a process that a test started.
 #[test]
 fn process_that_takes_part() {
@@ -257,10 +271,12 @@ fn process_that_takes_part() {
     match &*role {
         "append" => {
             let store = open(&dir, 3_000, durability);
-            for number in 0.. {
+            let noted = File::create(acked_of(&dir, seed)).unwrap();
+            for number in 0..u64::MAX {
                 for answer in store.record_batch(records(seed, number)).unwrap() {
                     answer.unwrap();
                 }
+                noted.write_all_at(&(number + 1).to_le_bytes(), 0).unwrap();
                 say(&format!("ack {seed} {number}"));
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -299,6 +315,14 @@ pub fn keep_up(store: &Store, rng: &mut Rng, (seed, nth): (u64, u64)) -> Option<
     None
 }
 
+/// The last facts of a writer, before `next`, are there.
+fn assert_last(store: &Store, writer: u64, next: u64) {
+    let stays = (0..next).rev().filter(|number| !is_due(*number));
+    for number in stays.take(3) {
+        assert!(look(store, writer, number), "{number} of {writer}");
+    }
+}
+
 fn read(dir: &Path, seed: u64) {
     let mut rng = Rng(seed);
     let mut store = open(dir, 3_000, Durability::Process);
@@ -312,12 +336,11 @@ fn read(dir: &Path, seed: u64) {
         }
         assert_listed(&store, FIRST, FIRST_FACTS - 1);
         follower.go_on(Duration::ZERO);
-        // Also all that it followed.
+        // Also all that it followed, which others may see a moment later, as it need not be
+        // acknowledged yet; and all that is.
         for (writer, next) in &follower.next {
-            let stays = (0..*next).rev().filter(|number| !is_due(*number));
-            for number in stays.take(3) {
-                assert!(look(&store, *writer, number), "{number} of {writer}");
-            }
+            assert_last(&follower.store, *writer, *next);
+            assert_last(&store, *writer, acked(dir, *writer));
         }
         if rng.one_in(30) {
             store = open(dir, 3_000, Durability::Process);
