@@ -296,7 +296,7 @@ fn process_that_takes_part() {
 
 /// Compacts, retains, or records something and erases it; tells what was erased.
 pub fn keep_up(store: &Store, rng: &mut Rng, (seed, nth): (u64, u64)) -> Option<String> {
-    match rng.below(3) {
+    match rng.below(4) {
         0 => _ = compact(store, NOW),
         1 => _ = retain(store, NOW),
         _ => {

@@ -115,7 +115,9 @@ fn rewriters_that_are_killed_leave_old_or_new() {
                 next_writer += 1;
             }
             let rewriter = start("keep up", rng.next());
-            let wait_us = 15_000 + rng.below(100_000) as u64;
+            // Some in the first steps of a pass, some after an erasure or two.
+            let up_to = if rng.one_in(3) { 500_000 } else { 100_000 };
+            let wait_us = 15_000 + rng.below(up_to) as u64;
             std::thread::sleep(Duration::from_micros(wait_us));
             words.extend(erased(rewriter.kill()));
             if rng.one_in(3) {
