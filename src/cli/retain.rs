@@ -38,11 +38,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         ..RetainOptions::now(&mut show)
     })?;
     shown?;
-    if context.json {
-        return Ok(Exit::Ok);
+    if !context.json {
+        let verb = if args.dry_run { "would go" } else { "removed" };
+        context.out.line(&told(lines, bytes, verb))?;
     }
-    let verb = if args.dry_run { "would go" } else { "removed" };
-    context.out.line(&told(lines, bytes, verb))?;
     if retained.bytes_over > 0 {
         output::say(&format!(
             "{} bytes are there beyond retention.max_bytes: they are of today, kept forever, or belong to what is",

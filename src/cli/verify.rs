@@ -1,10 +1,11 @@
 //! `decklog verify`
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use decklog::storage::Disk;
-use decklog::{Damage, SealHead, SeqRange, Verification, VerifyOptions};
+use decklog::{Damage, RemovalReason, SealHead, SeqRange, Verification, VerifyOptions};
 use serde::Serialize;
 
 use super::check_proof;
@@ -43,7 +44,7 @@ enum Finding<'a> {
 
 /// The last line of `--json`.
 #[derive(Serialize)]
-struct Summary {
+struct Summary<'a> {
     clean: bool,
     deep: bool,
     segments: u64,
@@ -57,6 +58,7 @@ struct Summary {
     repeats: usize,
     interrupted: usize,
     foreign: usize,
+    removed: &'a BTreeMap<RemovalReason, u64>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -104,6 +106,7 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
         repeats: found.repeats.len(),
         interrupted: found.interrupted.len(),
         foreign: found.foreign.len(),
+        removed: &found.removed,
     })
 }
 
@@ -134,6 +137,17 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
             "{:<9} {} is not the store's: no damage",
             "note",
             one_line(file)
+        ))?;
+    }
+    if !found.removed.is_empty() {
+        let removed = found.removed.iter();
+        let removed = removed
+            .map(|(reason, lines)| format!("{} by {}", count(*lines, "line"), reason.as_str()));
+        let removed: Vec<String> = removed.collect();
+        out.line(&format!(
+            "{:<9} removed, as removals.jsonl says: {}: no damage",
+            "note",
+            removed.join(", ")
         ))?;
     }
     let findings = found.damage.len() + found.gaps.len() + found.repeats.len();

@@ -95,7 +95,10 @@ impl Store {
         }
         let today = Day::of(now)?;
         let kept_ms = i64::from(keep_days) * 86_400_000;
-        let horizon = Day::of(now.saturating_sub(kept_ms).max(0))?;
+        let horizon = Horizon {
+            day: Day::of(now.saturating_sub(kept_ms).max(0))?,
+            takes_unsealed: dry_run,
+        };
         let mut done = Compacted::default();
         for ((day, kind), segments) in inner.settled(today)? {
             let mut part = CompactedPart {
@@ -107,7 +110,7 @@ impl Store {
             };
             for group in groups(&segments, inner.segment_bytes_max(), day < today) {
                 let mut judge = |view: &View<'_>, line: &Candidate<'_>| {
-                    Ok(day >= horizon || !is_superseded(view, kind, horizon, line))
+                    Ok(day >= horizon.day || !is_superseded(view, kind, horizon, line))
                 };
                 let Some(cut) = inner.cut(&group, &mut judge)? else {
                     continue;
@@ -152,8 +155,24 @@ fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec
     groups.into_iter().map(|(group, _)| group).collect()
 }
 
+/// Up to where the past need not be told exactly.
+#[derive(Clone, Copy)]
+struct Horizon {
+    day: Day,
+    /// What is before it and not sealed would be, were this for good.
+    takes_unsealed: bool,
+}
+
+impl Horizon {
+    /// Whether a line is before it, and on disk, so that no power cut takes it when what it
+    /// supersedes is gone.
+    fn is_past(self, view: &View<'_>, loc: Loc) -> bool {
+        view.day(loc) < self.day && (self.takes_unsealed || view.is_sealed(loc))
+    }
+}
+
 /// Whether a line says nothing any more of what stood at the horizon or later.
-fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>) -> bool {
+fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate<'_>) -> bool {
     let table = view.table(kind);
     let found = line.entry.as_ref();
     let found = found.and_then(|entry| {
@@ -163,8 +182,7 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>
     let Some((entry, id, row)) = found else {
         return false;
     };
-    // And on disk, so that no power cut takes it when what it supersedes is gone.
-    let is_old = |loc| view.day(loc) < horizon && view.is_sealed(loc);
+    let is_old = |loc| horizon.is_past(view, loc);
     if row.is_retracted {
         return table.lines(id).all(is_old);
     }
@@ -182,8 +200,8 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Day, line: &Candidate<'_>
 }
 
 /// Whether a version of a row is followed by one from before the horizon.
-fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Day) -> bool {
+fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Horizon) -> bool {
     let history = view.table(kind).history(id).unwrap_or_default();
     let mut after = history.iter().skip_while(|loc| **loc != version).skip(1);
-    after.any(|loc| view.day(*loc) < horizon && view.is_sealed(*loc))
+    after.any(|loc| horizon.is_past(view, *loc))
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::head::{Head, Header};
 use super::manifest;
 use super::numbers::{Numbers, SeqRange};
+use super::removals::RemovalReason;
 use super::seal::SealLog;
 use crate::error::{Error, Result, is_of_what_is_read};
 use crate::line::LINE_BYTES_MAX;
@@ -50,6 +51,9 @@ pub struct Verification {
     pub gaps: Vec<SeqRange>,
     /// Sequence numbers that several lines have.
     pub repeats: Vec<SeqRange>,
+    /// How many lines were taken out of the log, by why, as `removals.jsonl` says. They are no
+    /// damage. Those of a removal that was interrupted and done again are counted twice.
+    pub removed: BTreeMap<RemovalReason, u64>,
     /// Segments that were to be rewritten, joined or removed by someone who was interrupted, and
     /// are as they were before. They are no damage.
     pub interrupted: Vec<String>,
@@ -222,7 +226,7 @@ impl<'a> Check<'a> {
             let Some((seal, contents)) = seal.zip(contents) else {
                 if let Some(gone) = self.left_over(name)? {
                     self.found.interrupted.push(format!(
-                        "{name} was joined to another segment or removed, as seal {gone} is, and is still there: it will be taken away"
+                        "{name} was joined to another segment or removed, as seal {gone} is, and is still there: whoever did that was interrupted"
                     ));
                     self.left_over.append(&mut looked.seqs);
                 }
@@ -244,7 +248,7 @@ impl<'a> Check<'a> {
             self.found.sealed += 1;
             if let Some(earlier) = self.earlier(name, &seal, &contents) {
                 self.found.interrupted.push(format!(
-                    "{name} is as seal {earlier} says, in whose place seal {} comes: it was to be rewritten, and will be",
+                    "{name} is as seal {earlier} says, in whose place seal {} was to come: whoever rewrote it was interrupted, and all is there",
                     seal.seal
                 ));
             } else {
@@ -362,6 +366,7 @@ impl<'a> Check<'a> {
     fn chain(&mut self, head: Option<SealHead>) {
         self.found.damage.extend(self.log.damage());
         self.found.seals = self.log.len();
+        self.found.removed.clone_from(&self.log.removals().lines);
         let last = self.log.last();
         self.found.head = last.map(Seal::head);
         let Some(head) = head else {
@@ -399,7 +404,7 @@ impl<'a> Check<'a> {
     fn adds_up(&self) -> bool {
         let greatest = self.numbers.max().max(self.log.last_seq());
         let there = self.numbers.len().checked_add(self.taken);
-        let all = there.and_then(|there| there.checked_add(self.log.removals().lines));
+        let all = there.and_then(|there| there.checked_add(self.log.removals().all_lines()));
         let repeats = self.numbers.repeats(self.last);
         all == Some(greatest) && repeats.is_empty()
     }
@@ -477,7 +482,7 @@ fn unaccounted(gaps: Vec<SeqRange>, log: &SealLog) -> Vec<SeqRange> {
     let missing = accounted.fold(0u64, |sum, gap| {
         sum.saturating_add(gap.last - gap.first + 1)
     });
-    if missing > removals.lines {
+    if missing > removals.all_lines() {
         return gaps;
     }
     let rest = gaps.iter().filter(|gap| !is_accounted(gap));

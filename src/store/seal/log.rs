@@ -13,7 +13,7 @@ use crate::record::Day;
 use crate::segment::seal::{Contents, Digest, Link, Seal, SealReason};
 use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::storage::{Access, FileStat, Storage, append_all, full_path, is_gone, read_full};
-use crate::store::SeqRange;
+use crate::store::{RemovalReason, SeqRange};
 
 const SEALS: &str = "seals.jsonl";
 const REMOVALS: &str = "removals.jsonl";
@@ -40,8 +40,8 @@ pub(crate) struct SealLog {
 /// What the log of removals says was taken away.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
-    /// How many lines.
-    pub lines: u64,
+    /// How many lines, by why.
+    pub lines: BTreeMap<RemovalReason, u64>,
     /// Where their sequence numbers lie.
     pub seqs: Vec<SeqRange>,
     /// The seals of segments that are gone.
@@ -73,6 +73,7 @@ struct Placed {
 /// What this room needs to know of a line of `removals.jsonl`.
 #[derive(Deserialize)]
 struct Removal<'a> {
+    reason: RemovalReason,
     #[serde(default)]
     lines: u64,
     #[serde(default)]
@@ -81,6 +82,14 @@ struct Removal<'a> {
     last_seq: u64,
     #[serde(default, borrow)]
     seals: Vec<&'a RawValue>,
+}
+
+impl Removals {
+    /// How many lines were taken away, at most: what was interrupted is noted twice.
+    pub(crate) fn all_lines(&self) -> u64 {
+        let lines = self.lines.values();
+        lines.fold(0, |sum, lines| sum.saturating_add(*lines))
+    }
 }
 
 impl SealLog {
@@ -307,7 +316,10 @@ impl SealLog {
         removal: &Removal<'_>,
         seals: Vec<(SegmentName, Seal)>,
     ) -> Result<(), String> {
-        self.removals.lines = self.removals.lines.saturating_add(removal.lines);
+        if removal.lines > 0 {
+            let lines = self.removals.lines.entry(removal.reason).or_default();
+            *lines = lines.saturating_add(removal.lines);
+        }
         if removal.last_seq > 0 {
             self.removals.seqs.push(SeqRange {
                 first: removal.first_seq,

@@ -1,0 +1,193 @@
+//! `decklog retain`, `compact` and `erase`: what goes, what is said of it, and what stays.
+
+use std::fs;
+
+use super::*;
+
+use super::super::erase::holding;
+
+const WORD: &str = "the pear tree";
+
+/// A log of what is long past its time, and of today.
+fn log() -> Log {
+    let log = Log::keeping_all();
+    let now = decklog::Timestamp::now().at();
+    log.record(&[
+        conversation(1),
+        message(101, 1, WORD),
+        message(102, 1, "two"),
+        turn(1, 1_766_822_400_000, "first"),
+        turn(1, 1_766_822_400_000, "second"),
+        turn(2, 1_766_822_400_000, "other"),
+        turn(3, now, "new"),
+    ]);
+    log
+}
+
+fn files(log: &Log) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = holding(&log.path(), "\n").into_iter();
+    let segments =
+        all.filter(|path| !path.starts_with(log.file("cache")) && !path.ends_with("HEAD"));
+    let mut files: Vec<_> = segments
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+fn clean(log: &Log) -> String {
+    let told = log.ok(&["verify", "--deep"]);
+    assert!(told.contains("clean: "), "{told}");
+    told
+}
+
+#[test]
+fn retain_tells_what_goes_and_removes_it() {
+    let log = log();
+    let before = files(&log);
+    let would = log.ok(&["retain", "--dry-run"]);
+    assert_eq!(files(&log), before);
+    assert!(
+        would.ends_with("6 lines would go, ") || would.contains("6 lines would go"),
+        "{would}"
+    );
+    let parts = log.json(&["retain", "--dry-run"]);
+    let summed: Vec<_> = parts
+        .iter()
+        .map(|part| (&part["day"], &part["kind"], &part["reason"], &part["lines"]))
+        .map(|(day, kind, reason, lines)| format!("{day} {kind} {reason} {lines}"))
+        .collect();
+    let expected = ["conversations", "messages", "conversation_turns"]
+        .iter()
+        .zip([1, 2, 3])
+        .map(|(kind, lines)| format!(r#""2025-12-27" "{kind}" "retention" {lines}"#));
+    assert_eq!(summed, expected.collect::<Vec<_>>());
+    assert_eq!(files(&log), before);
+
+    assert_eq!(log.json(&["retain"]), parts);
+    assert_eq!(log.ok(&["retain"]), "nothing removed\n");
+    assert_eq!(holding(&log.path(), WORD), Vec::<PathBuf>::new());
+    assert_eq!(log.column(&["turns"], "content"), ["new"]);
+    // What its messages added up to is kept.
+    assert_eq!(log.column(&["rollups"], "messages"), [2]);
+    assert!(clean(&log).contains("removed, as removals.jsonl says: 6 lines by retention"));
+    let removals = objects(&fs::read_to_string(log.file("removals.jsonl")).unwrap());
+    let lines = removals
+        .iter()
+        .map(|removal| removal["lines"].as_u64().unwrap());
+    assert_eq!(lines.sum::<u64>(), 6);
+    assert!(
+        removals
+            .iter()
+            .all(|removal| removal["reason"] == "retention")
+    );
+}
+
+#[test]
+fn a_cap_that_cannot_be_kept_is_told() {
+    let log = log();
+    let now = decklog::Timestamp::now().at();
+    log.record(&[turn(4, now, &"long ".repeat(20_000))]);
+    log.ok(&["config", "set", "retention.messages", "forever"]);
+    log.ok(&["config", "set", "retention.max_bytes", "65536"]);
+    for args in [
+        &["retain", "--dry-run"][..],
+        &["retain", "--json"],
+        &["retain"],
+    ] {
+        let output = log.run(args);
+        assert_eq!(code(&output), FINDINGS, "{args:?}");
+        assert!(
+            err(&output).contains("beyond retention.max_bytes"),
+            "{args:?}"
+        );
+    }
+    // What is forever, and of today.
+    assert_eq!(log.column(&["messages", &id(1)], "content"), [WORD, "two"]);
+    assert_eq!(log.column(&["turns"], "content").len(), 2);
+}
+
+#[test]
+fn compact_drops_what_was_superseded() {
+    let log = log();
+    let before = files(&log);
+    let would = log.ok(&["compact", "--dry-run"]);
+    assert!(would.contains("1 line would go"), "{would}");
+    assert_eq!(files(&log), before);
+    let done = log.ok(&["compact"]);
+    assert!(done.contains("1 line dropped"), "{done}");
+    assert_eq!(log.ok(&["compact"]), "nothing dropped\n");
+    assert_eq!(holding(&log.path(), "\"first\""), Vec::<PathBuf>::new());
+    let mut turns = log.column(&["turns"], "content");
+    turns.sort_by_key(Value::to_string);
+    assert_eq!(turns, ["new", "other", "second"]);
+    assert!(clean(&log).contains("1 line by compaction"));
+}
+
+#[test]
+fn erase_leaves_no_trace_but_that_it_took_place() {
+    let log = log();
+    let key = id(1);
+    for args in [
+        &["erase"][..],
+        &["erase", "--conversation", &key, "--user", "ann"],
+    ] {
+        assert_eq!(code(&log.run(args)), USAGE, "{args:?}");
+    }
+    assert_eq!(code(&log.run(&["erase", "--conversation", "one"])), USAGE);
+    assert_eq!(
+        code(&log.run(&["erase", "--conversation", &id(9)])),
+        FINDINGS
+    );
+
+    let before = files(&log);
+    let would = log.ok(&["erase", "--conversation", &key, "--dry-run"]);
+    assert!(would.contains("3 lines would go"), "{would}");
+    assert_eq!(files(&log), before);
+    // Also what a repair put aside, and what a program that died left.
+    fs::create_dir_all(log.file("quarantine")).unwrap();
+    let day = log.file("2025-12-27");
+    let held = fs::read(day.join("messages.0001.jsonl")).unwrap();
+    fs::write(log.file("quarantine/messages.0001.jsonl"), &held).unwrap();
+    fs::write(day.join("messages.0001.jsonl.tmp"), &held).unwrap();
+    let done = log.json(&["erase", "--conversation", &key]);
+    let named = done.iter().map(|part| part["file"].as_str().unwrap());
+    assert!(
+        named
+            .clone()
+            .any(|file| file.ends_with("messages.0001.jsonl")),
+        "{done:?}"
+    );
+    assert_eq!(holding(&log.path(), WORD), Vec::<PathBuf>::new());
+    assert!(clean(&log).contains("by erasure"));
+    assert_eq!(code(&log.run(&["conversations", &key])), USAGE);
+    assert_eq!(code(&log.run(&["get", "conversations", &key])), FINDINGS);
+    let output = log.run(&["erase", "--conversation", &key]);
+    assert_eq!(
+        (code(&output), out(&output)),
+        (FINDINGS, "nothing erased\n".to_owned())
+    );
+    let mut turns = log.column(&["turns"], "content");
+    turns.sort_by_key(Value::to_string);
+    assert_eq!(turns, ["new", "other", "second"]);
+}
+
+#[test]
+fn a_proof_outlasts_what_it_is_of() {
+    let log = log();
+    log.ok(&["seal"]);
+    let proof = log.ok(&["prove", "messages", &id(101)]);
+    let head = log.ok(&["seal", "--head"]);
+    let at = |name: &str| log.dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("proof"), proof).unwrap();
+    fs::write(at("head"), head).unwrap();
+    log.ok(&["erase", "--conversation", &id(1)]);
+    let told = log.ok(&["check-proof", &at("proof")]);
+    assert!(
+        told.starts_with("holds: line 1 of 2025-12-27/messages"),
+        "{told}"
+    );
+    assert_eq!(code(&log.run(&["prove", "messages", &id(101)])), FINDINGS);
+    // The seals before are still in the chain.
+    log.ok(&["verify", "--deep", "--head", &at("head")]);
+}
