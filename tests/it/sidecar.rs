@@ -316,3 +316,26 @@ fn who_may_not_write_or_gains_nothing_writes_none() {
     drop(open(Store::options().sidecar_bytes_min(1_000)));
     assert!(memory.bytes(SIDECAR).is_some());
 }
+
+/// Also where the last lines of a segment went: what it covers ends where the rest does.
+#[test]
+fn who_rewrote_segments_leaves_one() {
+    let memory = Memory::new();
+    let store = on(memory.clone()).open("").unwrap();
+    fill(&store, 1, 40);
+    // The last line of the first day's turns is superseded on the next day.
+    for day in [0, 1] {
+        let at = DAY_1 + day * DAY_MS;
+        store.record(turn(1_000, "said again", at)).unwrap();
+    }
+    let before = memory.bytes(TURNS).unwrap();
+    super::upkeep::compact(&store, DAY_1 + 30 * DAY_MS);
+    let after = memory.bytes(TURNS).unwrap();
+    assert!(before.starts_with(&after) && after.len() < before.len());
+    let expected = answers(&store);
+    drop(store);
+    assert!(memory.bytes(SIDECAR).is_some());
+    let spy = Spy::new(memory.clone());
+    assert_eq!(answers(&on(spy).open("").unwrap()), expected);
+    assert_eq!(read_anew(&memory), expected);
+}
