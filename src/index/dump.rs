@@ -45,7 +45,11 @@ impl Index {
     pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
         let mut out = Out::new(sink);
         for table in &self.tables {
-            table.dump(&mut out);
+            if table.spare_rows() > table.rows.len() / 8 {
+                table.squeezed().dump(&mut out);
+            } else {
+                table.dump(&mut out);
+            }
         }
         self.totals.talks.dump(&mut out);
         out.put([u8::from(self.totals.update_id_max.is_some())]);

@@ -3,9 +3,13 @@
 use super::Index;
 use super::entry::{KeyHash, Loc};
 use super::rows::RowId;
+use super::slots::Slots;
 use super::table::Table;
 use super::talks::Talks;
 use crate::record::Kind;
+
+/// So many rows that are found by nothing are no reason to make a table anew.
+const SPARE_ROWS: usize = if cfg!(test) { 3 } else { 10_000 };
 
 /// Some rows of a table.
 #[derive(Debug)]
@@ -49,8 +53,8 @@ impl Index {
     /// the messages of the conversations in `ended` are all gone, or about to be. `false`, and the
     /// index no good any more, if what is left does not tell what stands.
     ///
-    /// A row whose lines are gone is found by nothing any more. Its room is given back by the next
-    /// build of the index.
+    /// A row whose lines are gone is found by nothing any more. Its room is given back once there
+    /// are as many such rows as others.
     pub(crate) fn relocate(
         &mut self,
         kind: Kind,
@@ -117,8 +121,41 @@ impl Table {
         self.unlist(&fallen);
         if !gone.is_empty() {
             self.by_key.retain(|row| !gone.has(RowId(row)));
+            if self.spare_rows() > SPARE_ROWS.max(self.by_key.len()) {
+                *self = self.squeezed();
+            }
         }
         true
+    }
+
+    /// How many rows are found by nothing any more.
+    pub(super) fn spare_rows(&self) -> usize {
+        self.rows.len() - self.by_key.len()
+    }
+
+    /// The same, without rows that are found by nothing any more. The others get other ids.
+    pub(super) fn squeezed(&self) -> Table {
+        let mut left = vec![u32::MAX; self.rows.len()];
+        for (_, row) in self.by_key.iter() {
+            left[row as usize] = 0;
+        }
+        let mut ids = 0..;
+        let ids_left = left.iter_mut().filter(|id| **id == 0);
+        for (left, id) in ids_left.zip(&mut ids) {
+            *left = id;
+        }
+        let now = |id: u32| left[id as usize];
+        let history = self.history.iter();
+        let history = history.map(|(id, lines)| (RowId(now(id.0)), lines.clone()));
+        let mut table = Table {
+            rows: self.rows.retained(|id| now(id.0) != u32::MAX),
+            number_max: self.number_max,
+            history: history.filter(|(id, _)| id.0 != u32::MAX).collect(),
+            ..Table::of(self.rows.shape)
+        };
+        let keys = self.by_key.iter().map(|(tag, row)| (tag, now(row)));
+        table.list_all(|| Slots::from_sorted(self.by_key.len(), keys), Vec::new());
+        table
     }
 
     /// Takes rows out of all lists.

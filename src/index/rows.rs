@@ -160,6 +160,22 @@ impl Rows {
         RowId(id)
     }
 
+    /// Some of the rows, as if there had never been others.
+    pub(super) fn retained(&self, stays: impl Fn(RowId) -> bool) -> Rows {
+        let left: Vec<RowId> = self.ids().filter(|id| stays(*id)).collect();
+        let place = |id: &RowId| id.0 as usize;
+        let lookups = left
+            .iter()
+            .flat_map(|id| &self.lookups[self.lookups_of(*id)]);
+        let numbered = left.iter().filter(|_| self.shape.has_numbers());
+        Rows {
+            shape: self.shape,
+            all: left.iter().map(|id| self.all[place(id)]).collect(),
+            lookups: lookups.copied().collect(),
+            numbers: numbered.map(|id| self.numbers[place(id)]).collect(),
+        }
+    }
+
     /// Makes room for this many rows, and no more.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.all.reserve_exact(rows);

@@ -49,6 +49,10 @@ impl Slots {
         slots
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     fn with_room_for(len: usize) -> Slots {
         let places = len * FULL_OF / FULL + FULL_OF;
         let mut array = Vec::with_capacity(places + places / 1024 + FULL_OF);

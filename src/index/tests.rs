@@ -420,9 +420,18 @@ proptest! {
         let fields = 0..Shape::of(kind).width;
         let lookups = fields.flat_map(|field| (0..40).map(move |hash| Select::Lookup(field, hash)));
         let states = ops(kind).iter().map(|op| Select::State(*op));
+        let mut bytes = Vec::new();
+        index.dump(&mut bytes).unwrap();
+        let loaded = Index::load(&bytes, 1).unwrap();
         for select in lookups.chain(states).chain([Select::All]) {
-            prop_assert_eq!(walked(table, select), walked(expected, select), "{:?}", select);
+            let rows = walked(expected, select);
+            prop_assert_eq!(&walked(table, select), &rows, "{:?}", select);
+            prop_assert_eq!(&walked(loaded.table(kind), select), &rows, "{:?}", select);
         }
+        // What is gone takes no room that grows, and none in a file.
+        prop_assert!(table.spare_rows() <= table.by_key.len().max(3));
+        let kept = loaded.table(kind);
+        prop_assert!(kept.spare_rows() <= kept.rows.len() / 8);
         // And goes on.
         for entry in &entries {
             let again = Entry { seq: entry.seq + 10_000, ..entry.clone() };
