@@ -118,6 +118,14 @@ pub struct Follow {
 /// How much of a segment was read, and how the line ends that is the last of it.
 type ReadTo = (u64, Option<LineEnd>);
 
+/// What came since lines were handed out, as far as it was read.
+#[derive(Default)]
+struct News {
+    lines: Vec<LogLine>,
+    /// As [`Follow::read`].
+    read: HashMap<(usize, u64), ReadTo>,
+}
+
 impl Follow {
     /// The lines that came since the last call, in order; waits up to `timeout` for the first.
     ///
@@ -165,27 +173,40 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let mut tries = Tries::default();
+        let (mut tries, mut news) = (Tries::default(), News::default());
         loop {
-            match self.try_poll() {
-                // A segment was taken away or replaced a moment ago, or a line changed.
-                Err(_) if tries.are_left() => self.store.inner().look_again(&mut tries)?,
-                polled => return polled,
+            let store = self.store.clone();
+            let view = store.inner().fresh()?;
+            let moved = view.state.moved;
+            match self.try_poll(&view, &mut news) {
+                // A segment was taken away or replaced a moment ago, or a line changed. What was
+                // read by then need not be read again.
+                Err(_) if tries.are_left() => {
+                    drop(view);
+                    store.inner().look_again(&mut tries, moved)?;
+                }
+                polled => {
+                    polled?;
+                    return Ok(self.take(news, &view));
+                }
             }
         }
     }
 
-    fn try_poll(&mut self) -> Result<Vec<LogLine>> {
-        let view = self.store.inner().fresh()?;
+    fn try_poll(&mut self, view: &View<'_>, news: &mut News) -> Result<()> {
         // What cannot be read for a while is not gone.
         if self.generation != view.state.generation && view.state.unreadable.is_empty() {
             // Segments were replaced or cut: nothing is where it was. What is recorded after the
             // end of the log was taken away may get its numbers again.
-            self.seq = if self.is_same_log(&view)? {
+            let before = self.seq;
+            self.seq = if self.is_same_log(view)? {
                 self.seq.min(view.state.max_seq)
             } else {
                 0
             };
+            if self.seq < before {
+                *news = News::default();
+            }
             self.generation = view.state.generation;
             self.before.extend(self.read.drain());
             self.seen = None;
@@ -196,11 +217,13 @@ impl Follow {
             self.has_new_day |= days.any(|day| !self.notices.knows(day));
             self.segments = view.state.segments.len();
         }
-        let (mut news, mut read) = (Vec::new(), Vec::new());
         for id in self.grown(&view.state) {
             let segment = &view.state.segments[id];
             let place = (id, segment.identity);
             let now = (segment.end, segment.last);
+            if news.read.get(&place) == Some(&now) {
+                continue;
+            }
             // One that was moved away and back is known.
             let back_again = || self.before.get(&place).filter(|then| **then == now);
             let known = self.read.get(&place);
@@ -208,24 +231,30 @@ impl Follow {
             if segment.end > from || known.is_none() {
                 let after = self.seq;
                 if segment.end > from && segment.last_seq > after {
-                    lines(&view, id, from, &mut |line| {
+                    lines(view, id, from, &mut |line| {
                         if line.seq > after {
-                            news.push(line);
+                            news.lines.push(line);
                         }
                     })?;
                 }
-                read.push((place, now));
+                news.read.insert(place, now);
             }
         }
+        Ok(())
+    }
+
+    /// Takes in what is news, up to what was seen; the lines.
+    fn take(&mut self, news: News, view: &View<'_>) -> Vec<LogLine> {
+        let News { mut lines, read } = news;
         self.seen = Some(view.state.growth.point());
-        news.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
-        news.dedup_by(|a, b| a.is_copy_of(b));
+        lines.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
+        lines.dedup_by(|a, b| a.is_copy_of(b));
         self.read.extend(read);
-        if let Some(last) = news.last() {
+        if let Some(last) = lines.last() {
             self.seq = last.seq;
             self.last = Some((last.seq, last.text.clone()));
         }
-        Ok(news)
+        lines
     }
 
     /// The segments that may have lines that were not handed out, each once.

@@ -275,7 +275,6 @@ struct Tries {
     all: u32,
     /// Without segments having been rewritten meanwhile, one after the other.
     in_vain: u32,
-    moved: Option<u64>,
 }
 
 impl Tries {
@@ -286,15 +285,10 @@ impl Tries {
         self.all < Tries::MAX && self.in_vain < Tries::IN_VAIN_MAX
     }
 
-    /// Notes one, and up to which rewrite all is known by now.
-    fn note(&mut self, moved: Option<u64>) {
+    /// Notes one that failed.
+    fn note(&mut self, is_rewritten: bool) {
         self.all += 1;
-        if self.all > 1 && self.moved != moved {
-            self.in_vain = 0;
-        } else {
-            self.in_vain += 1;
-        }
-        self.moved = moved;
+        self.in_vain = if is_rewritten { 0 } else { self.in_vain + 1 };
     }
 }
 
@@ -357,25 +351,28 @@ impl Inner {
     pub(crate) fn ask<T>(&self, ask: impl Fn(&View<'_>) -> Result<T>) -> Result<T> {
         let mut tries = Tries::default();
         loop {
-            let answer = ask(&self.fresh()?);
-            match answer {
+            let view = self.fresh()?;
+            let moved = view.state.moved;
+            match ask(&view) {
                 Err(e) if e.kind() == ErrorKind::Damaged && tries.are_left() => {
-                    self.look_again(&mut tries)?;
+                    drop(view);
+                    self.look_again(&mut tries, moved)?;
                 }
                 answer => return answer,
             }
         }
     }
 
-    /// Looks at all segments after a try that met something else than is known: after the second
-    /// one whatever is known.
-    fn look_again(&self, tries: &mut Tries) -> Result<()> {
-        if tries.in_vain > 0 {
+    /// Looks at all segments after a try that met something else than is known, for all that was
+    /// rewritten up to `moved`; after the second one in vain whatever is known.
+    fn look_again(&self, tries: &mut Tries, moved: Option<u64>) -> Result<()> {
+        let (head, _) = self.news.head(&*self.storage)?;
+        let now = head.and_then(|head| head.moved().ok());
+        tries.note(now.is_some() && now != moved);
+        if tries.in_vain > 1 {
             self.lock_state().forget();
         }
-        self.look_at_all()?;
-        tries.note(self.lock_state().moved);
-        Ok(())
+        self.look_at_all()
     }
 
     /// Whether the log holds no line, as far as this handle knows.
