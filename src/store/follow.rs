@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::belief::believe;
+use super::fresh::Tries;
 use super::gather::LineEnd;
 use super::notices::Notices;
 use super::state::{Segment, State};
-use super::{Store, Tries, View};
+use super::{Store, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;

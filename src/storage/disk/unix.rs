@@ -1,0 +1,205 @@
+//! What differs on Unix.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::FileTimes;
+
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600)
+}
+
+// Opening a pipe would wait for the other end, and a terminal might become this process's own.
+pub(super) fn at_once(options: &mut OpenOptions) {
+    let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+    options.custom_flags(flags.bits().cast_signed());
+}
+
+pub(super) fn private_dir() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+// The umask may have taken the owner's own bits.
+pub(super) fn make_private_file(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))
+}
+
+pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o700))
+}
+
+pub(super) fn set_read_only(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.mode();
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o7555))
+}
+
+pub(super) fn sync_mode(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+// A name belongs to its directory here, whatever the file's mode.
+#[allow(clippy::unnecessary_wraps)]
+pub(super) fn let_go(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+// Something else may have its name by now, and opening a pipe would wait for the other end.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY.union(OFlags::NONBLOCK);
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    options.open(dir)?.sync_all()
+}
+
+pub(super) fn times(metadata: &Metadata) -> Option<FileTimes> {
+    let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+    Some(FileTimes {
+        modified_ns: ns(metadata.mtime(), metadata.mtime_nsec())?,
+        changed_ns: ns(metadata.ctime(), metadata.ctime_nsec())?,
+    })
+}
+
+// Without the C library, to which every read is a point at which the thread may be cancelled.
+#[cfg(target_os = "linux")]
+pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pread(file, buf, offset)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buf, offset)
+}
+
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    file.write_at(bytes, offset)
+}
+
+/// Whether a file's first bytes have their place on the disk: a hole has none.
+#[cfg(target_os = "linux")]
+pub(super) fn is_whole(file: &File, len: u64) -> bool {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_whole(_: &File, _: u64) -> bool {
+    true
+}
+
+/// Gives holes their place, if there is room.
+#[cfg(target_os = "linux")]
+pub(super) fn fill(file: &File, len: u64) -> bool {
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn fill(_: &File, _: u64) -> bool {
+    true
+}
+
+// Asked without timestamps: on Linux, who reads them makes the next write bring them up to
+// date, which costs more than the rest of a small write.
+#[cfg(target_os = "linux")]
+mod stat {
+    use std::ffi::{CStr, OsStr};
+    use std::fs::File;
+    use std::io;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+
+    use super::super::FileStat;
+
+    const WANTED: StatxFlags = StatxFlags::SIZE
+        .union(StatxFlags::INO)
+        .union(StatxFlags::NLINK)
+        .union(StatxFlags::MODE)
+        .union(StatxFlags::BTIME);
+
+    // Every append asks, so the path is put together where it needs no allocation.
+    pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+        const SHORT: usize = 256;
+        let root = root.as_os_str().as_bytes();
+        let mut joined = [0; SHORT];
+        let len = root.len() + 1 + path.len();
+        let stat = if len < SHORT && !path.is_empty() {
+            joined[..root.len()].copy_from_slice(root);
+            joined[root.len()] = b'/';
+            joined[root.len() + 1..len].copy_from_slice(path.as_bytes());
+            let path = CStr::from_bytes_with_nul(&joined[..=len]);
+            let path = path.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+            statx(CWD, path, AtFlags::empty(), WANTED)?
+        } else {
+            let path = Path::new(OsStr::from_bytes(root)).join(path);
+            statx(CWD, path, AtFlags::empty(), WANTED)?
+        };
+        Ok(found(&stat))
+    }
+
+    pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
+        Ok(found(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
+    }
+
+    pub(in super::super) fn is_file(file: &File) -> io::Result<bool> {
+        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
+        Ok(FileType::from_raw_mode(stat.stx_mode.into()).is_file())
+    }
+
+    fn found(stat: &Statx) -> FileStat {
+        let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+        // Zero where the file system does not keep it.
+        let born = stat
+            .stx_btime
+            .tv_sec
+            .cast_unsigned()
+            .wrapping_mul(1_000_000_000)
+            ^ u64::from(stat.stx_btime.tv_nsec);
+        // The number alone would be given to another file once this one is gone.
+        let identity = stat.stx_ino ^ device.rotate_left(40) ^ born.rotate_left(20);
+        FileStat {
+            len: stat.stx_size,
+            identity: identity.max(1),
+            is_linked: stat.stx_nlink > 0,
+            is_read_only: stat.stx_mode & 0o222 == 0,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod stat {
+    use std::fs::{self, File, Metadata};
+    use std::io;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use super::super::FileStat;
+
+    pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
+        Ok(found(&fs::metadata(root.join(path))?))
+    }
+
+    pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
+        Ok(found(&file.metadata()?))
+    }
+
+    pub(in super::super) fn is_file(file: &File) -> io::Result<bool> {
+        Ok(file.metadata()?.is_file())
+    }
+
+    fn found(metadata: &Metadata) -> FileStat {
+        FileStat {
+            len: metadata.len(),
+            identity: (metadata.ino() ^ metadata.dev().rotate_left(40)).max(1),
+            is_linked: metadata.nlink() > 0,
+            is_read_only: metadata.mode() & 0o222 == 0,
+        }
+    }
+}
+
+pub(super) use stat::{is_file, stat_file, stat_path};
