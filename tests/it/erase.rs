@@ -23,19 +23,27 @@ pub fn erase(store: &Store, what: &Erasure) -> Erased {
 /// The files under a directory that hold some bytes.
 pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    each_file(dir, &mut |path, bytes| {
+        if memchr::memmem::find(bytes, text.as_bytes()).is_some() {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+/// All files under a directory, but for those that go meanwhile.
+pub fn each_file(dir: &Path, sink: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(holding(&path, text));
-        } else if fs::read(&path)
-            .unwrap()
-            .windows(text.len())
-            .any(|at| at == text.as_bytes())
-        {
-            found.push(path);
+            each_file(&path, sink);
+            continue;
+        }
+        match fs::read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            read => sink(&path, &read.unwrap()),
         }
     }
-    found
 }
 
 /// A conversation of a user over two days, with the turns and tool calls of its thread. All that

@@ -31,6 +31,8 @@ pub const NOW: i64 = DAY_1 + (DAYS as i64 / 2 + 90) * DAY_MS + 5;
 /// The writer of what was there before all else.
 pub const FIRST: u64 = 1;
 pub const FIRST_FACTS: u64 = 160;
+/// What is to be forgotten begins so, and ends with a dot.
+pub const SECRET: &[u8] = b"the secret";
 
 pub fn is_due(number: u64) -> bool {
     number % DAYS < DAYS / 2
@@ -301,7 +303,7 @@ pub fn keep_up(store: &Store, rng: &mut Rng, (seed, nth): (u64, u64)) -> Option<
         1 => _ = retain(store, NOW),
         _ => {
             let talk = 0xE << 124 | u128::from(seed) << 32 | u128::from(nth) << 12;
-            let word = format!("the secret {seed:016x} {nth}.");
+            let word = format!("{} {seed:016x} {nth}.", str::from_utf8(SECRET).unwrap());
             super::erase::record(store, conversation(talk, "ann", &word));
             let what = if rng.one_in(2) {
                 Erasure::User("ann".into())
