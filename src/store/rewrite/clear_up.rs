@@ -1,51 +1,146 @@
-//! Ends what someone began who was interrupted.
+//! Ends what someone began who was interrupted: takes away what stands elsewhere by now, and seals
+//! anew what was to be rewritten and was not.
 
+use std::collections::HashSet;
 use std::io;
 
 use super::remove_if_there;
 use crate::error::{Error, Result};
-use crate::segment::SegmentName;
-use crate::segment::seal::{Seal, hash_file};
-use crate::storage::{Access, full_path};
+use crate::line::LINE_BYTES_MAX;
+use crate::record::now;
+use crate::segment::seal::{Seal, SealReason, hash_file};
+use crate::segment::{Fact, Found, SegmentName, scan};
+use crate::storage::{Access, Storage, full_path, is_gone};
 use crate::store::{Inner, SealLog};
 
 impl Inner {
-    /// Removes what someone left who was interrupted: files that were written in part, and
-    /// segments that were joined to another one. No one else rewrites meanwhile.
+    /// Removes files that were written in part, and segments that were joined to another one; and
+    /// has every other sealed segment have a seal that counts. No one else rewrites meanwhile.
     pub(crate) fn clear_up(&self) -> Result<()> {
         self.discard_leftovers(&self.beside()?.leftovers)?;
-        self.finish_joins()
-    }
-
-    /// Removes segments whose lines stand in another one.
-    fn finish_joins(&self) -> Result<()> {
         let storage = &*self.storage;
         let mut log = self.seals();
         log.refresh(storage)?;
         for name in self.segments()? {
-            let (Some(own), Some(by)) = (log.gone(name), log.joined_to(name)) else {
+            let io = |e| Error::io("read the segment", &full_path(storage, &name.path()), e);
+            let Some(own) = is_not_sealed_as_last(storage, &log, name).map_err(io)? else {
                 continue;
             };
-            let path = name.path();
-            let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-            let holds = |seal: &Seal, name: SegmentName| {
-                let file = storage.open(&name.path(), Access::Read)?;
-                let (sha256, _) = hash_file(&*file)?;
-                io::Result::Ok(sha256 == seal.sha256)
+            let joined = match log.joined_to(name) {
+                Some(by) => join(storage, name, by).map_err(io)?,
+                None => Join::Undone,
             };
-            let Some(into) = SealLog::segment_of(by) else {
-                continue;
-            };
-            if !holds(own, name).map_err(io)? || !holds(by, into).map_err(io)? {
-                continue;
+            match joined {
+                Join::Done => self.leave_to_other(name)?,
+                Join::Undone => self.seal_anew(&mut log, name, &own)?,
+                Join::Unclear => {}
             }
-            storage.sync_dir(&name.day.to_string()).map_err(io)?;
-            let mut txn = self.begin()?;
-            remove_if_there(storage, &path).map_err(io)?;
-            txn.look_again()?;
-            txn.commit()?;
-            storage.sync_dir(&name.day.to_string()).map_err(io)?;
         }
         Ok(())
     }
+
+    /// Removes a segment whose lines all stand in another one.
+    fn leave_to_other(&self, name: SegmentName) -> Result<()> {
+        let storage = &*self.storage;
+        let (path, dir) = (name.path(), name.day.to_string());
+        let io = |e| Error::io("remove the segment", &full_path(storage, &path), e);
+        storage.sync_dir(&dir).map_err(io)?;
+        let mut txn = self.begin()?;
+        remove_if_there(storage, &path).map_err(io)?;
+        txn.look_again()?;
+        txn.commit()?;
+        storage.sync_dir(&dir).map_err(io)
+    }
+
+    /// Seals a segment as it was sealed before, in the place of the seal of what it was to become.
+    fn seal_anew(&self, log: &mut SealLog, name: SegmentName, own: &Seal) -> Result<()> {
+        let storage = &*self.storage;
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        let last: Vec<u64> = log.seals_of(name).take(1).map(|seal| seal.seal).collect();
+        log.append(
+            storage,
+            now(),
+            name,
+            &own.contents(),
+            SealReason::Sealed,
+            last,
+        )?;
+        txn.commit()?;
+        log.settle(storage)
+    }
+}
+
+/// The seal that a closed segment is as, if that is not the one that counts: whoever rewrote or
+/// removed it was interrupted. Not of one that was to be erased: who asked for that, asks again.
+fn is_not_sealed_as_last(
+    storage: &dyn Storage,
+    log: &SealLog,
+    name: SegmentName,
+) -> io::Result<Option<Seal>> {
+    let path = name.path();
+    let stat = match storage.stat(&path) {
+        Err(e) if is_gone(&e) => return Ok(None),
+        stat => stat?,
+    };
+    let last = log.last_of(name);
+    // One of another length is what counts, or was changed by other hands.
+    let as_long = |seal: &&Seal| seal.bytes == stat.len;
+    let is_as_said = last.is_some_and(|last| as_long(&last));
+    if !stat.is_read_only || is_as_said || log.is_erased(name) {
+        return Ok(None);
+    }
+    let mut seals = log.seals_of(name).filter(as_long).peekable();
+    if seals.peek().is_none() {
+        return Ok(None);
+    }
+    let (sha256, _) = match storage.open(&path, Access::Read) {
+        Err(e) if is_gone(&e) => return Ok(None),
+        file => hash_file(&*file?)?,
+    };
+    Ok(seals.find(|seal| seal.sha256 == sha256).cloned())
+}
+
+/// What became of a join.
+enum Join {
+    /// All stands in the other segment.
+    Done,
+    /// None does.
+    Undone,
+    /// The other one was changed since, and some does.
+    Unclear,
+}
+
+/// Whether a segment's lines stand in the one of this seal, to which they were to be joined.
+fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join> {
+    let Some(into) = SealLog::segment_of(by) else {
+        return Ok(Join::Unclear);
+    };
+    let file = match storage.open(&into.path(), Access::Read) {
+        Err(e) if is_gone(&e) => return Ok(Join::Undone),
+        file => file?,
+    };
+    let (sha256, _) = hash_file(&*file)?;
+    if sha256 == by.sha256 {
+        return Ok(Join::Done);
+    }
+    let own = seqs(storage, name)?;
+    Ok(if seqs(storage, into)?.is_disjoint(&own) {
+        Join::Undone
+    } else {
+        Join::Unclear
+    })
+}
+
+/// The sequence numbers that a segment's lines tell.
+fn seqs(storage: &dyn Storage, name: SegmentName) -> io::Result<HashSet<u64>> {
+    let mut seqs = HashSet::new();
+    let file = storage.open(&name.path(), Access::Read)?;
+    let mut look = |found: Found<'_>| {
+        found.facts(name.kind, &mut |fact: Fact<'_>| {
+            seqs.insert(fact.envelope.seq);
+        });
+    };
+    scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look)?;
+    Ok(seqs)
 }

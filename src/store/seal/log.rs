@@ -43,8 +43,8 @@ pub(crate) struct Removals {
     pub lines: BTreeMap<RemovalReason, u64>,
     /// Where their sequence numbers lie.
     pub seqs: Vec<SeqRange>,
-    /// The seals of segments that are gone.
-    seals: BTreeSet<u64>,
+    /// The seals of segments that are gone, and why they are.
+    seals: BTreeMap<u64, RemovalReason>,
 }
 
 #[derive(Debug)]
@@ -128,13 +128,22 @@ impl SealLog {
         segment_of(seal).ok()
     }
 
+    /// Whether lines of a segment were, or were to be, erased with the last of its seals.
+    pub(crate) fn is_erased(&self, name: SegmentName) -> bool {
+        let last = self.seals_of(name).next();
+        last.is_some_and(|last| {
+            let removed = self.removals.seals.get(&last.seal);
+            last.reason == SealReason::Erasure || removed == Some(&RemovalReason::Erasure)
+        })
+    }
+
     /// The seals that stand in one file and are not kept with what was removed.
     pub(crate) fn only_in(&self, path: &str) -> impl Iterator<Item = &Seal> {
         let placed = self
             .seals
             .iter()
             .filter(move |(_, placed)| *placed.path == *path);
-        let left = placed.filter(|(number, _)| !self.removals.seals.contains(number));
+        let left = placed.filter(|(number, _)| !self.removals.seals.contains_key(number));
         left.map(|(_, placed)| &placed.seal)
     }
 
@@ -151,7 +160,7 @@ impl SealLog {
 
     /// Whether a seal's segment was taken away by someone who noted it, or joined to another.
     fn is_gone(&self, seal: &Seal) -> bool {
-        self.removals.seals.contains(&seal.seal) || self.replaced.contains(&seal.seal)
+        self.removals.seals.contains_key(&seal.seal) || self.replaced.contains(&seal.seal)
     }
 
     /// What the log of removals says was taken away.

@@ -131,7 +131,7 @@ impl SealLog {
             if *placed.path != *path {
                 continue;
             }
-            if !self.removals.seals.contains(number) {
+            if !self.removals.seals.contains_key(number) {
                 return false;
             }
             placed.path = Arc::clone(&removals);
@@ -265,7 +265,7 @@ impl SealLog {
             });
         }
         for (name, seal) in seals {
-            self.removals.seals.insert(seal.seal);
+            self.removals.seals.insert(seal.seal, removal.reason);
             self.add(path, source.end, name, seal)?;
         }
         Ok(())
