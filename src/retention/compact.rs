@@ -1,9 +1,11 @@
 //! Drops what was superseded or retracted long ago, and joins small segments.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 
+use super::order::has_older_elsewhere;
 use crate::error::Result;
 use crate::index::{Loc, RowId};
 use crate::line::Op;
@@ -97,46 +99,107 @@ impl Store {
         let kept_ms = i64::from(keep_days) * 86_400_000;
         let horizon = Horizon {
             day: Day::of(now.saturating_sub(kept_ms).max(0))?,
-            takes_unsealed: dry_run,
+            dry_run,
         };
-        let mut done = Compacted::default();
-        for ((day, kind), segments) in inner.settled(today)? {
-            let mut part = CompactedPart {
-                day,
-                kind,
-                lines: 0,
-                bytes: 0,
-                joined: 0,
-            };
-            for group in groups(&segments, inner.segment_bytes_max(), day < today) {
-                let mut judge = |view: &View<'_>, line: &Candidate<'_>| {
-                    Ok(day >= horizon.day || !is_superseded(view, kind, horizon, line))
-                };
-                let Some(cut) = inner.cut(&group, &mut judge)? else {
-                    continue;
-                };
-                if !dry_run && !inner.apply(&cut, RemovalReason::Compaction, &With::default())? {
+        let mut run = Run {
+            store: self,
+            horizon,
+            today,
+            done: Compacted::default(),
+        };
+        let mut places: BTreeSet<(Day, Kind)> = inner.settled(today)?.into_keys().collect();
+        while !places.is_empty() {
+            let (mut deferred, mut has_dropped) = (BTreeSet::new(), false);
+            let settled = inner.settled(today)?;
+            for (place, segments) in settled.iter().filter(|(place, _)| places.contains(place)) {
+                let part = run.compact_part(*place, segments, &mut deferred)?;
+                if part.lines == 0 && part.joined == 0 {
                     continue;
                 }
-                for (_, gone) in cut.gone() {
-                    part.lines += gone.lines;
-                    part.bytes += gone.bytes;
-                }
-                if group.len() > 1 {
-                    part.joined += group.len();
+                has_dropped |= part.lines > 0;
+                let goes_on = progress(&part);
+                run.done.add(part);
+                if goes_on.is_break() {
+                    run.done.is_interrupted = true;
+                    return Ok(run.done);
                 }
             }
-            if part.lines == 0 && part.joined == 0 {
+            // Those can go once what they came after is gone.
+            places = if has_dropped {
+                deferred
+            } else {
+                BTreeSet::new()
+            };
+        }
+        Ok(run.done)
+    }
+}
+
+impl Compacted {
+    /// Adds what went, to what did before of the same.
+    fn add(&mut self, part: CompactedPart) {
+        let mut parts = self.parts.iter_mut();
+        match parts.find(|known| (known.day, known.kind) == (part.day, part.kind)) {
+            Some(known) => {
+                known.lines += part.lines;
+                known.bytes += part.bytes;
+                known.joined += part.joined;
+            }
+            None => self.parts.push(part),
+        }
+    }
+}
+
+struct Run<'s> {
+    store: &'s Store,
+    horizon: Horizon,
+    today: Day,
+    done: Compacted,
+}
+
+impl Run<'_> {
+    /// Compacts the segments of one day and kind; tells where lines were left that have to wait.
+    fn compact_part(
+        &self,
+        (day, kind): (Day, Kind),
+        segments: &[(SegmentName, u64)],
+        deferred: &mut BTreeSet<(Day, Kind)>,
+    ) -> Result<CompactedPart> {
+        let (inner, horizon) = (self.store.inner(), self.horizon);
+        let mut part = CompactedPart {
+            day,
+            kind,
+            lines: 0,
+            bytes: 0,
+            joined: 0,
+        };
+        for group in groups(segments, inner.segment_bytes_max(), day < self.today) {
+            let mut judge = |view: &View<'_>, line: &Candidate<'_>| {
+                let goes = day < horizon.day && is_superseded(view, kind, horizon, line);
+                let waits = |entry| has_older_elsewhere(view, kind, entry, &group);
+                if goes && !horizon.dry_run && line.entry.as_ref().is_some_and(waits) {
+                    deferred.insert((day, kind));
+                    return Ok(true);
+                }
+                Ok(!goes)
+            };
+            let Some(cut) = inner.cut(&group, &mut judge)? else {
+                continue;
+            };
+            if !horizon.dry_run
+                && !inner.apply(&cut, RemovalReason::Compaction, &With::default())?
+            {
                 continue;
             }
-            let goes_on = progress(&part);
-            done.parts.push(part);
-            if goes_on.is_break() {
-                done.is_interrupted = true;
-                break;
+            for (_, gone) in cut.gone() {
+                part.lines += gone.lines;
+                part.bytes += gone.bytes;
+            }
+            if group.len() > 1 {
+                part.joined += group.len();
             }
         }
-        Ok(done)
+        Ok(part)
     }
 }
 
@@ -159,15 +222,16 @@ fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec
 #[derive(Clone, Copy)]
 struct Horizon {
     day: Day,
-    /// What is before it and not sealed would be, were this for good.
-    takes_unsealed: bool,
+    /// Nothing goes: what is before it and not sealed would be, and what waits for another line
+    /// would not have to, were this for good.
+    dry_run: bool,
 }
 
 impl Horizon {
     /// Whether a line is before it, and on disk, so that no power cut takes it when what it
     /// supersedes is gone.
     fn is_past(self, view: &View<'_>, loc: Loc) -> bool {
-        view.day(loc) < self.day && (self.takes_unsealed || view.is_sealed(loc))
+        view.day(loc) < self.day && (self.dry_run || view.is_sealed(loc))
     }
 }
 

@@ -1,13 +1,15 @@
 //! Whose time is over. What belongs together goes together, once the last of it is old enough.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::cutoffs::Cutoffs;
+use super::order::has_older_elsewhere;
 use crate::collections::{ended_in_error, event, events_under};
 use crate::error::Result;
 use crate::index::{KeyHash, Position, Select, Sums};
 use crate::line::{Line, Op, Value, classify};
 use crate::record::{Day, Kind, Record};
+use crate::segment::SegmentName;
 use crate::store::{Anchor, Candidate, Reads, View, With};
 
 /// Judges the lines of segments, those of conversations before those of messages.
@@ -23,12 +25,19 @@ pub(super) struct Due {
     /// The latest day of each tree.
     trees: HashMap<i64, Day>,
     with: With,
+    /// Where lines stay until older ones of the same records are gone; `None` where none go.
+    deferred: Option<BTreeSet<(Day, Kind)>>,
+    /// The start of a chain could not be removed, so nothing after it can.
+    keeps_thoughts: bool,
 }
 
 impl Due {
-    pub(super) fn new(cutoffs: Cutoffs) -> Due {
+    /// For who removes what is due, or only asks what would go.
+    pub(super) fn new(cutoffs: Cutoffs, dry_run: bool) -> Due {
         Due {
             cutoffs,
+            deferred: (!dry_run).then(BTreeSet::new),
+            keeps_thoughts: false,
             conversations: HashMap::new(),
             chains: HashMap::new(),
             roots: HashMap::new(),
@@ -42,13 +51,25 @@ impl Due {
         std::mem::take(&mut self.with)
     }
 
-    /// Whether a line of a day and kind stays.
+    /// Notes that a segment stays, whatever was judged.
+    pub(super) fn left_out(&mut self, name: SegmentName) {
+        self.keeps_thoughts |= name.kind == Kind::ThoughtRecords;
+    }
+
+    /// Where lines were left that can go once those are gone that could go by now.
+    pub(super) fn take_deferred(&mut self) -> Vec<(Day, Kind)> {
+        let deferred = self.deferred.as_mut().map(std::mem::take);
+        deferred.into_iter().flatten().collect()
+    }
+
+    /// Whether a line of a segment stays.
     pub(super) fn stays(
         &mut self,
         view: &View<'_>,
-        (day, kind): (Day, Kind),
+        name: SegmentName,
         line: &Candidate<'_>,
     ) -> Result<bool> {
+        let SegmentName { day, kind, .. } = name;
         let (Some(entry), Some(cutoff)) = (&line.entry, self.cutoffs.last(kind)) else {
             return Ok(true);
         };
@@ -72,6 +93,7 @@ impl Due {
                 let is_open = row.is_some_and(|row| ![Op::Done, Op::Failed].contains(&row.state));
                 !is_open && newest < cutoff
             }
+            Kind::ThoughtRecords if self.keeps_thoughts => false,
             Kind::ThoughtRecords => {
                 let is_due = entry.seq < self.first_left(view, entry.lookups[0], cutoff);
                 if is_due {
@@ -81,6 +103,13 @@ impl Due {
             }
             _ => newest < cutoff,
         };
+        if is_due
+            && let Some(deferred) = &mut self.deferred
+            && has_older_elsewhere(view, kind, entry, &[name])
+        {
+            deferred.insert((day, kind));
+            return Ok(true);
+        }
         Ok(!is_due)
     }
 

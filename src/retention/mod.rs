@@ -5,6 +5,7 @@ mod compact;
 mod cutoffs;
 mod due;
 mod erase;
+mod order;
 mod retain;
 mod settings;
 

@@ -62,6 +62,20 @@ pub struct Retained {
     pub is_interrupted: bool,
 }
 
+impl Retained {
+    /// Adds what went, to what did before of the same.
+    fn add(&mut self, part: RetainedPart) {
+        let of = |part: &RetainedPart| (part.day, part.kind, part.reason);
+        match self.parts.iter_mut().find(|known| of(known) == of(&part)) {
+            Some(known) => {
+                known.lines += part.lines;
+                known.bytes += part.bytes;
+            }
+            None => self.parts.push(part),
+        }
+    }
+}
+
 impl Store {
     /// Removes what is past its time by the store's [`RetentionSettings`](crate::RetentionSettings)
     /// and, if the store is larger than it may be, the oldest days. What belongs together goes
@@ -145,25 +159,28 @@ struct Run<'s, 'o> {
 impl Run<'_, '_> {
     /// Removes all that is over.
     fn remove(&mut self, cutoffs: Cutoffs, reason: RemovalReason) -> Result<()> {
-        let mut due = Due::new(cutoffs);
+        let mut due = Due::new(cutoffs, self.options.dry_run);
         let settled = self.store.inner().settled(self.today)?;
-        for kind in ORDER {
-            let days = settled.iter().filter(|((_, of), _)| *of == kind);
-            for ((day, _), segments) in days {
-                if cutoffs.last(kind).is_none_or(|cutoff| *day >= cutoff) {
-                    continue;
-                }
-                let part = self.remove_part(&mut due, (*day, kind), segments, reason)?;
+        let is_before = |(day, kind): &(Day, Kind)| cutoffs.last(*kind) > Some(*day);
+        let mut parts: Vec<(Day, Kind)> = settled.keys().copied().filter(is_before).collect();
+        parts.sort_by_key(|(day, kind)| (ORDER.iter().position(|one| one == kind), *day));
+        while !parts.is_empty() {
+            let mut has_removed = false;
+            for place in parts {
+                let part = self.remove_part(&mut due, place, &settled[&place], reason)?;
                 if part.lines == 0 {
                     continue;
                 }
+                has_removed = true;
                 let goes_on = (self.options.progress)(&part);
-                self.done.parts.push(part);
+                self.done.add(part);
                 if goes_on.is_break() {
                     self.done.is_interrupted = true;
                     return Ok(());
                 }
             }
+            let deferred = due.take_deferred();
+            parts = if has_removed { deferred } else { Vec::new() };
         }
         Ok(())
     }
@@ -186,9 +203,9 @@ impl Run<'_, '_> {
         };
         let mut is_rolled = false;
         for (name, _) in segments {
-            let mut judge =
-                |view: &View<'_>, line: &Candidate<'_>| due.stays(view, (day, kind), line);
+            let mut judge = |view: &View<'_>, line: &Candidate<'_>| due.stays(view, *name, line);
             let Some(cut) = inner.cut(&[*name], &mut judge)? else {
+                due.left_out(*name);
                 continue;
             };
             let with = due.with();
@@ -208,6 +225,8 @@ impl Run<'_, '_> {
             if inner.apply(&cut, reason, &with)? {
                 part.lines += gone.lines;
                 part.bytes += gone.bytes;
+            } else {
+                due.left_out(*name);
             }
         }
         Ok(part)

@@ -12,7 +12,7 @@ use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
 use crate::record::{Day, Kind};
-use crate::segment::{Damage, DamageCounts, Report, Window};
+use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
 use crate::storage::full_path;
 
 /// What the rules look things up in: the store at one moment, or in a transaction.
@@ -169,9 +169,14 @@ impl<'a> View<'a> {
         self.state.segments[loc.segment as usize].is_sealed
     }
 
+    /// The segment that a line stands in.
+    pub(crate) fn segment(&self, loc: Loc) -> SegmentName {
+        self.state.segments[loc.segment as usize].name
+    }
+
     /// The day in whose directory a line stands.
     pub(crate) fn day(&self, loc: Loc) -> Day {
-        self.state.segments[loc.segment as usize].name.day
+        self.segment(loc).day
     }
 
     /// The greatest sequence number of the log.

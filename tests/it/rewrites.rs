@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use decklog::storage::{Fault, Memory, Storage};
 use decklog::{
-    CompactOptions, DamageClass, Durability, EraseOptions, Erasure, ErrorKind, Kind, RetainOptions,
-    Rollup, RollupQuery, Store, verify,
+    CompactOptions, ConversationTurn, DamageClass, Durability, EraseOptions, Erasure, ErrorKind,
+    Kind, Record, RetainOptions, Rollup, RollupQuery, Store, ToolCallReq, Validity, verify,
 };
 use uuid::Uuid;
 
 use super::erase::conversation;
-use super::support::{DAY_1, DAY_MS, Rng, all_lines, count, still};
+use super::support::{DAY_1, DAY_MS, Rng, all_lines, count, request, still, turn};
 use super::upkeep::{Life, record, said};
 
 const DAYS: i64 = 4;
@@ -90,6 +90,31 @@ fn copy(memory: &Memory) -> Memory {
     memory.after_power_cut(|all| all)
 }
 
+/// What was corrected and taken back as of the day before, whose segments go first.
+fn backdated() -> Vec<Record> {
+    let (then, before) = (DAY_1 + DAY_MS + 5, DAY_1 + 5);
+    let taken_back = |id| ConversationTurn {
+        created_at: Validity::retracted(before),
+        ..turn(id, "taken back", then)
+    };
+    let call = request(0xB4, "call", then);
+    let no_call = ToolCallReq {
+        started_at: Validity::retracted(before),
+        ..call.clone()
+    };
+    vec![
+        turn(0xB1, "as it was", then).into(),
+        turn(0xB2, "taken back", then).into(),
+        turn(0xB3, "to be given again", then).into(),
+        call.into(),
+        turn(0xB1, "as it is", before).into(),
+        taken_back(0xB2).into(),
+        taken_back(0xB3).into(),
+        no_call.into(),
+        turn(0xB3, "given again", then).into(),
+    ]
+}
+
 /// Days of an agent's life in small segments, and among it what is to be erased.
 fn before() -> Memory {
     let memory = Memory::new();
@@ -105,6 +130,9 @@ fn before() -> Memory {
             life.now -= DAY_MS;
             records.extend(pear.by_ref().take(13));
             record(&store, records);
+        }
+        if day == 1 {
+            record(&store, backdated());
         }
         life.now += DAY_MS;
     }

@@ -110,15 +110,23 @@ impl Inner {
         let mut log = self.seals();
         let txn = self.begin()?;
         log.refresh(storage)?;
-        let sealed = cut.files.iter().map(|(file, _)| {
-            let found = storage.stat(&file.name.path());
-            let is_closed = found.is_ok_and(|found| found.is_read_only);
-            log.seals_of(file.name).next().filter(|_| is_closed)
-        });
-        let Some(sealed) = sealed.collect::<Option<Vec<&Seal>>>() else {
+        let mut sealed: Vec<&Seal> = Vec::new();
+        for (file, _) in &cut.files {
+            let path = file.name.path();
+            let is_closed = match storage.stat(&path) {
+                Err(e) if is_gone(&e) => false,
+                Err(e) => {
+                    let path = full_path(storage, &path);
+                    return Err(Error::io("look at the segment", &path, e));
+                }
+                Ok(found) => found.is_read_only,
+            };
+            sealed.extend(log.seals_of(file.name).next().filter(|_| is_closed));
+        }
+        if sealed.len() < cut.files.len() {
             txn.commit()?;
             return Ok(false);
-        };
+        }
         let replaces = sealed.iter().map(|seal| seal.seal).collect();
         let mut removals: Vec<Removal> = Vec::new();
         for (name, gone) in cut.gone() {
