@@ -133,7 +133,7 @@ impl Hasher {
         self.lookup_of_bytes(value.as_bytes())
     }
 
-    fn lookup_of_bytes(self, value: &[u8]) -> u32 {
+    pub(crate) fn lookup_of_bytes(self, value: &[u8]) -> u32 {
         (xxh3_64_with_seed(value, self.seed) as u32).max(1)
     }
 

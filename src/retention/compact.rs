@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::order::has_older_elsewhere;
 use crate::error::Result;
-use crate::index::{Loc, RowId};
-use crate::line::Op;
+use crate::index::{Loc, Position, RowId, Select};
+use crate::line::{Line, Op, Value, classify};
 use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::store::{Candidate, Reads, RemovalReason, Store, View, With};
@@ -248,7 +248,7 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate
     };
     let is_old = |loc| horizon.is_past(view, loc);
     if row.is_retracted {
-        return table.lines(id).all(is_old);
+        return table.lines(id).all(is_old) && !leads_on(view, kind, line);
     }
     // Another line supersedes it, long enough ago.
     let by = |loc: Loc| loc.is_some() && loc != entry.loc && is_old(loc);
@@ -261,6 +261,21 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate
         (Kind::CodeEditProposals | Kind::Inbox, _) if entry.loc != row.asserted => by(row.done),
         _ => false,
     }
+}
+
+/// Whether tool calls are under a turn, which leads to them for who erases what belongs to it.
+fn leads_on(view: &View<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
+    let turn = match classify(kind, line.bytes) {
+        Line::Good(envelope) if kind == Kind::ConversationTurns => envelope.key,
+        _ => return false,
+    };
+    let mut room = [0; Value::BYTES];
+    let id = turn[0].text(&mut room);
+    let calls = Select::Lookup(0, view.hasher().lookup_of_bytes(id));
+    let calls = view
+        .table(Kind::ToolCalls)
+        .walk(calls, Position::FIRST, Position::END);
+    calls.take(1).count() > 0
 }
 
 /// Whether a version of a row is followed by one from before the horizon.

@@ -48,9 +48,14 @@ impl Cutoffs {
         }
     }
 
+    /// That of messages of a conversation whose own lines are gone.
+    pub(super) fn of_rest(&self) -> Option<Day> {
+        self.errors.max(self.kinds[Kind::Messages as usize])
+    }
+
     pub(super) fn of_conversation(&self, is_error: bool) -> Option<Day> {
         if is_error {
-            self.errors.max(self.kinds[Kind::Messages as usize])
+            self.errors
         } else {
             self.kinds[Kind::Messages as usize]
         }

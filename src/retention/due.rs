@@ -143,12 +143,11 @@ impl Due {
         let Some(newest) = said.max(heard) else {
             return Ok(false);
         };
-        let is_error = match row.filter(|_| said.is_some()) {
-            Some(row) => ended_in_error(view, row)?,
+        let cutoff = match row.filter(|_| said.is_some()) {
+            Some(row) => self.cutoffs.of_conversation(ended_in_error(view, row)?),
             // Its own lines went before its messages did.
-            None => true,
+            None => self.cutoffs.of_rest(),
         };
-        let cutoff = self.cutoffs.of_conversation(is_error);
         Ok(cutoff.is_some_and(|cutoff| newest < cutoff))
     }
 

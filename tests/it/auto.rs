@@ -66,6 +66,23 @@ fn what_is_over_goes_by_itself_once_a_day() {
     assert!(path.join(DAY_1_NAME).exists());
 }
 
+/// A clock was far ahead when it was last done.
+#[test]
+fn a_day_that_is_to_come_keeps_nothing_from_being_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    old_store(&path, 2);
+    fs::create_dir_all(path.join("cache")).unwrap();
+    fs::write(path.join("cache/upkeep"), "2106-02-08").unwrap();
+    let store = Store::open(&path).unwrap();
+    let now = i64::from(u32::MAX) * 1_000;
+    store.record(turn(100, "said now", now)).unwrap();
+    until("the old days go", || !path.join(DAY_1_NAME).exists());
+    until("it is noted", || {
+        store.health().unwrap().last_upkeep == Some(today())
+    });
+}
+
 #[test]
 fn nothing_goes_on_the_first_day_or_where_settings_say_so() {
     let dir = tempfile::tempdir().unwrap();

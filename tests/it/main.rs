@@ -28,6 +28,7 @@ mod history;
 mod hostile;
 mod import;
 mod inbox;
+mod kept;
 mod kills;
 mod kinds;
 mod layout;

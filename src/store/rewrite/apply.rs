@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use super::cut::Cut;
 use super::{With, discard, remove_if_there};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Contents, Seal, Sealer};
+use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
 use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
 use crate::store::moves::{MovedFile, Moves, NewFile};
 use crate::store::removals::{self, Anchor, Removal, RemovalReason};
@@ -39,6 +39,9 @@ impl Inner {
                 e,
             )
         };
+        if !self.is_as_sealed(cut, reason)? {
+            return Ok(false);
+        }
         let written = if cut.pieces.is_empty() {
             None
         } else {
@@ -73,6 +76,30 @@ impl Inner {
             storage.sync_dir(&dir).map_err(io)?;
         }
         self.leave_day(cut.day, reason)?;
+        Ok(true)
+    }
+
+    /// Whether the segments hold what one of their seals says. Others would be vouched for by the
+    /// new seal, whoever changed them: that is for a person to do.
+    fn is_as_sealed(&self, cut: &Cut, reason: RemovalReason) -> Result<bool> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        log.refresh(storage)?;
+        for (file, opened) in &cut.files {
+            let path = full_path(storage, &file.name.path());
+            let hashed = hash_file(&**opened);
+            let (sha256, _) = hashed.map_err(|e| Error::io("read the segment", &path, e))?;
+            let mut seals = log.seals_of(file.name).peekable();
+            let is_sealed = seals.peek().is_some();
+            if seals.any(|seal| seal.sha256 == sha256) {
+                continue;
+            }
+            if is_sealed && reason == RemovalReason::Erasure {
+                let message = "the segment was changed after it was sealed, so nothing is erased from it: put back a copy, or take it as it is with 'decklog repair --accept-edits', and erase then";
+                return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
+            }
+            return Ok(false);
+        }
         Ok(true)
     }
 

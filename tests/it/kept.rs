@@ -1,0 +1,184 @@
+//! What retention and compaction must leave: what other hands changed, what leads to more, what
+//! is set to be kept.
+
+use std::fs;
+
+use decklog::storage::Disk;
+use decklog::{
+    Client, Conversation, ConversationStatus, ConversationTurn, DamageClass, Erasure, ErrorKind,
+    SealHead, Timestamp, Validity, VerifyOptions, verify, verify_with,
+};
+use uuid::Uuid;
+
+use super::erase::{conversation, erase, record};
+use super::support::{DAY_1, DAY_MS, crc32, done, plain_users, request, still, turn};
+use super::upkeep::{compact, retain};
+
+const LATER: i64 = DAY_1 + 40 * DAY_MS;
+
+/// The same line with another text in it, and the checksum that goes with that.
+fn forged(line: &str, from: &str, to: &str) -> String {
+    let (body, _) = line.rsplit_once(r#","crc":""#).unwrap();
+    let body = body.replace(from, to);
+    format!(r#"{body},"crc":"{:08x}"}}"#, crc32(body.as_bytes()))
+}
+
+#[test]
+fn what_other_hands_changed_is_not_vouched_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().settings(plain_users()).open(&path).unwrap();
+    record(&store, conversation(1_000, "ann", "pear"));
+    // Dropped by compaction, so that the segment is rewritten; and what goes by its age.
+    record(&store, vec![turn(1, "first", DAY_1).into()]);
+    record(&store, vec![turn(1, "second", DAY_1).into()]);
+    record(&store, vec![turn(2, "as it was said", DAY_1 + 5).into()]);
+    store.seal(LATER).unwrap();
+    let head: SealHead = store.seal_head().unwrap().unwrap();
+    let segment = path.join("2025-12-27/conversation_turns.0001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    let lines = text.lines().map(|line| {
+        if line.contains("as it was said") {
+            forged(line, "as it was said", "as it is told")
+        } else {
+            line.to_owned()
+        }
+    });
+    let changed = lines.map(|line| line + "\n").collect::<String>();
+    fs::remove_file(&segment).unwrap();
+    fs::write(&segment, &changed).unwrap();
+    let mut mode = fs::metadata(&segment).unwrap().permissions();
+    mode.set_readonly(true);
+    fs::set_permissions(&segment, mode).unwrap();
+
+    let is_told = |case: &str| {
+        let options = VerifyOptions {
+            deep: true,
+            head: Some(head),
+        };
+        let found = verify_with(&Disk::new(&path), &options).unwrap();
+        let classes: Vec<DamageClass> = found.damage.iter().map(|damage| damage.class).collect();
+        assert_eq!(classes, [DamageClass::Changed], "{case}: {found:#?}");
+        assert_eq!(fs::read_to_string(&segment).unwrap(), changed, "{case}");
+    };
+    is_told("changed");
+    compact(&store, LATER);
+    is_told("compacted");
+    retain(&store, DAY_1 + 200 * DAY_MS);
+    is_told("retained");
+}
+
+#[test]
+fn what_is_to_be_erased_from_a_changed_segment_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().settings(plain_users()).open(&path).unwrap();
+    record(&store, conversation(1_000, "ann", "pear"));
+    store.seal(LATER).unwrap();
+    let segment = path.join("2025-12-27/messages.0001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    let line = text.lines().next().unwrap();
+    let changed = text.replace(line, &forged(line, "pear", "plum"));
+    assert_ne!(changed, text);
+    fs::remove_file(&segment).unwrap();
+    fs::write(&segment, changed).unwrap();
+    let mut mode = fs::metadata(&segment).unwrap().permissions();
+    mode.set_readonly(true);
+    fs::set_permissions(&segment, mode).unwrap();
+
+    let what = Erasure::Conversation(Uuid::from_u128(1_000));
+    let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
+    let options = decklog::EraseOptions::for_good(&mut go_on);
+    let err = store.erase(&what, options).unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
+    assert!(err.to_string().contains("messages.0001.jsonl"), "{err}");
+    // Whoever vouches for it can erase it.
+    store.repair(true).unwrap();
+    erase(&store, &what);
+    assert!(verify(&Disk::new(&path)).unwrap().is_clean());
+    for word in ["pear", "plum"] {
+        let left = super::erase::holding(&path, word);
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// A turn that was taken back is what its calls are found by, for who erases the conversation.
+#[test]
+fn a_turn_that_leads_to_calls_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let talk = Uuid::from_u128(1_000);
+    let conversation = Conversation {
+        created_at: Timestamp::from_ms(DAY_1).unwrap(),
+        updated_at: Timestamp::from_ms(DAY_1).unwrap(),
+        ..Conversation::new(talk, Client::Cli)
+    };
+    let said = |id, valid| ConversationTurn {
+        thread_id: Some(talk),
+        created_at: valid,
+        ..turn(id, "said", DAY_1)
+    };
+    let mut call = request(3, "call", DAY_1);
+    call.parent_id = Uuid::from_u128(1);
+    call.arguments_json = Some(r#"{"word":"pear"}"#.into());
+    let outcome = done(&call);
+    record(
+        &store,
+        vec![
+            conversation.into(),
+            said(1, Validity::at(DAY_1)).into(),
+            said(2, Validity::at(DAY_1)).into(),
+            call.into(),
+            outcome.into(),
+            said(1, Validity::retracted(DAY_1)).into(),
+            said(2, Validity::retracted(DAY_1)).into(),
+        ],
+    );
+    let lines: u64 = compact(&store, LATER)
+        .parts
+        .iter()
+        .map(|part| part.lines)
+        .sum();
+    // Those of the second one, under which there is nothing.
+    assert_eq!(lines, 2);
+    assert_eq!(super::erase::holding(&path, "pear").len(), 1);
+    erase(&store, &Erasure::Conversation(talk));
+    let left = super::erase::holding(&path, "pear");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn errors_are_kept_as_long_as_is_set() {
+    for (setting, is_left) in [
+        ("forever", true),
+        ("120", true),
+        ("90", false),
+        ("30", false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = plain_users();
+        settings.set("retention.errors", setting).unwrap();
+        let options = still().settings(settings);
+        let store = options.open(dir.path().join("log")).unwrap();
+        let at = || Timestamp::from_ms(DAY_1).unwrap();
+        let talks = [ConversationStatus::Error, ConversationStatus::Completed];
+        for (id, status) in (1..).zip(talks) {
+            let talk = Conversation {
+                created_at: at(),
+                updated_at: at(),
+                status,
+                ..Conversation::new(Uuid::from_u128(id), Client::Cli)
+            };
+            record(&store, vec![talk.into()]);
+        }
+        retain(&store, DAY_1 + 100 * DAY_MS);
+        let is_there = |id| {
+            store
+                .get_conversation(Uuid::from_u128(id))
+                .unwrap()
+                .is_some()
+        };
+        assert_eq!((is_there(1), is_there(2)), (is_left, false), "{setting}");
+    }
+}
