@@ -44,6 +44,14 @@ enum Command {
     },
 }
 
+/// What `--json` says of a setting.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    /// `null` if it is not set.
+    value: &'a Value,
+}
+
 /// What `--json` says of a change.
 #[derive(Serialize)]
 struct Change<'a> {
@@ -76,7 +84,8 @@ fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         Some(name) => {
             let value = settings.get(name)?;
             if context.json {
-                context.out.json(&value)?;
+                let value = &value;
+                context.out.json(&Named { name, value })?;
             } else {
                 context.out.line(&shown(&value))?;
             }

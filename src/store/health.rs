@@ -194,10 +194,18 @@ impl Inner {
 
     /// How many files a directory has, and how many bytes they have.
     fn files_in(&self, dir: &str) -> (u64, u64) {
-        let files = self.storage.read_dir(dir).unwrap_or_default();
-        let files = files.iter().filter(|file| file.is_file);
-        let lens = files.map(|file| self.bytes_of(&format!("{dir}/{}", file.name)));
-        lens.fold((0, 0), |(files, bytes), len| (files + 1, bytes + len))
+        let entries = self.storage.read_dir(dir).unwrap_or_default();
+        let counted = entries.iter().map(|entry| {
+            let path = format!("{dir}/{}", entry.name);
+            if entry.is_dir {
+                self.files_in(&path)
+            } else if entry.is_file {
+                (1, self.bytes_of(&path))
+            } else {
+                (0, 0)
+            }
+        });
+        counted.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     fn bytes_of(&self, path: &str) -> u64 {

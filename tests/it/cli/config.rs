@@ -44,10 +44,13 @@ fn a_setting_is_shown_changed_and_given_its_default() {
         log.ok(&["config", "get", "retention.messages"]),
         "forever\n"
     );
-    assert_eq!(
-        log.json(&["config", "get", "retention.events"]),
-        [Value::Null]
-    );
+    for (name, value) in [
+        ("retention.events", Value::Null),
+        ("retention.messages", "forever".into()),
+    ] {
+        let expected = serde_json::json!({"name": name, "value": value});
+        assert_eq!(log.json(&["config", "get", name]), [expected]);
+    }
     let json = &log.json(&["config", "get"])[0];
     assert_eq!(json["privacy"]["patterns"][0]["name"], "ticket");
     assert_eq!(json["retention"]["messages"], "forever");

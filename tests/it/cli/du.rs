@@ -29,12 +29,12 @@ fn every_byte_is_counted_once() {
     }
 
     // What is beside the segments.
-    for dir in ["cache", "quarantine"] {
+    for dir in ["cache/moves", "quarantine"] {
         std::fs::create_dir_all(log.file(dir)).unwrap();
     }
     let day = usage[0]["day"].as_str().unwrap();
     let beside = [
-        ("cache/index", "cache"),
+        ("cache/moves/7", "cache"),
         ("quarantine/it", "quarantine"),
         (&*format!("{day}/seals.jsonl"), "seals"),
         ("removals.jsonl", "removals"),
