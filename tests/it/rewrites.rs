@@ -284,6 +284,11 @@ impl Run {
         upkeep.run(&store).unwrap();
         let operations = (first, memory.operations());
         let new = state(&store);
+        for (id, said) in &new.said {
+            assert_eq!(Some(said), old.said.get(id), "{upkeep:?}: {id:?}");
+        }
+        let is_all = new.said.len() == old.said.len();
+        assert_eq!(is_all, upkeep == Compact, "{upkeep:?}");
         drop(store);
         for upkeep in then {
             upkeep.run(&open(&memory).unwrap()).unwrap();
