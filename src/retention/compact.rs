@@ -67,7 +67,8 @@ pub struct Compacted {
 impl Store {
     /// Drops versions that were superseded, and facts that were retracted, more than some days
     /// ago, and joins the small segments of days that are over. What stands is not touched, nor
-    /// are altered lines that say something else, nor damaged bytes. Others read and write the
+    /// are altered lines that say something else, nor damaged bytes, nor a sealed segment that other
+    /// hands changed. Others read and write the
     /// store meanwhile; beside the store, there must be room for one segment.
     ///
     /// ```

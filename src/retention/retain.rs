@@ -81,7 +81,8 @@ impl Store {
     /// and, if the store is larger than it may be, the oldest days. What belongs together goes
     /// together, once the last of it is past its time: a conversation with its messages, a call
     /// with its outcome, a tree of events; of a chain of thoughts its start. What goes is noted in
-    /// `removals.jsonl` first. Others read and write the store meanwhile.
+    /// `removals.jsonl` first. A sealed segment that other hands changed stays until someone vouches
+    /// for it: see [`repair`](Store::repair). Others read and write the store meanwhile.
     ///
     /// ```
     /// # use decklog::{RetainOptions, Store};
