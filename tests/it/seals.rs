@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,8 +14,8 @@ use std::time::Instant;
 
 use decklog::storage::{Access, Disk, Fault, Memory, Storage};
 use decklog::{
-    DamageClass, Digest, Durability, ErrorKind, Event, Kind, Proof, Record, Seal, SealHead,
-    SealReason, Store, Timestamp, Verification, VerifyOptions, verify, verify_with,
+    DamageClass, Digest, Durability, ErrorKind, Event, Kind, Proof, Record, RemovalReason, Seal,
+    SealHead, SealReason, Store, Timestamp, Verification, VerifyOptions, verify, verify_with,
 };
 use uuid::Uuid;
 
@@ -770,7 +771,7 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     let seal = &seals[0];
     let removal = |lines: u64| {
         format!(
-            "{{\"at\":1,\"file\":\"{TURNS_1}\",\"lines\":{lines},\"first_seq\":{},\"last_seq\":{},\"seals\":[{}]}}\n",
+            "{{\"at\":1,\"reason\":\"retention\",\"file\":\"{TURNS_1}\",\"lines\":{lines},\"first_seq\":{},\"last_seq\":{},\"seals\":[{}]}}\n",
             seal.first_seq,
             seal.last_seq,
             seal.to_line()
@@ -782,6 +783,8 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
             found.is_clean() && found.interrupted.len() == 1,
             "{found:#?}"
         );
+        let removed = BTreeMap::from([(RemovalReason::Retention, 3)]);
+        assert_eq!(found.removed, removed);
     }
     memory.remove_file(TURNS_1).unwrap();
     // Its seal is in both while it is moved.
