@@ -29,6 +29,8 @@ pub(super) struct Job {
     /// The segment's place in the store's list.
     pub segment: u32,
     pub name: SegmentName,
+    /// The file that is meant: another one under its name is not read.
+    pub identity: u64,
     pub from: u64,
     pub until: u64,
 }
@@ -241,9 +243,13 @@ impl Iterator for Parts<'_> {
             self.next += 1;
             let path = job.name.path();
             let opened = self.storage.open(&path, Access::Read).and_then(|file| {
+                let stat = file.stat()?;
+                if stat.identity != job.identity {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
                 // A length that someone else noted may be anything.
                 if job.until.saturating_sub(job.from) > PART_BYTES {
-                    job.until = job.until.min(file.stat()?.len);
+                    job.until = job.until.min(stat.len);
                 }
                 Ok(file)
             });

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Decoded, Envelope, Value};
 use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer};
+use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
 use crate::storage::{Access, full_path, is_gone};
 
 impl Store {
@@ -159,20 +159,36 @@ impl Inner {
         let mut present = present
             .map(|(name, id)| (*name, &segments[*id as usize]))
             .peekable();
-        let mut due = Vec::new();
+        let (mut due, mut doubtful) = (Vec::new(), Vec::new());
         while let Some((name, segment)) = present.next() {
             let is_next =
                 |(next, _): &(SegmentName, _)| (next.day, next.kind) == (name.day, name.kind);
             let is_full = present.peek().is_some_and(is_next);
             let is_over = is_full || name.day < today || segment.is_sealed;
-            let is_left = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
+            let may_be = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
             let is_due = match log.last_of(name) {
-                // What was joined or removed, and is still there, is for who did that.
-                None => is_over && !log.gone(name).is_some_and(is_left),
+                None if is_over && log.gone(name).is_some_and(may_be) => {
+                    doubtful.push(name);
+                    false
+                }
+                None => is_over,
                 // A longer one is not what was sealed: who verifies is told.
                 Some(seal) => !segment.is_sealed && segment.expected_len() == seal.bytes,
             };
             if is_due {
+                due.push(name);
+            }
+        }
+        drop(present);
+        drop(view);
+        for name in doubtful {
+            // What was joined or removed, and is still there, is for who did that; not another
+            // segment under its name that is as long.
+            let hashed = self.storage.open(&name.path(), Access::Read);
+            let is_it = hashed
+                .and_then(|file| hash_file(&*file))
+                .is_ok_and(|(sha256, _)| log.gone(name).is_some_and(|gone| gone.sha256 == sha256));
+            if !is_it {
                 due.push(name);
             }
         }

@@ -207,14 +207,20 @@ impl State {
             if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
                 return false;
             }
-            if known.end < end {
-                jobs.push(Job {
-                    segment,
-                    name,
-                    from: known.end,
-                    until: end,
-                });
+            if known.end == end {
+                continue;
             }
+            let identity = match known.identity {
+                0 => storage.stat(&name.path()).map_or(0, |stat| stat.identity),
+                known => known,
+            };
+            jobs.push(Job {
+                segment,
+                name,
+                identity,
+                from: known.end,
+                until: end,
+            });
         }
         // The segment may be gone by now; then the look at all of them says what is.
         let Ok(mut gathered) = gather(storage, self.hasher, &jobs) else {
@@ -229,13 +235,7 @@ impl State {
             return false;
         }
         for job in &jobs {
-            if self.segments[job.segment as usize].identity == 0 {
-                let path = job.name.path();
-                let Ok(stat) = storage.stat(&path) else {
-                    return false;
-                };
-                self.segments[job.segment as usize].identity = stat.identity;
-            }
+            self.segments[job.segment as usize].identity = job.identity;
         }
         for read in &gathered {
             self.segments[read.segment as usize].go_on(read);

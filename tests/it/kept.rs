@@ -2,8 +2,9 @@
 //! is set to be kept.
 
 use std::fs;
+use std::sync::Arc;
 
-use decklog::storage::Disk;
+use decklog::storage::{Disk, Memory, Storage};
 use decklog::{
     Client, Conversation, ConversationStatus, ConversationTurn, DamageClass, Erasure, ErrorKind,
     SealHead, Timestamp, Validity, VerifyOptions, verify, verify_with,
@@ -181,4 +182,30 @@ fn errors_are_kept_as_long_as_is_set() {
         };
         assert_eq!((is_there(1), is_there(2)), (is_left, false), "{setting}");
     }
+}
+
+/// A segment was closed, and the machine failed before it had its seal; one that was removed before
+/// had its name, and as many bytes.
+#[test]
+fn a_later_segment_of_the_same_name_and_length_is_sealed() {
+    let memory = Memory::new();
+    let open = || still().storage(Arc::new(memory.clone())).open("memory");
+    let store = open().unwrap();
+    let segment = "2025-12-27/conversation_turns.0001.jsonl";
+    record(&store, vec![turn(1, "said", DAY_1).into()]);
+    retain(&store, DAY_1 + 200 * DAY_MS);
+    assert!(memory.stat(segment).is_err());
+    record(&store, vec![turn(2, "told", DAY_1).into()]);
+    drop(store);
+    memory.set_read_only(segment).unwrap();
+    let store = open().unwrap();
+    let seals = store.seal(LATER).unwrap();
+    assert_eq!(seals.len(), 1);
+    assert_eq!(seals[0].file, segment);
+    let removed = String::from_utf8(memory.bytes("removals.jsonl").unwrap()).unwrap();
+    let as_long = format!("\"bytes\":{}", seals[0].bytes);
+    assert!(removed.contains(&as_long), "{removed}");
+    retain(&store, DAY_1 + 200 * DAY_MS);
+    assert!(memory.stat(segment).is_err());
+    assert!(verify(&memory).unwrap().is_clean());
 }

@@ -65,7 +65,8 @@ proptest! {
             let before = bytes[..place].iter().rposition(|byte| *byte == b'\n');
             let from = before.map_or(0, |lf| lf as u64 + 1);
             memory.put_bytes(&name.path(), bytes);
-            jobs.push(Job { segment, name, from, until });
+            let identity = memory.stat(&name.path()).unwrap().identity;
+            jobs.push(Job { segment, name, identity, from, until });
             let file = memory.open(&name.path(), Access::Read).unwrap();
             let (mut facts, mut reports) = (Vec::new(), Vec::new());
             let scanned = scan(&*file, kind, from, until, LINE_BYTES_MAX, &mut |found| {

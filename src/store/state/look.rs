@@ -1,10 +1,12 @@
 //! Looks at all segments: what changed by whatever hands, and what is new.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
-use crate::segment::{Damage, list};
+use crate::record::{Day, Kind};
+use crate::segment::{Damage, SegmentName, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::gather::{Gathered, Job, gather};
 use crate::store::head::{Head, Header, SEQ_UNKNOWN};
@@ -15,6 +17,15 @@ const LOOKS_MAX: u32 = 3;
 const LOOKS_REWRITTEN_MAX: u32 = 30;
 /// The same where `HEAD` does not say which lines are whole.
 const LOOKS_UNKNOWN_MAX: u32 = 30;
+
+/// What came of a look.
+enum Looked {
+    Whole,
+    /// Segments were joined meanwhile, and lines may have been missed.
+    InBetween,
+    /// A known part of a segment is no longer there.
+    Gone,
+}
 
 impl State {
     /// Compares all segments with what is known of them and takes in what changed. Without the
@@ -99,14 +110,16 @@ impl State {
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
     ) -> Result<bool> {
+        let lines = |gathered: &[Gathered]| -> usize {
+            let runs = gathered.iter().flat_map(|read| &read.runs);
+            runs.map(|run| run.lines.len()).sum()
+        };
+        let mut known = lines(gathered);
         for tries in 0..LOOKS_REWRITTEN_MAX {
-            let lines = |gathered: &[Gathered]| -> usize {
-                let runs = gathered.iter().flat_map(|read| &read.runs);
-                runs.map(|run| run.lines.len()).sum()
-            };
-            let known = lines(gathered);
-            if self.look(storage, head, is_locked, gathered)? {
-                return Ok(lines(gathered) != known);
+            match self.look(storage, head, is_locked, gathered)? {
+                Looked::Whole => return Ok(lines(gathered) != known),
+                Looked::InBetween => continue,
+                Looked::Gone => {}
             }
             // Who rewrites may be quicker than who looks. Once nothing is known any more, only what
             // changed since the look before is read again.
@@ -116,20 +129,21 @@ impl State {
             self.forget();
             self.begin_anew(storage, head)?;
             gathered.clear();
+            known = 0;
         }
         let message =
             "segments are taken away or rewritten while they are read: let that end first";
         Err(Error::new(ErrorKind::Damaged, message).with_path(storage.root()))
     }
 
-    /// Reads what is new in any segment; `false` if a known part of one is no longer there.
+    /// Reads what is new in any segment.
     fn look(
         &mut self,
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
         gathered: &mut Vec<Gathered>,
-    ) -> Result<bool> {
+    ) -> Result<Looked> {
         // Where others appended, a segment as long as before may be another one.
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
         let appended_to =
@@ -152,11 +166,16 @@ impl State {
             leave_out(dir, e)?;
         }
         let mut jobs = Vec::new();
+        // Where a segment was taken away since they were listed.
+        let mut vanished = BTreeSet::new();
         let mut present = vec![false; self.segments.len()];
         for name in listing.segments {
             let path = name.path();
             let stat = match storage.stat(&path) {
-                Err(e) if is_gone(&e) => continue,
+                Err(e) if is_gone(&e) => {
+                    vanished.insert((name.day, name.kind));
+                    continue;
+                }
                 Err(e) if is_of_what_is_read(&e) => {
                     leave_out(path, e)?;
                     continue;
@@ -189,7 +208,7 @@ impl State {
                 _ => true,
             };
             if !is_as_known && !self.unread(segment, gathered) {
-                return Ok(false);
+                return Ok(Looked::Gone);
             }
             let known = &mut self.segments[segment as usize];
             known.identity = stat.identity;
@@ -201,30 +220,23 @@ impl State {
                 jobs.push(Job {
                     segment,
                     name,
+                    identity: stat.identity,
                     from: known.end,
                     until: stat.len,
                 });
             }
         }
-        let missing = (0..).zip(&self.segments).zip(&present);
-        let missing = missing.filter(|((_, known), is_there)| known.identity != 0 && !**is_there);
-        let missing: Vec<u32> = missing.map(|((segment, _), _)| segment).collect();
-        if !missing
-            .iter()
-            .all(|segment| self.unread(*segment, gathered))
-        {
-            return Ok(false);
+        if !self.unread_missing(&present, gathered) {
+            return Ok(Looked::Gone);
         }
         let found = gather(storage, self.hasher, &jobs)?;
         for (job, mut read) in jobs.iter().zip(found) {
             match read.failed.take() {
-                // Taken away since it was listed.
-                Some(e) if is_gone(&e) => {
-                    if !self.unread(job.segment, gathered) {
-                        return Ok(false);
-                    }
+                Some(e) if is_gone(&e) && self.unread(job.segment, gathered) => {
+                    vanished.insert((job.name.day, job.name.kind));
                     continue;
                 }
+                Some(e) if is_gone(&e) => return Ok(Looked::Gone),
                 Some(e) => leave_out(job.name.path(), e)?,
                 None => {}
             }
@@ -232,7 +244,37 @@ impl State {
             gathered.push(read);
         }
         self.unreadable = unreadable;
-        Ok(true)
+        Ok(self.looked(storage, &vanished))
+    }
+
+    /// Forgets what was read of segments that are not there, as [`unread`](State::unread) does.
+    fn unread_missing(&mut self, present: &[bool], gathered: &mut Vec<Gathered>) -> bool {
+        let missing = (0..).zip(&self.segments).zip(present);
+        let missing = missing.filter(|((_, known), is_there)| known.identity != 0 && !**is_there);
+        let missing: Vec<u32> = missing.map(|((segment, _), _)| segment).collect();
+        missing
+            .iter()
+            .all(|segment| self.unread(*segment, gathered))
+    }
+
+    /// What came of a look during which segments of these days and kinds were taken away. Their lines
+    /// may stand in the next one, which was read before they did.
+    fn looked(&self, storage: &dyn Storage, vanished: &BTreeSet<(Day, Kind)>) -> Looked {
+        let mut known = self.segments.iter().filter(|segment| {
+            let SegmentName { day, kind, .. } = segment.name;
+            vanished.contains(&(day, kind))
+        });
+        let are_as_read = known.all(|segment| match storage.stat(&segment.name.path()) {
+            Ok(found) => {
+                found.identity == segment.identity || self.is_obsolete(segment.name, found.identity)
+            }
+            Err(e) => !is_gone(&e) || segment.identity == 0,
+        });
+        if are_as_read {
+            Looked::Whole
+        } else {
+            Looked::InBetween
+        }
     }
 
     /// Forgets what was read of a segment that is not what it was, if nothing of it was taken in
