@@ -144,12 +144,13 @@ impl Drop for Open {
 impl Inner {
     /// Whether no process has done the chores today; never on the day on which the store was made.
     pub(crate) fn is_upkeep_due(&self, today: Day) -> bool {
-        let last = self.last_upkeep().or_else(|| {
-            let made = self.storage.times("decklog.json").ok()??;
-            Day::of(made.modified_ns / 1_000_000).ok()
-        });
-        // Another day than this one: a clock may have been ahead.
-        last.is_some_and(|last| last != today)
+        if let Some(last) = self.last_upkeep() {
+            // Also one to come: the clock was ahead.
+            return last != today;
+        }
+        let made = self.storage.times("decklog.json").ok().flatten();
+        let made = made.and_then(|times| Day::of(times.modified_ns / 1_000_000).ok());
+        made.is_some_and(|made| made < today)
     }
 
     /// The day on which a process did all chores last.
