@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use decklog::storage::Disk;
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, EraseOptions, Erased, Erasure,
-    Record, Role, Store, Timestamp, ToolCallReq, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery, EraseOptions,
+    Erased, Erasure, ErrorKind, Record, Role, Store, Timestamp, ToolCallReq, verify,
 };
 use uuid::Uuid;
 
@@ -253,6 +253,87 @@ fn all_of_a_user_goes_and_nothing_of_others() {
     is_gone(&store, 1_000);
     is_gone(&store, 3_000);
     is_whole(&store, 2_000, "quince");
+}
+
+fn of_user(store: &Store, user: &str) -> decklog::Result<usize> {
+    let query = ConversationQuery {
+        user_id: Some(user.into()),
+        ..ConversationQuery::default()
+    };
+    store.conversations(&query).map(|found| found.total)
+}
+
+fn try_erase(store: &Store, what: &Erasure, dry_run: bool) -> decklog::Result<Erased> {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let options = EraseOptions {
+        dry_run,
+        ..EraseOptions::for_good(&mut go_on)
+    };
+    store.erase(what, options)
+}
+
+#[test]
+fn a_user_is_forgotten_whether_the_id_was_hashed_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let key = dir.path().join("key");
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let store = open();
+    record(&store, conversation(1_000, "ann", "pear"));
+    record(&store, conversation(2_000, "bob", "quince"));
+    store
+        .change_settings(|it| it.privacy.hash_user_id = false)
+        .unwrap();
+    record(&store, conversation(3_000, "ann", "plum"));
+    assert_eq!(holding(&path, "\"ann\"").len(), 1);
+    for store in [&store, &open()] {
+        assert_eq!(of_user(store, "ann").unwrap(), 2);
+        assert_eq!(of_user(store, "bob").unwrap(), 1);
+    }
+    erase(&store, &Erasure::User("ann".into()));
+    for word in ["pear", "plum", "\"ann\""] {
+        assert_eq!(holding(&path, word), Vec::<PathBuf>::new());
+    }
+    is_gone(&store, 1_000);
+    is_gone(&store, 3_000);
+    is_whole(&store, 2_000, "quince");
+}
+
+#[test]
+fn without_its_key_no_user_is_said_to_be_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let key = dir.path().join("key");
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let store = open();
+    // None was hashed yet, and there is nothing to be found by a key.
+    assert_eq!(of_user(&store, "ann").unwrap(), 0);
+    let nothing = try_erase(&store, &Erasure::User("ann".into()), true).unwrap();
+    assert_eq!(nothing.parts, []);
+    assert!(!key.exists());
+    record(&store, conversation(1_000, "ann", "pear"));
+    fs::rename(&key, dir.path().join("elsewhere")).unwrap();
+    for hashes in [true, false] {
+        let store = open();
+        store
+            .change_settings(|it| it.privacy.hash_user_id = hashes)
+            .unwrap();
+        let refused = [
+            of_user(&store, "ann").map(|_| ()),
+            try_erase(&store, &Erasure::User("ann".into()), true).map(|_| ()),
+            try_erase(&store, &Erasure::User("ann".into()), false).map(|_| ()),
+        ];
+        for refused in refused {
+            let e = refused.unwrap_err();
+            assert_eq!((e.kind(), e.path()), (ErrorKind::Io, Some(&*key)));
+            assert!(e.to_string().contains("put it back"), "{e}");
+        }
+        assert!(!key.exists());
+    }
+    fs::rename(dir.path().join("elsewhere"), &key).unwrap();
+    assert_eq!(of_user(&open(), "ann").unwrap(), 1);
+    erase(&open(), &Erasure::User("ann".into()));
+    assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Traces {
         match what {
             Erasure::Conversation(id) => _ = traces.conversations.insert(*id),
             Erasure::Request(id) => _ = traces.requests.insert(*id),
-            Erasure::User(id) => traces.users = vec![id.clone(), store.inner().user_id(id)?],
+            Erasure::User(id) => traces.users = store.inner().user_ids(id)?,
         }
         Ok(traces)
     }
