@@ -18,10 +18,13 @@ use crate::store::{Candidate, RemovalReason, Store, View, With};
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
-    /// A conversation with its messages, the turns of the thread of this id, and the tool calls
-    /// under any of them.
+    /// A conversation with its messages, their turns, those of the thread of this id, and the tool
+    /// calls under any of them. Turns of the thread that are of a message of another conversation,
+    /// as a sub-agent's are, go with that one.
     Conversation(Uuid),
-    /// All conversations of a user, as the user's id was given when they were recorded.
+    /// All conversations of a user, as the user's id was given when they were recorded, whether it
+    /// was hashed or not. Only conversations name their users: what belongs to one that is not in
+    /// the log any more, as it went earlier by retention, is found by the conversation's id.
     User(String),
     /// The tool calls and the edit proposal of a request.
     Request(Uuid),
@@ -64,8 +67,8 @@ pub struct ErasedPart {
 pub struct Erased {
     /// What was erased, by file.
     pub parts: Vec<ErasedPart>,
-    /// Files under the store's directory that are none of its own and hold some of it: they are
-    /// left as they are.
+    /// Files that are none of the store's own and hold some of it: they are left as they are. They
+    /// are looked for in the store's directory and in those of its days, not in others.
     pub foreign: Vec<String>,
     /// It ended early, as [`EraseOptions::progress`] said.
     pub is_interrupted: bool,
@@ -79,6 +82,12 @@ impl Store {
     /// left of it elsewhere in the store. Once this returns, no file of the store holds it any
     /// more, also after a power cut. That something was erased, but not what, is noted in
     /// `removals.jsonl`.
+    ///
+    /// Damaged lines go, too, where they hold an id of it, a longer piece of one of its texts, or
+    /// make one of its lines when they are put together again with those next to them. A piece of
+    /// a damaged line of which none of this is so, as of a text that stands nowhere else, cannot
+    /// be known and stays: [`verify()`](crate::verify()) and `quarantine/` tell where such pieces
+    /// are.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, EraseOptions, Erasure, Store};
@@ -95,8 +104,12 @@ impl Store {
     /// ```
     ///
     /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if a segment must be repaired first: records of others are
+    /// glued to what is to be erased, or it is sealed and its last line is cut short;
+    /// [`Io`](ErrorKind::Io) if users' ids were hashed and their key is not there;
     /// [`Conflict`](ErrorKind::Conflict) if others keep recording it; else as
-    /// [`retain`](Store::retain). After an error, some of it may be gone: call again.
+    /// [`retain`](Store::retain). After an error, some of it may be gone, and what is left still
+    /// leads to all of it: call again.
     pub fn erase(&self, what: &Erasure, options: EraseOptions<'_>) -> Result<Erased> {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
