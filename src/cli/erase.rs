@@ -15,6 +15,11 @@ use super::show::{grouped, row};
 /// Forget a conversation, a user or a request: no file of the store holds it then
 ///
 /// Erased is also what repairs put into quarantine/. If it is interrupted, run it again.
+///
+/// Pieces of damaged lines go where they hold an id or a longer piece of a text of it, or make a
+/// whole line of it with those next to them; others cannot be known: 'decklog verify' tells where
+/// there are any. Files that are none of the store's are looked for in its directory and in those
+/// of its days, not in others, and are only named.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog erase --conversation 67e55044-10b1-426f-9247-bb680e5fe005 --dry-run"
@@ -31,9 +36,15 @@ pub struct Args {
 #[group(required = true, multiple = false)]
 struct What {
     /// A conversation with its messages, the turns of its thread and their tool calls
+    ///
+    /// Turns of sub-agents in its thread that are of another conversation's messages go with that
+    /// one.
     #[arg(long, value_name = "ID")]
     conversation: Option<Uuid>,
-    /// All conversations of a user
+    /// All conversations of a user, with all that belongs to them
+    ///
+    /// Only conversations name their users: turns and calls of one that is not there any more (those
+    /// that ended in an error go after 30 days, their turns after 90) are found by --conversation.
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The tool calls and the edit proposal of a request

@@ -80,14 +80,16 @@ pub struct ConversationList {
 }
 
 impl ConversationQuery {
-    /// Whether a conversation is one of those; `user_id` is that of the query as the log has it.
-    fn matches(&self, conversation: &Conversation, user_id: Option<&str>) -> bool {
+    /// Whether a conversation is one of those; `user_ids` are the forms of the query's.
+    fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
         is(&self.workspace, &conversation.workspace)
             && is(&self.project, &conversation.project)
-            && (is(&self.user_id, &conversation.user_id)
-                || user_id == conversation.user_id.as_deref())
+            && (self.user_id.is_none() || {
+                let user_id = conversation.user_id.as_ref();
+                user_id.is_some_and(|id| user_ids.contains(id))
+            })
             && is(&self.session_id, &conversation.session_id)
             && self
                 .client
@@ -115,11 +117,16 @@ impl Store {
         self.inner().ask(|view| get(view, id))
     }
 
-    /// Conversations, a part of the list at a time.
+    /// Conversations, a part of the list at a time. Those of a user are found by the id as it was
+    /// given, hashed or not.
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io), also if it asks for a user, ids in the log are hashed, and their key
+    /// is not there.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
         let user_id = query.user_id.as_deref();
-        let user_id = user_id.map(|id| self.inner().user_id(id)).transpose()?;
-        let user_id = user_id.as_deref();
+        let user_ids = user_id.map(|id| self.inner().user_ids(id)).transpose()?;
+        let user_ids = user_ids.unwrap_or_default();
         self.inner().ask(|view| {
             let hash = |value: &str| view.hasher().lookup(value);
             // The one that has the fewest conversations a value first.
@@ -129,8 +136,8 @@ impl Store {
                     ..
                 } => Select::Lookup(4, hash(id)),
                 ConversationQuery {
-                    user_id: Some(id), ..
-                } => by_user(view, id, user_id.unwrap_or(id)),
+                    user_id: Some(_), ..
+                } => by_user(view, &user_ids),
                 ConversationQuery {
                     project: Some(project),
                     ..
@@ -163,7 +170,7 @@ impl Store {
                     total += 1;
                     return Ok(None::<(i64, ())>);
                 }
-                let found = read(view, row)?.filter(|found| query.matches(found, user_id));
+                let found = read(view, row)?.filter(|found| query.matches(found, &user_ids));
                 if let Some(conversation) = found {
                     if wanted.contains(&total) {
                         part.push(conversation);
@@ -282,20 +289,20 @@ fn unknown(id: Uuid) -> Error {
     ))
 }
 
-/// The conversations of a user, among others where some have the id as it was given and some as
-/// it is kept now.
-fn by_user(from: &impl Reads, given: &str, kept: &str) -> Select {
-    let select = |id| Select::Lookup(3, from.hasher().lookup(id));
-    let are_any = |select| {
+/// The conversations that have one of these forms of a user's id; others, too, where there are some
+/// of each.
+fn by_user(from: &impl Reads, forms: &[String]) -> Select {
+    let select = |id: &String| Select::Lookup(3, from.hasher().lookup(id));
+    let are_any = |id: &&String| {
         let mut rows = from
             .table(KIND)
-            .walk(select, Position::FIRST, Position::END);
+            .walk(select(id), Position::FIRST, Position::END);
         rows.next().is_some()
     };
-    match (are_any(select(given)), are_any(select(kept))) {
-        (true, true) if given != kept => Select::All,
-        (true, _) => select(given),
-        (false, _) => select(kept),
+    let mut found = forms.iter().filter(are_any);
+    match (found.next().or(forms.first()), found.next()) {
+        (Some(id), None) => select(id),
+        _ => Select::All,
     }
 }
 

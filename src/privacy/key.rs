@@ -18,6 +18,9 @@ use crate::record::hex;
 /// Where the key is, if it is not at its usual place.
 const PATH_VARIABLE: &str = "DECKLOG_USER_ID_KEY";
 const KEY_BYTES: usize = 32;
+
+type Key = [u8; KEY_BYTES];
+
 /// How long a file that another process is writing is waited for.
 const WAITS: u32 = 100;
 const WAIT: Duration = Duration::from_millis(10);
@@ -26,7 +29,7 @@ const WAIT: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct UserKey {
     path: Option<PathBuf>,
-    key: OnceLock<[u8; KEY_BYTES]>,
+    key: OnceLock<Key>,
 }
 
 impl std::fmt::Debug for UserKey {
@@ -52,11 +55,23 @@ impl UserKey {
     /// # Errors
     /// The key's file cannot be read or made, is no key, or others may read it.
     pub(super) fn hmac(&self, text: &str) -> Result<String> {
+        self.hmac_under(read_or_make, text)
+    }
+
+    /// The same, but no key is made.
+    ///
+    /// # Errors
+    /// The key's file is not there, cannot be read, is no key, or others may read it.
+    pub(super) fn hmac_if_there(&self, text: &str) -> Result<String> {
+        self.hmac_under(read_there, text)
+    }
+
+    fn hmac_under(&self, get: fn(&Path) -> Result<Key>, text: &str) -> Result<String> {
         let key = if let Some(key) = self.key.get() {
             *key
         } else {
             let path = self.path.clone().map_or_else(usual_path, Ok)?;
-            let key = read_or_make(&path)?;
+            let key = get(&path)?;
             *self.key.get_or_init(|| key)
         };
         let mut mac = Hmac::<Sha256>::new_from_slice(&key)
@@ -90,7 +105,7 @@ fn usual_path() -> Result<PathBuf> {
     Ok(directory.join("decklog").join("user_id.key"))
 }
 
-fn read_or_make(path: &Path) -> Result<[u8; KEY_BYTES]> {
+fn read_or_make(path: &Path) -> Result<Key> {
     match read(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             make(path).map_err(|e| Error::io("make the key of user ids", path, e))?;
@@ -99,10 +114,27 @@ fn read_or_make(path: &Path) -> Result<[u8; KEY_BYTES]> {
         }
         read => read,
     }
-    .map_err(|e| Error::io("read the key of user ids", path, e))
+    .map_err(|e| cannot_read(path, e))
 }
 
-fn read(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+fn read_there(path: &Path) -> Result<Key> {
+    let read = read(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let message = format!(
+                "it is not there, and users' ids in the store were hashed under it: put it back, or set {PATH_VARIABLE} to where it is"
+            );
+            io::Error::new(io::ErrorKind::NotFound, message)
+        }
+        _ => e,
+    });
+    read.map_err(|e| cannot_read(path, e))
+}
+
+fn cannot_read(path: &Path, e: io::Error) -> Error {
+    Error::io("read the key of user ids", path, e)
+}
+
+fn read(path: &Path) -> io::Result<Key> {
     let mut waits = 0;
     loop {
         let mut text = String::new();
@@ -143,7 +175,7 @@ fn check_access(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn parsed(text: &str) -> Option<[u8; KEY_BYTES]> {
+fn parsed(text: &str) -> Option<Key> {
     let digits = text.as_bytes();
     if digits.len() != 2 * KEY_BYTES {
         return None;

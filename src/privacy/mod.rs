@@ -94,17 +94,36 @@ impl Privacy {
         }
     }
 
-    /// A user's id as it stands in the log.
+    /// A user's id as it is to stand in the log.
     ///
     /// # Errors
     /// The key cannot be read or made, is no key, or others may read it.
     pub(crate) fn user_id(&self, id: &str) -> Result<String> {
-        let is_stored = id.strip_prefix(HASHED).is_some_and(is_sha256);
-        if !self.settings.hash_user_id || is_stored {
+        if !self.settings.hash_user_id || is_hashed(id) {
             return Ok(id.to_owned());
         }
         Ok(HASHED.to_owned() + &self.user_key.hmac(id)?)
     }
+
+    /// A user's id as it stands in the log where it was hashed. No key is made.
+    ///
+    /// # Errors
+    /// The key is not there, cannot be read, is no key, or others may read it.
+    pub(crate) fn hashed_user_id(&self, id: &str) -> Result<String> {
+        if is_hashed(id) {
+            return Ok(id.to_owned());
+        }
+        Ok(HASHED.to_owned() + &self.user_key.hmac_if_there(id)?)
+    }
+}
+
+fn is_hashed(user_id: &str) -> bool {
+    user_id.strip_prefix(HASHED).is_some_and(is_sha256)
+}
+
+/// Whether a conversation's line has a user's id that was hashed.
+pub(crate) fn has_hashed_user(line: &[u8]) -> bool {
+    memchr::memmem::find(line, br#","user_id":"hmac:"#).is_some()
 }
 
 /// The SHA-256 of a text, as lower-case hex digits.

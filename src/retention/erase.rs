@@ -3,25 +3,28 @@
 mod traces;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-use self::traces::{Trace, Traces};
+use self::traces::{Judged, Trace, Traces, without_lf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Kind;
-use crate::segment::SegmentName;
+use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::store::{Candidate, RemovalReason, Store, View, With};
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
-    /// A conversation with its messages, the turns of the thread of this id, and the tool calls
-    /// under any of them.
+    /// A conversation with its messages, their turns, those of the thread of this id, and the tool
+    /// calls under any of them. Turns of the thread that are of a message of another conversation,
+    /// as a sub-agent's are, go with that one.
     Conversation(Uuid),
-    /// All conversations of a user, as the user's id was given when they were recorded.
+    /// All conversations of a user, as the user's id was given when they were recorded, whether it
+    /// was hashed or not. Only conversations name their users: what belongs to one that is not in
+    /// the log any more, as it went earlier by retention, is found by the conversation's id.
     User(String),
     /// The tool calls and the edit proposal of a request.
     Request(Uuid),
@@ -64,8 +67,8 @@ pub struct ErasedPart {
 pub struct Erased {
     /// What was erased, by file.
     pub parts: Vec<ErasedPart>,
-    /// Files under the store's directory that are none of its own and hold some of it: they are
-    /// left as they are.
+    /// Files that are none of the store's own and hold some of it: they are left as they are. They
+    /// are looked for in the store's directory and in those of its days, not in others.
     pub foreign: Vec<String>,
     /// It ended early, as [`EraseOptions::progress`] said.
     pub is_interrupted: bool,
@@ -79,6 +82,12 @@ impl Store {
     /// left of it elsewhere in the store. Once this returns, no file of the store holds it any
     /// more, also after a power cut. That something was erased, but not what, is noted in
     /// `removals.jsonl`.
+    ///
+    /// Damaged lines go, too, where they hold an id of it, a longer piece of one of its texts, or
+    /// make one of its lines when they are put together again with those next to them. A piece of
+    /// a damaged line of which none of this is so, as of a text that stands nowhere else, cannot
+    /// be known and stays: [`verify()`](crate::verify()) and `quarantine/` tell where such pieces
+    /// are.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, EraseOptions, Erasure, Store};
@@ -95,8 +104,12 @@ impl Store {
     /// ```
     ///
     /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if a segment must be repaired first: records of others are
+    /// glued to what is to be erased, or it is sealed and its last line is cut short;
+    /// [`Io`](ErrorKind::Io) if users' ids were hashed and their key is not there;
     /// [`Conflict`](ErrorKind::Conflict) if others keep recording it; else as
-    /// [`retain`](Store::retain). After an error, some of it may be gone: call again.
+    /// [`retain`](Store::retain). After an error, some of it may be gone, and what is left still
+    /// leads to all of it: call again.
     pub fn erase(&self, what: &Erasure, options: EraseOptions<'_>) -> Result<Erased> {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
@@ -109,16 +122,20 @@ impl Store {
             options,
             done: Erased::default(),
         };
-        let mut found = run.find()?;
+        let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
             // First, as it is known only by what the segments say.
             run.erase_beside()?;
-            if found.is_empty() {
+            if steps.is_empty() {
                 self.sync()?;
                 return Ok(run.done);
             }
-            for name in found {
-                if run.erase_of(name)?.is_break() {
+            for step in steps {
+                let Some(went_on) = run.take(&step)? else {
+                    // What comes after leads to it.
+                    break;
+                };
+                if went_on.is_break() {
                     run.done.is_interrupted = true;
                     return Ok(run.done);
                 }
@@ -126,7 +143,7 @@ impl Store {
             if run.options.dry_run {
                 return Ok(run.done);
             }
-            found = run.find()?;
+            steps = run.find()?;
         }
         let message = "what is to be erased is recorded again and again: end that first";
         Err(Error::new(ErrorKind::Conflict, message).with_path(self.path()))
@@ -149,71 +166,202 @@ struct Run<'s, 'o> {
     done: Erased,
 }
 
+/// What a segment holds of it.
+#[derive(Debug, Default)]
+struct Held {
+    /// Lines that say themselves why they are erased.
+    leads: bool,
+    /// Lines of which others tell so.
+    follows: bool,
+    /// Some of those others are in other segments.
+    is_led_from_elsewhere: bool,
+}
+
+/// What is to be erased of a segment at once.
+#[derive(Debug)]
+struct Step {
+    name: SegmentName,
+    leads: bool,
+    follows: bool,
+}
+
+impl Step {
+    fn takes(&self, trace: Trace) -> bool {
+        trace == Trace::Leads && self.leads || trace == Trace::Follows && self.follows
+    }
+}
+
 impl Run<'_, '_> {
-    /// The segments that hold any of it, in an order in which what is left, should this end
-    /// early, still leads to all of it: a conversation goes after all that belongs to it.
-    fn find(&mut self) -> Result<Vec<SegmentName>> {
-        let inner = self.store.inner();
-        let segments = inner.segments()?;
-        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    /// What is to be erased, in an order in which what is left, should this end early, still leads
+    /// to all of it: first what only lines in other segments lead to, then a kind after all that
+    /// belongs to it.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if others' records would go with it.
+    fn find(&mut self) -> Result<Vec<Step>> {
+        let segments = self.store.inner().segments()?;
+        let (mut found, mut damaged) = (BTreeMap::new(), Vec::new());
         for kind in KINDS {
-            for name in segments.iter().filter(|name| name.kind == kind) {
-                let mut is_in = false;
-                inner.each_line(*name, &mut |line| match self.traces.judge(kind, line) {
-                    Trace::Known => is_in = true,
-                    Trace::Unreadable => damaged.push((*name, line.to_vec())),
-                    Trace::Other => {}
-                })?;
-                if is_in {
-                    found.push(*name);
+            let segments = || segments.iter().filter(|name| name.kind == kind);
+            // What a line says may be of lines before it.
+            loop {
+                let known = self.traces.leads();
+                let mut damaged_here = Vec::new();
+                for name in segments() {
+                    found.insert(*name, self.look_into(*name, &mut damaged_here)?);
+                }
+                if self.traces.leads() == known {
+                    damaged.extend(damaged_here);
+                    break;
                 }
             }
         }
         // Only now is all known that a damaged line may hold a part of.
-        let holds =
-            |(name, line): (SegmentName, Vec<u8>)| self.traces.are_in(&line).then_some(name);
-        let damaged: BTreeSet<_> = damaged.into_iter().filter_map(holds).collect();
-        found.retain(|name| !damaged.contains(name));
-        found.sort_by_key(|name| Reverse(KINDS.iter().position(|kind| *kind == name.kind)));
-        Ok(damaged.into_iter().chain(found).collect())
+        for (name, line) in damaged {
+            let held: &mut Held = found.entry(name).or_default();
+            match self.traces.judge(name.kind, &line).trace {
+                Trace::Leads => held.leads = true,
+                Trace::Follows => (held.follows, held.is_led_from_elsewhere) = (true, true),
+                Trace::Mixed => {
+                    let message = "a damaged line holds some of what is to be erased, and whole records of others, which would go with it: run 'decklog repair' first";
+                    let is_it = |damage: &Damage| damage.length == line.len() as u64;
+                    return Err(self.damaged(name, message, DamageClass::Damaged, is_it));
+                }
+                Trace::Other => {}
+            }
+        }
+        let first = found.iter().filter(|(_, held)| held.is_led_from_elsewhere);
+        let first = first.map(|(name, _)| Step {
+            name: *name,
+            leads: false,
+            follows: true,
+        });
+        let rest = found.iter().map(|(name, held)| Step {
+            name: *name,
+            leads: held.leads,
+            follows: held.follows && !held.is_led_from_elsewhere,
+        });
+        let mut rest: Vec<Step> = rest.filter(|step| step.leads || step.follows).collect();
+        rest.sort_by_key(|step| Reverse(KINDS.iter().position(|kind| *kind == step.name.kind)));
+        Ok(first.chain(rest).collect())
     }
 
-    fn erase_of(&mut self, name: SegmentName) -> Result<ControlFlow<()>> {
-        let inner = self.store.inner();
-        if !self.options.dry_run {
-            inner.settle(name)?;
-        }
+    /// What a segment holds of it, as far as that is known by now.
+    fn look_into(
+        &mut self,
+        name: SegmentName,
+        damaged: &mut Vec<(SegmentName, Vec<u8>)>,
+    ) -> Result<Held> {
+        let (mut leading, mut led) = (HashSet::new(), HashSet::new());
+        let mut pieces = Vec::new();
         let traces = &mut self.traces;
-        let mut judge = |_: &View<'_>, line: &Candidate<'_>| {
-            let goes = match traces.judge(name.kind, line.bytes) {
-                Trace::Known => true,
-                Trace::Unreadable => traces.are_in(line.bytes),
-                Trace::Other => false,
+        self.store.inner().each_line(name, &mut |line| {
+            let Judged { trace, key } = traces.judge(name.kind, line);
+            let Some(key) = key else {
+                traces.join(name.kind, &mut pieces, line);
+                damaged.push((name, line.to_vec()));
+                return;
             };
-            Ok(!goes)
+            pieces.clear();
+            match trace {
+                Trace::Leads => _ = leading.insert(key),
+                Trace::Follows => _ = led.insert(key),
+                Trace::Mixed | Trace::Other => {}
+            }
+        })?;
+        Ok(Held {
+            leads: !leading.is_empty(),
+            follows: !led.is_empty(),
+            is_led_from_elsewhere: !led.is_subset(&leading),
+        })
+    }
+
+    /// An error of a segment that is damaged, with the place of the first such damage that is it.
+    fn damaged(
+        &self,
+        name: SegmentName,
+        message: &str,
+        class: DamageClass,
+        is_it: impl Fn(&Damage) -> bool,
+    ) -> Error {
+        let path = name.path();
+        let error = Error::new(ErrorKind::Damaged, message);
+        let error = error.with_path(&self.store.path().join(&path));
+        let damage = self.store.damage().unwrap_or_default();
+        let is_it =
+            |damage: &&Damage| damage.file == path && damage.class == class && is_it(damage);
+        match damage.iter().find(is_it) {
+            Some(damage) => error.with_offset(damage.offset),
+            None => error,
+        }
+    }
+
+    /// Erases some of a segment; `None` if that cannot be done as it is now.
+    fn take(&mut self, step: &Step) -> Result<Option<ControlFlow<()>>> {
+        let taken = if self.options.dry_run {
+            Some(self.count(step)?)
+        } else {
+            self.cut(step)?
         };
-        let Some(cut) = inner.cut(&[name], &mut judge)? else {
-            return Ok(ControlFlow::Continue(()));
+        let Some((lines, bytes)) = taken else {
+            return Ok(None);
+        };
+        if lines == 0 {
+            return Ok(Some(ControlFlow::Continue(())));
+        }
+        let part = ErasedPart {
+            file: step.name.path(),
+            lines,
+            bytes,
+        };
+        let goes_on = (self.options.progress)(&part);
+        self.done.parts.push(part);
+        Ok(Some(goes_on))
+    }
+
+    /// How many lines of a segment would go, and how many bytes.
+    fn count(&mut self, step: &Step) -> Result<(u64, u64)> {
+        let Step { name, .. } = *step;
+        let (mut lines, mut bytes) = (0, 0);
+        let traces = &mut self.traces;
+        self.store.inner().each_line(name, &mut |line| {
+            if step.takes(traces.judge(name.kind, line).trace) {
+                lines += 1;
+                bytes += line.len() as u64 + 1;
+            }
+        })?;
+        Ok((lines, bytes))
+    }
+
+    /// Rewrites a segment. How many lines went, and how many bytes; `None` if it is not as it was
+    /// any more.
+    fn cut(&mut self, step: &Step) -> Result<Option<(u64, u64)>> {
+        let inner = self.store.inner();
+        let Step { name, .. } = *step;
+        inner.settle(name)?;
+        let traces = &mut self.traces;
+        let mut stays = |_: &View<'_>, line: &Candidate<'_>| {
+            Ok(!step.takes(traces.judge(name.kind, line.bytes).trace))
+        };
+        let Some(cut) = inner.cut(&[name], &mut stays)? else {
+            let is_torn =
+                |damage: &Damage| damage.class == DamageClass::Torn && damage.file == name.path();
+            if self.store.damage()?.iter().any(is_torn) {
+                let message = "the segment holds some of what is to be erased, and cannot be rewritten, as it is read-only and its last line is cut short: run 'decklog repair' first";
+                return Err(self.damaged(name, message, DamageClass::Torn, |_| true));
+            }
+            return Ok(None);
         };
         let Some((_, gone)) = cut.gone().next() else {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(Some((0, 0)));
         };
         let ended = traces.talks(inner.hasher());
         let with = With {
             ended,
             ..With::default()
         };
-        if !self.options.dry_run && !inner.apply(&cut, RemovalReason::Erasure, &with)? {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let part = ErasedPart {
-            file: name.path(),
-            lines: gone.lines,
-            bytes: gone.bytes,
-        };
-        let goes_on = (self.options.progress)(&part);
-        self.done.parts.push(part);
-        Ok(goes_on)
+        let is_done = inner.apply(&cut, RemovalReason::Erasure, &with)?;
+        Ok(is_done.then_some((gone.lines, gone.bytes)))
     }
 
     /// Erases what a repair took out and what a crash left behind, and looks for it in what others
@@ -227,14 +375,19 @@ impl Run<'_, '_> {
         for file in beside.quarantined {
             let bytes = inner.read_whole(&file)?;
             let lines = || bytes.split_inclusive(|byte| *byte == b'\n');
-            let left: Vec<&[u8]> = lines().filter(|line| !self.traces.are_in(line)).collect();
+            for kind in KINDS {
+                let mut pieces = Vec::new();
+                lines().for_each(|line| self.traces.join(kind, &mut pieces, without_lf(line)));
+            }
+            let is_of = |line: &&[u8]| self.traces.are_in_line(line);
+            let left: Vec<&[u8]> = lines().filter(|line| !is_of(line)).collect();
             let left = left.concat();
             if left.len() == bytes.len() {
                 continue;
             }
             let part = ErasedPart {
                 file,
-                lines: lines().filter(|line| self.traces.are_in(line)).count() as u64,
+                lines: lines().filter(is_of).count() as u64,
                 bytes: (bytes.len() - left.len()) as u64,
             };
             if !self.options.dry_run {

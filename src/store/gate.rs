@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{Inner, Settings, Txn, manifest};
 use crate::error::Result;
-use crate::privacy::Privacy;
-use crate::record::Record;
+use crate::privacy::{Privacy, has_hashed_user};
+use crate::record::{Kind, Record};
 
 /// Settings, ready to be obeyed.
 #[derive(Debug)]
@@ -78,18 +78,34 @@ impl Inner {
         })
     }
 
-    /// A user's id as it stands in the log by the settings of now.
-    pub(crate) fn user_id(&self, id: &str) -> Result<String> {
-        let gate = self.gate();
-        // Another process may have changed them; where that cannot be read, the known ones hold.
-        let manifest = manifest::read(&*self.storage).ok().flatten();
-        let hashes = |settings: &Settings| settings.privacy.hash_user_id;
-        match manifest.map(|manifest| manifest.settings) {
-            Some(settings) if hashes(&settings) != hashes(&gate.settings) => {
-                gate.next(settings).privacy()?.user_id(id)
-            }
-            _ => gate.privacy()?.user_id(id),
+    /// The forms in which the log may have a user's id, whatever the settings were when it was
+    /// recorded: as it is given, and hashed. No key is made.
+    ///
+    /// # Errors
+    /// There are hashed ids, and the key cannot be read.
+    pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
+        let mut forms = vec![id.to_owned()];
+        match self.gate().privacy()?.hashed_user_id(id) {
+            Ok(hashed) if hashed != id => forms.push(hashed),
+            Err(e) if self.has_hashed_users()? => return Err(e),
+            _ => {}
         }
+        Ok(forms)
+    }
+
+    fn has_hashed_users(&self) -> Result<bool> {
+        for name in self.segments()? {
+            let mut is_any = false;
+            let mut look = |line: &[u8]| is_any |= has_hashed_user(line);
+            if name.kind == Kind::Conversations {
+                // What cannot be read is told as damage.
+                let _ = self.each_line(name, &mut look);
+            }
+            if is_any {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The settings as this handle last read them.

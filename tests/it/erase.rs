@@ -1,17 +1,21 @@
 //! What someone asked to be forgotten is in no file of the store any more.
 
+mod damage;
+
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use decklog::storage::Disk;
+use decklog::storage::{Disk, Fault, Memory};
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, EraseOptions, Erased, Erasure,
-    Record, Role, Store, Timestamp, ToolCallReq, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery, EraseOptions,
+    Erased, Erasure, ErrorKind, Record, Role, Store, Timestamp, ToolCallReq, verify,
 };
 use uuid::Uuid;
 
-use super::support::{DAY_1, DAY_1_NAME, DAY_MS, done, request, turn};
+use super::rewrites::files;
+use super::support::{DAY_1, DAY_1_NAME, DAY_MS, count, done, request, still, turn};
 
 pub fn erase(store: &Store, what: &Erasure) -> Erased {
     let mut go_on = |_: &_| ControlFlow::Continue(());
@@ -253,6 +257,196 @@ fn all_of_a_user_goes_and_nothing_of_others() {
     is_gone(&store, 1_000);
     is_gone(&store, 3_000);
     is_whole(&store, 2_000, "quince");
+}
+
+fn of_user(store: &Store, user: &str) -> decklog::Result<usize> {
+    let query = ConversationQuery {
+        user_id: Some(user.into()),
+        ..ConversationQuery::default()
+    };
+    store.conversations(&query).map(|found| found.total)
+}
+
+fn try_erase(store: &Store, what: &Erasure, dry_run: bool) -> decklog::Result<Erased> {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let options = EraseOptions {
+        dry_run,
+        ..EraseOptions::for_good(&mut go_on)
+    };
+    store.erase(what, options)
+}
+
+#[test]
+fn a_user_is_forgotten_whether_the_id_was_hashed_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let key = dir.path().join("key");
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let store = open();
+    record(&store, conversation(1_000, "ann", "pear"));
+    record(&store, conversation(2_000, "bob", "quince"));
+    store
+        .change_settings(|it| it.privacy.hash_user_id = false)
+        .unwrap();
+    record(&store, conversation(3_000, "ann", "plum"));
+    assert_eq!(holding(&path, "\"ann\"").len(), 1);
+    for store in [&store, &open()] {
+        assert_eq!(of_user(store, "ann").unwrap(), 2);
+        assert_eq!(of_user(store, "bob").unwrap(), 1);
+    }
+    erase(&store, &Erasure::User("ann".into()));
+    for word in ["pear", "plum", "\"ann\""] {
+        assert_eq!(holding(&path, word), Vec::<PathBuf>::new());
+    }
+    is_gone(&store, 1_000);
+    is_gone(&store, 3_000);
+    is_whole(&store, 2_000, "quince");
+}
+
+#[test]
+fn without_its_key_no_user_is_said_to_be_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let key = dir.path().join("key");
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let store = open();
+    // None was hashed yet, and there is nothing to be found by a key.
+    assert_eq!(of_user(&store, "ann").unwrap(), 0);
+    let nothing = try_erase(&store, &Erasure::User("ann".into()), true).unwrap();
+    assert_eq!(nothing.parts, []);
+    assert!(!key.exists());
+    record(&store, conversation(1_000, "ann", "pear"));
+    fs::rename(&key, dir.path().join("elsewhere")).unwrap();
+    for hashes in [true, false] {
+        let store = open();
+        store
+            .change_settings(|it| it.privacy.hash_user_id = hashes)
+            .unwrap();
+        let refused = [
+            of_user(&store, "ann").map(|_| ()),
+            try_erase(&store, &Erasure::User("ann".into()), true).map(|_| ()),
+            try_erase(&store, &Erasure::User("ann".into()), false).map(|_| ()),
+        ];
+        for refused in refused {
+            let e = refused.unwrap_err();
+            assert_eq!((e.kind(), e.path()), (ErrorKind::Io, Some(&*key)));
+            assert!(e.to_string().contains("put it back"), "{e}");
+        }
+        assert!(!key.exists());
+    }
+    fs::rename(dir.path().join("elsewhere"), &key).unwrap();
+    assert_eq!(of_user(&open(), "ann").unwrap(), 1);
+    erase(&open(), &Erasure::User("ann".into()));
+    assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
+}
+
+/// What is known as a user's only by other lines, which are in other segments: each of two
+/// conversations by the one that names the user beside the other; an outcome by its request of the
+/// day before; and how a turn began by what it became.
+fn entangled() -> Memory {
+    let memory = Memory::new();
+    let store = open_in(&memory);
+    let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
+    let talk = |id, day, user: Option<&str>| Conversation {
+        user_id: user.map(str::to_owned),
+        project: Some("of a pear".into()),
+        created_at: time(0),
+        updated_at: time(day),
+        ..Conversation::new(Uuid::from_u128(id), Client::Web)
+    };
+    let said = |thread: Option<u128>, day: i64| {
+        let mut said = turn(7, &format!("pear on day {day}"), DAY_1 + day * DAY_MS);
+        said.thread_id = thread.map(Uuid::from_u128);
+        said
+    };
+    let req = ToolCallReq {
+        parent_id: Uuid::from_u128(7),
+        ..request(8, "call", DAY_1)
+    };
+    let mut outcome = done(&req);
+    outcome.ended_at.at = DAY_1 + DAY_MS;
+    outcome.outcome_json = Some("[\"the pears that were found\"]".into());
+    record(&store, conversation(1_000, "ann", "quince"));
+    let of_both: Vec<Record> = vec![
+        talk(5, 0, None).into(),
+        talk(6, 0, Some("bob")).into(),
+        said(None, 0).into(),
+        req.into(),
+        outcome.into(),
+        said(Some(5), 1).into(),
+        Record::ConversationUpdated(talk(5, 1, Some("bob"))),
+        Record::ConversationUpdated(talk(6, 1, None)),
+    ];
+    record(&store, of_both);
+    memory
+}
+
+fn open_in(memory: &Memory) -> Store {
+    let storage = Arc::new(memory.clone());
+    still().storage(storage).open("memory").unwrap()
+}
+
+fn copy(memory: &Memory) -> Memory {
+    memory.after_power_cut(|all| all)
+}
+
+fn assert_forgotten(memory: &Memory, case: &str) {
+    let ids = [5, 6, 7, 8].map(|id| Uuid::from_u128(id).to_string());
+    for (path, bytes) in files(memory) {
+        let mut words = ids.iter().map(String::as_str).chain(["pear"]);
+        let left = words.find(|word| memchr::memmem::find(&bytes, word.as_bytes()).is_some());
+        assert_eq!(left, None, "{case}: {path}");
+    }
+    is_whole(&open_in(memory), 1_000, "quince");
+}
+
+#[test]
+fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
+    let base = entangled();
+    let bob = Erasure::User("bob".into());
+    let whole = copy(&base);
+    let store = open_in(&whole);
+    let would_go = try_erase(&store, &bob, true).unwrap();
+    let first = whole.operations();
+    let erased = try_erase(&store, &bob, false).unwrap();
+    let end = whole.operations();
+    drop(store);
+    assert_eq!(would_go, erased);
+    assert_eq!(erased.parts.iter().map(|part| part.lines).sum::<u64>(), 8);
+    assert_forgotten(&whole, "whole");
+
+    let step = count("DECKLOG_REWRITE_FAULT_STEP", 31);
+    for at in (first..end).step_by(step as usize) {
+        let memory = copy(&base);
+        let store = open_in(&memory);
+        try_erase(&store, &bob, true).unwrap();
+        assert_eq!(memory.operations(), first);
+        memory.fail_at(at, Fault::Gone);
+        let _ = try_erase(&store, &bob, false);
+        drop(store);
+        memory.heal();
+        let case = format!("gone at {at} of {first}..{end}");
+        try_erase(&open_in(&memory), &bob, false).unwrap_or_else(|e| panic!("{case}: {e}"));
+        assert_forgotten(&memory, &case);
+    }
+
+    // As who was told so ends early.
+    for ends_after in 1..=erased.parts.len() {
+        let memory = copy(&base);
+        let mut left = ends_after;
+        let mut end_early = |_: &_| {
+            left -= 1;
+            match left {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let options = EraseOptions::for_good(&mut end_early);
+        let ended = open_in(&memory).erase(&bob, options).unwrap();
+        assert!(ended.is_interrupted && ended.parts == erased.parts[..ends_after]);
+        try_erase(&open_in(&memory), &bob, false).unwrap();
+        assert_forgotten(&memory, &format!("ended after {ends_after}"));
+    }
 }
 
 #[test]

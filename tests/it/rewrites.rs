@@ -142,7 +142,7 @@ fn before() -> Memory {
 }
 
 /// All files, by their paths.
-fn files(memory: &Memory) -> BTreeMap<String, Vec<u8>> {
+pub fn files(memory: &Memory) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![String::new()];
     while let Some(dir) = dirs.pop() {

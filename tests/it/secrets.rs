@@ -552,8 +552,18 @@ fn users_are_found_by_who_has_the_key() {
 
     // Elsewhere: by the configuration's directory, and by the variable.
     let xdg = dir.join("xdg");
-    let mut other = decklog(dir, &list);
-    assert_eq!(found(other.env("XDG_CONFIG_HOME", &xdg)), 0);
+    for args in [
+        &list[..],
+        &["erase", "--user", "alice", "--dry-run"],
+        &["erase", "--user", "alice"],
+    ] {
+        let mut other = decklog(dir, args);
+        let output = run(other.env("XDG_CONFIG_HOME", &xdg), "");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = ["xdg/decklog/user_id.key", "DECKLOG_USER_ID_KEY"];
+        assert!(told.iter().all(|told| said.contains(told)), "{said}");
+        assert!(!output.status.success() && !xdg.exists());
+    }
     std::fs::copy(&key, dir.join("copy")).unwrap();
     std::fs::set_permissions(dir.join("copy"), PermissionsExt::from_mode(0o600)).unwrap();
     let mut other = decklog(dir, &list);

@@ -1,6 +1,6 @@
 //! By what the lines are known that are to be erased, and pieces of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Erasure;
 use crate::error::Result;
 use crate::index::{Hasher, KeyHash};
-use crate::line::{Envelope, Value};
+use crate::line::{Envelope, LINE_BYTES_MAX, Value, is_intact};
 use crate::record::Kind;
 use crate::segment::Stretch;
 use crate::store::Store;
@@ -39,10 +39,15 @@ const TEXTS: [&str; 11] = [
     "payload",
 ];
 
+/// So many pieces of a line that was split are put together.
+const SPLIT_MAX: usize = 8;
+
 /// What is erased, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     users: Vec<String>,
+    /// The conversation that was asked for.
+    given: Option<Uuid>,
     conversations: HashSet<Uuid>,
     messages: HashSet<Uuid>,
     turns: HashSet<Uuid>,
@@ -52,25 +57,41 @@ pub(super) struct Traces {
     pieces: HashSet<u64>,
     /// Messages of other conversations, which a thread's turns may be of.
     others: HashSet<Uuid>,
+    /// Hashes of the pieces of lines that were split, and what those lines are.
+    split: HashMap<u64, Trace>,
 }
 
 /// What a line is to who erases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trace {
-    /// It is erased.
-    Known,
-    /// It holds no record that could tell.
-    Unreadable,
+    /// It is erased, and says itself why: what it names, another kind or who asks leads to.
+    Leads,
+    /// It is erased, and only other lines tell so.
+    Follows,
+    /// It holds some of it, and whole records of others.
+    Mixed,
     Other,
+}
+
+/// A line that was judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    pub trace: Trace,
+    /// Its record's, as a hash; `None` if it is not one line of one record, which may be known
+    /// better once all is known.
+    pub key: Option<u64>,
 }
 
 impl Traces {
     pub(super) fn of(what: &Erasure, store: &Store) -> Result<Traces> {
         let mut traces = Traces::default();
         match what {
-            Erasure::Conversation(id) => _ = traces.conversations.insert(*id),
+            Erasure::Conversation(id) => {
+                traces.given = Some(*id);
+                traces.conversations.insert(*id);
+            }
             Erasure::Request(id) => _ = traces.requests.insert(*id),
-            Erasure::User(id) => traces.users = vec![id.clone(), store.inner().user_id(id)?],
+            Erasure::User(id) => traces.users = store.inner().user_ids(id)?,
         }
         Ok(traces)
     }
@@ -82,36 +103,84 @@ impl Traces {
         all.map(|id| (key(id), u64::MAX)).collect()
     }
 
+    /// How much is known that leads to more.
+    pub(super) fn leads(&self) -> usize {
+        self.conversations.len() + self.messages.len() + self.turns.len() + self.calls.len()
+    }
+
     /// What a line of a kind is; one that is erased is known by all that it says from then on.
-    pub(super) fn judge(&mut self, kind: Kind, line: &[u8]) -> Trace {
-        let mut found = Vec::new();
+    pub(super) fn judge(&mut self, kind: Kind, line: &[u8]) -> Judged {
         let stretch = Stretch::Line {
             offset: 0,
             bytes: line,
         };
+        let (mut traces, mut key, mut whole) = (Vec::new(), None, Vec::new());
         stretch.classified(kind).facts(kind, &mut |fact| {
-            found.push(self.is_of(kind, fact.envelope));
+            let trace = self.trace(kind, fact.envelope);
+            if trace != Trace::Other {
+                self.learn(fact.bytes);
+            }
+            traces.push(trace);
+            key = Some(hash_of(fact.envelope));
+            let start = fact.offset as usize;
+            whole.push(start..start + fact.bytes.len());
         });
-        // Whole lines that are glued to others: what of them goes takes the rest with it only if
-        // all of it goes.
-        if found.is_empty() || found.len() > 1 && !found.iter().all(|is_of| *is_of) {
-            return Trace::Unreadable;
+        if let [trace] = traces[..]
+            && whole[0] == (0..line.len())
+        {
+            return Judged { trace, key };
         }
-        if !found[0] {
-            return Trace::Other;
+        // Whole lines may be glued to each other and to pieces.
+        let mut rest = line.to_vec();
+        for range in whole {
+            rest[range].fill(b'\n');
         }
-        self.learn(line);
-        Trace::Known
+        let piece = self.split.get(&xxh3_64(line)).copied();
+        traces.extend(piece.or_else(|| self.are_in(&rest).then_some(Trace::Follows)));
+        let has = |trace| traces.contains(&trace);
+        let trace = match (has(Trace::Leads), has(Trace::Follows)) {
+            (false, false) => Trace::Other,
+            _ if has(Trace::Other) => Trace::Mixed,
+            (true, _) => Trace::Leads,
+            _ => Trace::Follows,
+        };
+        Judged { trace, key: None }
     }
 
-    /// Whether a line's record is erased.
-    fn is_of(&mut self, kind: Kind, envelope: &Envelope<'_>) -> bool {
+    /// Looks whether a line that holds no record makes a whole one together with those right before
+    /// it, which it joins: then they are what that one is.
+    pub(super) fn join(&mut self, kind: Kind, before: &mut Vec<Vec<u8>>, line: &[u8]) {
+        if before.len() == SPLIT_MAX {
+            before.remove(0);
+        }
+        before.push(line.to_vec());
+        for first in (0..before.len() - 1).rev() {
+            let whole = before[first..].concat();
+            if whole.len() >= LINE_BYTES_MAX {
+                return;
+            }
+            if !is_intact(&whole) {
+                continue;
+            }
+            let trace = self.judge(kind, &whole).trace;
+            if trace != Trace::Other {
+                let pieces = before[first..].iter().filter(|piece| !piece.is_empty());
+                self.split
+                    .extend(pieces.map(|piece| (xxh3_64(piece), trace)));
+            }
+            before.clear();
+            return;
+        }
+    }
+
+    /// What a record is.
+    fn trace(&mut self, kind: Kind, envelope: &Envelope<'_>) -> Trace {
         let lookup = |place: usize| envelope.lookups[place].as_ref();
         let id_at = |place: usize| lookup(place).and_then(uuid);
         let Some(id) = uuid(&envelope.key[0]) else {
-            return false;
+            return Trace::Other;
         };
-        match kind {
+        let (leads, follows) = match kind {
             Kind::Conversations => {
                 let is_theirs = lookup(3).is_some_and(|user| {
                     let mut room = [0; Value::BYTES];
@@ -121,7 +190,8 @@ impl Traces {
                 if is_theirs {
                     self.conversations.insert(id);
                 }
-                self.conversations.contains(&id)
+                let leads = is_theirs || self.given == Some(id);
+                (leads, self.conversations.contains(&id))
             }
             Kind::Messages => {
                 let is_known = id_at(0).is_some_and(|talk| self.conversations.contains(&talk));
@@ -130,7 +200,7 @@ impl Traces {
                 } else if !self.conversations.is_empty() {
                     self.others.insert(id);
                 }
-                is_known
+                (is_known, false)
             }
             Kind::ConversationTurns => {
                 let message = id_at(1);
@@ -138,10 +208,11 @@ impl Traces {
                 // A thread may hold turns of another conversation, as a sub-agent's are.
                 let is_of_other = message.is_some_and(|id| self.others.contains(&id));
                 let is_in_thread = id_at(2).is_some_and(|id| self.conversations.contains(&id));
-                if is_of_known || is_in_thread && !is_of_other {
+                let leads = is_of_known || is_in_thread && !is_of_other;
+                if leads {
                     self.turns.insert(id);
                 }
-                self.turns.contains(&id)
+                (leads, self.turns.contains(&id))
             }
             Kind::ToolCalls => {
                 let mut room = [0; Value::BYTES];
@@ -150,13 +221,19 @@ impl Traces {
                     let known = [&self.conversations, &self.messages, &self.turns];
                     known.iter().any(|known| known.contains(&id))
                 });
+                let follows = self.calls.contains(&call);
                 if is_under {
-                    self.calls.insert(call.clone());
+                    self.calls.insert(call);
                 }
-                self.calls.contains(&call) || self.requests.contains(&id)
+                (is_under || self.requests.contains(&id), follows)
             }
-            Kind::CodeEditProposals => self.requests.contains(&id),
-            _ => false,
+            Kind::CodeEditProposals => (self.requests.contains(&id), false),
+            _ => (false, false),
+        };
+        match (leads, follows) {
+            (true, _) => Trace::Leads,
+            (false, true) => Trace::Follows,
+            _ => Trace::Other,
         }
     }
 
@@ -172,6 +249,11 @@ impl Traces {
                 self.pieces.extend(pieces.map(xxh3_64));
             }
         }
+    }
+
+    /// Whether a line that a repair took out holds any of it.
+    pub(super) fn are_in_line(&self, line: &[u8]) -> bool {
+        self.split.contains_key(&xxh3_64(without_lf(line))) || self.are_in(line)
     }
 
     /// Whether bytes hold any of it: an id, or a piece of a text.
@@ -195,6 +277,20 @@ impl Traces {
                 .windows(PIECE_BYTES)
                 .any(|window| self.pieces.contains(&xxh3_64(window)))
     }
+}
+
+pub(super) fn without_lf(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+fn hash_of(envelope: &Envelope<'_>) -> u64 {
+    let mut bytes = Vec::new();
+    for part in &envelope.key {
+        let mut room = [0; Value::BYTES];
+        bytes.extend_from_slice(part.text(&mut room));
+        bytes.push(0);
+    }
+    xxh3_64(&bytes)
 }
 
 fn uuid(value: &Value<'_>) -> Option<Uuid> {

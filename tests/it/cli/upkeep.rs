@@ -173,6 +173,50 @@ fn erase_leaves_no_trace_but_that_it_took_place() {
 }
 
 #[test]
+fn erase_says_what_is_to_be_repaired_first() {
+    let log = log();
+    let messages = log.file("2025-12-27/messages.0001.jsonl");
+    let glued = fs::read_to_string(&messages).unwrap();
+    log.record(&[conversation(2), message(201, 2, "of another")]);
+    let all = fs::read_to_string(&messages).unwrap();
+    let other = all.strip_prefix(&glued).unwrap();
+    fs::write(&messages, format!("{}{other}", glued.trim_end())).unwrap();
+    for args in [
+        &["erase", "--conversation", &id(1), "--dry-run"][..],
+        &["erase", "--conversation", &id(1)],
+    ] {
+        let output = log.run(args);
+        assert_eq!(code(&output), STORE, "{args:?}");
+        let said = err(&output);
+        let told = ["messages.0001.jsonl at byte ", "'decklog repair' first"];
+        assert!(told.iter().all(|told| said.contains(told)), "{said}");
+        assert_eq!(out(&output), "");
+        assert!(fs::read_to_string(&messages).unwrap().contains(WORD));
+        let conversations = log.file("2025-12-27/conversations.0001.jsonl");
+        assert!(fs::read_to_string(conversations).unwrap().contains(&id(1)));
+    }
+    log.run(&["repair"]);
+    log.ok(&["erase", "--conversation", &id(1)]);
+    assert_eq!(holding(&log.path(), WORD), Vec::<PathBuf>::new());
+    assert_eq!(log.column(&["messages", &id(2)], "content"), ["of another"]);
+}
+
+#[test]
+fn erase_says_what_it_cannot_find() {
+    let log = log();
+    let help = log.ok(&["erase", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [
+        "Turns of sub-agents in its thread that are of another conversation's messages go with that one",
+        "Only conversations name their users",
+        "in its directory and in those of its days, not in others",
+        "others cannot be known",
+    ] {
+        assert!(help.contains(told), "{help}");
+    }
+}
+
+#[test]
 fn a_proof_outlasts_what_it_is_of() {
     let log = log();
     log.ok(&["seal"]);
