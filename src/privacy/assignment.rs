@@ -2,8 +2,9 @@
 //! `--token …`. Precision is all here: most of what stands beside such names is code.
 
 use super::Found;
-use super::context::{Place, session_cookie};
+use super::context::{Place, session_cookies};
 use super::names::{Holds, holds};
+use super::runs::Runs;
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, secret_in};
 
@@ -67,25 +68,27 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     is_escape(at) || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
 }
 
-/// The secret in the whole of a value that a document assigns to a name.
-pub(super) fn member(name: &str, value: &str) -> Option<Found> {
+/// The secrets in the whole of a value that a document assigns to a name.
+pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
     let is_name = name
         .bytes()
         .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$'));
     if !is_name || name.len() > NAME_BYTES_MAX {
-        return None;
+        return;
     }
-    let name = name.as_bytes();
+    let (name, value) = (name.as_bytes(), value.as_bytes());
     if name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie") {
-        return session_cookie(value.as_bytes());
+        return session_cookies(value, &Runs::new(value), 0, all);
     }
     let last = name
         .iter()
         .rposition(|byte| !is_of_name(*byte))
         .map_or(0, |at| at + 1);
-    let holds = holds(&name[last..])?;
-    let (start, end) = secret_in(holds, value.as_bytes(), true)?;
-    Some(found(holds, start, end))
+    if let Some(holds) = holds(&name[last..])
+        && let Some((start, end)) = secret_in(holds, value, true)
+    {
+        all.push(found(holds, start, end));
+    }
 }
 
 fn found(holds: Holds, start: usize, end: usize) -> Found {

@@ -1,8 +1,10 @@
 //! Puts placeholders where secrets were.
 
+use std::collections::HashMap;
+
 use super::json::{may_be_json, rewrite};
 use super::scan::{Finding, Scanner};
-use super::{PLACEHOLDER, PrivacySettings};
+use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
 use crate::error::Result;
 
 /// How deep JSON is looked for in the strings of JSON.
@@ -16,31 +18,16 @@ pub(super) struct Redactor {
     scanner: Scanner,
 }
 
-/// The numbers of the secrets of one record.
+/// The numbers of the secrets of one record: by name, and by secret.
 #[derive(Debug, Default)]
-pub(super) struct Numbers(Vec<Known>);
-
-#[derive(Debug)]
-struct Known {
-    name: String,
-    secret: String,
-    number: usize,
-}
+pub(super) struct Numbers(HashMap<String, HashMap<String, usize>>);
 
 impl Numbers {
     /// The number of a secret: the same for the same one, from 1 for each name.
     fn of(&mut self, name: &str, secret: &str) -> usize {
-        let of_name = || self.0.iter().filter(|known| known.name == name);
-        if let Some(known) = of_name().find(|known| known.secret == secret) {
-            return known.number;
-        }
-        let number = of_name().count() + 1;
-        self.0.push(Known {
-            name: name.to_owned(),
-            secret: secret.to_owned(),
-            number,
-        });
-        number
+        let known = self.0.entry(name.to_owned()).or_default();
+        let next = known.len() + 1;
+        *known.entry(secret.to_owned()).or_insert(next)
     }
 }
 
@@ -59,31 +46,12 @@ impl Redactor {
     /// number that is the same in every record.
     pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
         let findings = self.scanner.tokens(key);
-        let number = |_: &str, secret: &str| super::sha256(secret)[..16].to_owned();
+        let number = |_: &str, secret: &str| super::sha256(secret)[..HASH_DIGITS].to_owned();
         replaced(key, &findings, number)
     }
 
     /// The same for a value that a document assigns to a name.
     fn value(
-        &self,
-        name: Option<&str>,
-        text: &str,
-        numbers: &mut Numbers,
-        depth: usize,
-    ) -> Option<String> {
-        let mut changed: Option<String> = None;
-        // What stands beside a placeholder may look different without the secret.
-        for _ in 0..ROUNDS_MAX {
-            let now = changed.as_deref().unwrap_or(text);
-            match self.once(name, now, numbers, depth) {
-                Some(next) => changed = Some(next),
-                None => break,
-            }
-        }
-        changed
-    }
-
-    fn once(
         &self,
         name: Option<&str>,
         text: &str,
@@ -103,10 +71,20 @@ impl Redactor {
                 return rewritten;
             }
         }
-        let findings = self.scanner.findings(name, text);
-        replaced(text, &findings, |name, secret| {
-            numbers.of(name, secret).to_string()
-        })
+        let mut changed: Option<String> = None;
+        // What stands beside a placeholder may look different without the secret.
+        for _ in 0..ROUNDS_MAX {
+            let now = changed.as_deref().unwrap_or(text);
+            let findings = self.scanner.findings(name, now);
+            let next = replaced(now, &findings, |name, secret| {
+                numbers.of(name, secret).to_string()
+            });
+            match next {
+                Some(next) => changed = Some(next),
+                None => break,
+            }
+        }
+        changed
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::privacy::context::Place;
 use crate::privacy::rules::{RUNS, TOKENS, WORDS};
+use crate::privacy::runs::Runs;
 use crate::privacy::scan::Scanner;
 
 /// Texts with secrets, beginnings of secrets, and what may stand around them.
@@ -116,13 +117,17 @@ proptest! {
         let scanner = Scanner::new(&PrivacySettings::default()).unwrap();
         let findings = scanner.findings(None, &text);
         let hidden = text.contains(PLACEHOLDER);
+        let runs = Runs::new(bytes);
         for at in 0..bytes.len() {
-            let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, at));
-            let contexts = RUNS.iter().chain(WORDS).filter_map(|context| {
-                let anchor = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes()))?;
-                (context.found)(&Place { text: bytes, at, after: at + anchor.len(), is_raw: false })
-            });
-            for found in tokens.chain(contexts) {
+            let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, &runs, at));
+            let mut all: Vec<Found> = tokens.collect();
+            for context in RUNS.iter().chain(WORDS) {
+                if let Some(anchor) = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes())) {
+                    let after = at + anchor.len();
+                    context.found(&Place { text: bytes, runs: &runs, at, after, is_raw: false }, &mut all);
+                }
+            }
+            for found in all {
                 let is_in = findings.iter().any(|f| f.start <= found.start && found.end <= f.end);
                 prop_assert!(is_in || hidden, "{:?} in {:?}", found, text);
             }
