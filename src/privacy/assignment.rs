@@ -4,12 +4,14 @@
 use super::Found;
 use super::context::{Place, session_cookies};
 use super::names::{Holds, holds};
-use super::runs::Runs;
+use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, secret_in};
 
 /// The longest name that is looked at.
 const NAME_BYTES_MAX: usize = 64;
+/// How far before a name its machine may be, in JSON whose strings are not decoded.
+const RAW_BYTES: usize = 512;
 
 /// The secret that is assigned to the name in which the anchor is.
 pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
@@ -19,23 +21,76 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     }
     let name = name_around(text, place.at);
     if place.is_raw {
-        let may_be = may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
-        if may_be {
+        let is_command = text[name.0..name.1].ends_with(b"sshpass");
+        let may_be =
+            is_command || may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
+        // In a `.netrc`, escapes part the words.
+        let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
+        if may_be || memchr::memmem::find(before, b"machine").is_some() {
             return Some(found(Holds::Secret, name.0, name.1));
         }
     }
+    if let Some(found) = element(place, name).or_else(|| command(place, name)) {
+        return Some(found);
+    }
     let operator = operator_after(text, name.1, text[name.0..].starts_with(b"--"))?;
     let holds = holds(&text[name.0..name.1])?;
-    let mut value = value_at(text, operator)?;
+    let mut value = value_at(text, place.runs, operator)?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
         // What was found is the scheme.
-        value.end = skip(text, value.end + 1, is_unquoted);
+        value.end = place.runs.end(Class::Unquoted, value.end + 1);
     }
     let (start, end) = secret_in(holds, &text[value.start..value.end], value.is_quoted)?;
     if !value.is_quoted && !ends_plainly(text, value.start + end) {
         return None;
     }
     Some(found(holds, value.start + start, value.start + end))
+}
+
+/// What `<password>…</password>` holds.
+fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
+    let text = place.text;
+    let opens = name
+        .0
+        .checked_sub(1)
+        .is_some_and(|before| text[before] == b'<');
+    if !opens || text.get(name.1) != Some(&b'>') {
+        return None;
+    }
+    let value = text[name.1 + 1..].iter().take(VALUE_BYTES_MAX);
+    let len = value.take_while(|byte| **byte != b'<').count();
+    let (value, rest) = text[name.1 + 1..].split_at(len);
+    let closes = rest.starts_with(b"</") || place.is_raw && rest.starts_with(b"<\\/");
+    let holds = holds(&text[name.0..name.1])?;
+    let (start, end) = secret_in(holds, value, true)?;
+    closes.then(|| found(holds, name.1 + 1 + start, name.1 + 1 + end))
+}
+
+/// What follows `sshpass -p`, and `password` in a `.netrc`.
+fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
+    const BEFORE_BYTES_MAX: usize = 256;
+    let Place { text, runs, .. } = *place;
+    let blanks = skip(text, name.1, |byte| byte.is_ascii_whitespace());
+    let value = match &text[name.0..name.1] {
+        b"sshpass" => {
+            let flag = text[blanks..].strip_prefix(b"-p")?;
+            skip(text, text.len() - flag.len(), is_blank)
+        }
+        b"password" if blanks > name.1 => {
+            let before = &text[name.0.saturating_sub(BEFORE_BYTES_MAX)..name.0];
+            let mut words = before
+                .rsplit(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty());
+            let (_, login, _, machine) = (words.next(), words.next(), words.next(), words.next());
+            (login == Some(b"login") && machine == Some(b"machine")).then_some(blanks)?
+        }
+        _ => return None,
+    };
+    let quoted = quote_at(text, value);
+    let start = quoted.map_or(value, |(start, _)| start);
+    let end = runs.end(Class::Unquoted, start);
+    let (from, to) = secret_in(Holds::Password, text.get(start..end)?, quoted.is_some())?;
+    Some(found(Holds::Password, start + from, start + to))
 }
 
 /// Whether the word that the anchor is in goes on after it, as `tokens` and `passed` do: then it is
@@ -218,7 +273,7 @@ struct Value {
     is_quoted: bool,
 }
 
-fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
+fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
     let mut at = skip(text, operator.end, is_blank);
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
         // A value on a line of its own is one of a document.
@@ -231,16 +286,11 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
     {
         at += 1;
     }
-    let rest = text.get(at..).unwrap_or_default();
     let Some((start, quote)) = quote_at(text, at) else {
-        let len = rest
-            .iter()
-            .take(VALUE_BYTES_MAX + 1)
-            .take_while(|byte| is_unquoted(**byte))
-            .count();
-        return (len <= VALUE_BYTES_MAX).then_some(Value {
+        let end = runs.end(Class::Unquoted, at);
+        return (end - at <= VALUE_BYTES_MAX).then_some(Value {
             start: at,
-            end: at + len,
+            end,
             is_quoted: false,
         });
     };
@@ -261,13 +311,7 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
     let end = match len {
         Some(len) => start + len,
         // The closing quote was cut off with the end of the text.
-        None if is_cut => {
-            start
-                + text[start..]
-                    .iter()
-                    .take_while(|byte| is_unquoted(**byte))
-                    .count()
-        }
+        None if is_cut => runs.end(Class::Unquoted, start),
         None => return None,
     };
     Some(Value {
@@ -275,29 +319,6 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
         end,
         is_quoted: true,
     })
-}
-
-fn is_unquoted(byte: u8) -> bool {
-    !byte.is_ascii_whitespace()
-        && !byte.is_ascii_control()
-        && !matches!(
-            byte,
-            b'"' | b'\''
-                | b'`'
-                | b'<'
-                | b'>'
-                | b','
-                | b';'
-                | b'('
-                | b')'
-                | b'['
-                | b']'
-                | b'{'
-                | b'}'
-                | b'|'
-                | b'\\'
-                | b'&'
-        )
 }
 
 /// Whether what follows a value without quotes lets it be more than a part of code.

@@ -1,10 +1,13 @@
-//! Secrets that their surroundings give away: headers, addresses with passwords, blocks of keys.
+//! Secrets that their surroundings give away: headers, addresses with passwords, commands.
 
 pub(super) use super::assignment::assignment;
+pub(super) use super::blocks::{private_key, putty_key};
 
 use super::Found;
+use super::names::Holds;
 use super::runs::{Class, Runs};
-use super::text::{distinct, is_placeholder, is_random, starts_word};
+use super::text::{is_placeholder, is_random, starts_word};
+use super::values::secret_in;
 
 /// Where an anchor stands.
 #[derive(Clone, Copy)]
@@ -62,101 +65,6 @@ fn dashed(byte: u8) -> bool {
 /// The bytes of credentials in a header.
 fn token68(byte: u8) -> bool {
     dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':')
-}
-
-/// How far before its end the label of a block begins at most: `-----BEGIN ENCRYPTED `.
-const LABEL_BYTES: usize = 48;
-/// The least of a block's text that is a key.
-const BLOCK_BYTES_MIN: usize = 40;
-
-/// A block of a private key, in PEM or PGP's armour; also with its line breaks escaped, and also
-/// where its end or its beginning was cut off.
-pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
-    let Place {
-        text, at, after, ..
-    } = *place;
-    let label = &text[at.saturating_sub(LABEL_BYTES)..at];
-    let begins = |word: &[u8]| {
-        let found = memchr::memmem::rfind(label, word)?;
-        let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
-        let is_one = label[found + word.len()..].iter().all(is_label);
-        let dashes = label[..found].iter().rev();
-        let dashes = dashes
-            .take_while(|byte| matches!(byte, b'-' | b' '))
-            .count();
-        (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
-    };
-    let line_end = after
-        + place.run(after, |b| {
-            matches!(b, b'-' | b' ') || b.is_ascii_uppercase()
-        });
-    if let Some(start) = begins(b"BEGIN") {
-        let end = block_end(text, line_end);
-        let key = place.slice(line_end, end);
-        let is_key = key.iter().filter(|b| b.is_ascii_alphanumeric()).count() >= BLOCK_BYTES_MIN
-            && distinct(key) >= 12;
-        return is_key.then(|| found("private_key", start, end_line(text, end)));
-    }
-    let end_label = begins(b"END")?;
-    let start = end_label - place.run_before(end_label, usize::MAX, in_block);
-    let key = place.slice(start, end_label);
-    // Words before the label are no key: a line of it has no blanks.
-    let is_key = key.len() >= BLOCK_BYTES_MIN / 2 && is_random(key) && !key.contains(&b' ');
-    is_key.then(|| found("private_key", start, line_end))
-}
-
-fn in_block(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r' | b'\\')
-}
-
-/// Where the text of a block ends that begins at `start`.
-fn block_end(text: &[u8], start: usize) -> usize {
-    let rest = &text[start..];
-    // Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key.
-    let is_part = |byte: &&u8| {
-        in_block(**byte)
-            || matches!(
-                **byte,
-                b' ' | b'\t' | b':' | b',' | b'-' | b'.' | b'"' | b'(' | b')' | b'@' | b'<' | b'>'
-            )
-    };
-    let len = rest.iter().take_while(is_part).count();
-    match memchr::memmem::find(&rest[..len], b"-----END") {
-        Some(end) => start + end,
-        None => start + key_lines(&rest[..len]),
-    }
-}
-
-/// The length of what is cut off: up to the last line that can be one of a key.
-fn key_lines(text: &[u8]) -> usize {
-    let mut len = 0;
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let is_header = memchr::memmem::find(line, b": ").is_some();
-        let words = line.trim_ascii();
-        if !is_header && (words.contains(&b' ') || words.contains(&b'"')) {
-            let key = line.iter().take_while(|byte| in_block(**byte)).count();
-            return if key >= BLOCK_BYTES_MIN {
-                len + key
-            } else {
-                len
-            };
-        }
-        len += line.len();
-    }
-    len
-}
-
-/// Where the line `-----END … -----` ends, if there is one at `at`.
-fn end_line(text: &[u8], at: usize) -> usize {
-    let rest = &text[at..];
-    if !rest.starts_with(b"-----END") {
-        return at;
-    }
-    let label = rest[8..].iter();
-    let label = label.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'0'..=b'9'));
-    let end = 8 + label.count();
-    let dashes = rest[end..].iter().take(5).take_while(|byte| **byte == b'-');
-    at + end + dashes.count()
 }
 
 /// A JSON Web Token, signed, unsigned or encrypted: parts in base64, of which the first is JSON.
@@ -441,6 +349,32 @@ pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
     let start = place.after - 1 + value + colon + 1;
     let is_secret = password.len() >= BYTES_MIN && !stands_for_password(password);
     is_secret.then(|| found("password", start, start + password.len()))
+}
+
+/// The password of `mysql -u root -pPassword`.
+pub(super) fn mysql_password(place: &Place<'_>) -> Option<Found> {
+    const COMMAND_BYTES_MAX: usize = 512;
+    if !place.follows(b"m") || !starts_word(place.text, place.at - 1) {
+        return None;
+    }
+    if place.is_raw {
+        return Some(found("password", place.at, place.after));
+    }
+    let rest = &place.text[place.after..];
+    let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'|' | b';' | b'&');
+    let command = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
+    let flag = memchr::memmem::find(command, b" -p")? + 3;
+    let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');
+    let value = flag + command[flag..].iter().take_while(is_quote).count();
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\' | b'`' | b')')
+    };
+    let len = command[value..].iter().position(stops);
+    let password = &command[value..value + len.unwrap_or(command.len() - value)];
+    let (from, to) = secret_in(Holds::Password, password, value > flag)?;
+    let start = place.after + value;
+    Some(found("password", start + from, start + to))
 }
 
 /// The user and password after `Basic`.

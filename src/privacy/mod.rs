@@ -1,7 +1,7 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `assignment` (with `names` and `values`) and `pii` know the forms of
+//! - `rules`, `context`, `blocks`, `assignment` (with `names` and `values`) and `pii` know the forms of
 //!   secrets and of what is known of persons; `scan` asks them where `anchors` sees that it may be
 //!   worth it, and `runs` what each of them need not look at again; `json` and `redact` put
 //!   placeholders there.
@@ -12,6 +12,7 @@
 
 mod anchors;
 mod assignment;
+mod blocks;
 mod context;
 mod json;
 mod key;

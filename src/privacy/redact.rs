@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::json::{may_be_json, rewrite};
+use super::blocks::PRIVATE_KEY;
+use super::json::{Said, may_be_json, rewrite};
 use super::scan::{Finding, Scanner};
 use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
 use crate::error::Result;
@@ -65,8 +66,14 @@ impl Redactor {
             if !self.scanner.may_find(text) {
                 return None;
             }
-            let mut change =
-                |name: Option<&str>, text: &str| self.value(name, text, numbers, depth + 1);
+            let mut change = |said: Said<'_>, text: &str| match said {
+                Said::Text => self.value(None, text, numbers, depth + 1),
+                Said::Value(name) => self.value(Some(name), text, numbers, depth + 1),
+                Said::KeyLine => Some(placeholder(
+                    PRIVATE_KEY,
+                    &numbers.of(PRIVATE_KEY, text).to_string(),
+                )),
+            };
             if let Ok(rewritten) = rewrite(text, &mut change) {
                 return rewritten;
             }
@@ -88,6 +95,10 @@ impl Redactor {
     }
 }
 
+fn placeholder(name: &str, number: &str) -> String {
+    [PLACEHOLDER, name, ":", number, "]"].concat()
+}
+
 /// The text with a placeholder for each finding; `None` if there is none.
 fn replaced(
     text: &str,
@@ -102,7 +113,7 @@ fn replaced(
         out.push_str(text.get(kept..finding.start)?);
         let secret = text.get(finding.start..finding.end)?;
         let number = number(finding.name, secret);
-        out.extend([PLACEHOLDER, finding.name, ":", &number, "]"]);
+        out.push_str(&placeholder(finding.name, &number));
         kept = finding.end;
     }
     out.push_str(text.get(kept..)?);

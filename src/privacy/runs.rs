@@ -19,9 +19,11 @@ pub(super) enum Class {
     Cookie,
     /// The values of cookies that are tokens.
     CookieValue,
+    /// The values of assignments that have no quotes.
+    Unquoted,
 }
 
-const CLASSES: [Class; 9] = [
+const CLASSES: [Class; 10] = [
     Class::Alnum,
     Class::Hex,
     Class::Upper,
@@ -31,6 +33,7 @@ const CLASSES: [Class; 9] = [
     Class::Base64,
     Class::Cookie,
     Class::CookieValue,
+    Class::Unquoted,
 ];
 
 /// A bit for each class that a byte is of.
@@ -64,6 +67,12 @@ const fn is_of(class: Class, byte: u8) -> bool {
         Class::Cookie => !byte.is_ascii_control() && !matches!(byte, b'"' | b'\'' | b'\\' | b';'),
         Class::CookieValue => {
             is_dashed || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':' | b'%')
+        }
+        Class::Unquoted => {
+            !byte.is_ascii_whitespace()
+                && !byte.is_ascii_control()
+                && !matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b',' | b';' | b'|')
+                && !matches!(byte, b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'\\' | b'&')
         }
     }
 }
