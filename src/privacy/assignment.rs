@@ -2,6 +2,7 @@
 //! `--token …`. Precision is all here: most of what stands beside such names is code.
 
 use super::Found;
+use super::blocks::putty_key;
 use super::context::{Place, session_cookies};
 use super::names::{Holds, holds};
 use super::runs::{Class, Runs};
@@ -18,6 +19,9 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     let text = place.text;
     if goes_on(place) {
         return None;
+    }
+    if let Some(found) = putty_key(place) {
+        return Some(found);
     }
     let name = name_around(text, place.at);
     if place.is_raw {

@@ -1,4 +1,4 @@
-//! Private keys that are several lines long: in PEM, in PGP's armour and as PuTTY has them. Also
+//! Private keys that are several lines long: in PEM, in PGP's armour and as `PuTTY` has them. Also
 //! with line breaks escaped, cut off at either end, and as listings show them, where something
 //! stands before each line: `    12→`, `> `, `k.pem:3:`.
 
@@ -248,7 +248,7 @@ fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
         if is_long || key > 0 && is_within && ends {
             end = at + key;
         }
-        if !word.is_empty() && !(is_long && key == word.len()) {
+        if !(word.is_empty() || is_long && key == word.len()) {
             break;
         }
         is_within |= is_long;
@@ -297,19 +297,23 @@ fn block_start(text: &[u8], end: usize) -> usize {
     start
 }
 
-/// The lines of a key after `Private-Lines: 14`, as PuTTY has them.
+/// The lines of a key after `Private-Lines: 14`, as `PuTTY` has them: the anchor is in how its
+/// file begins.
 pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
+    const FILE_BYTES_MAX: usize = 8 << 10;
     const LINES_MAX: usize = 1024;
     let Place {
         text, at, after, ..
     } = *place;
-    let label = at.checked_sub(PUTTY.len())?;
-    if !text[label..at].eq_ignore_ascii_case(PUTTY) {
+    if !text[..at].ends_with(b"PuTTY-User-") || !text[after..].starts_with(b"-File-") {
         return None;
     }
     if place.is_raw {
-        return Some(found(label, after));
+        return Some(found(at, after));
     }
+    let file = &text[after..text.len().min(after + FILE_BYTES_MAX)];
+    let label = after + memchr::memmem::find(file, PUTTY)?;
+    let after = label + PUTTY.len();
     let near = |at: usize| &text[..text.len().min(at + LINE_BYTES_MAX)];
     let digits = text[after..].iter().take(4);
     let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
@@ -332,8 +336,8 @@ pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
     (key.len() >= BLOCK_BYTES_MIN && is_random(key)).then(|| found(first, end))
 }
 
-/// How the label begins whose end the anchor is.
-const PUTTY: &[u8] = b"private";
+/// What stands before the number of lines.
+const PUTTY: &[u8] = b"Private-Lines: ";
 
 /// Where in a key the strings of an array are that has it line by line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -355,7 +359,7 @@ impl Lines {
         if has("-----END") {
             return Lines::None;
         }
-        if has("PRIVATE KEY") && has("--BEGIN ") || has("Private-Lines: ") {
+        if has("PRIVATE KEY") && has("--BEGIN ") || line.starts_with(PUTTY) {
             return Lines::Begun;
         }
         if self == Lines::None {

@@ -1,13 +1,11 @@
 //! Secrets that their surroundings give away: headers, addresses with passwords, commands.
 
 pub(super) use super::assignment::assignment;
-pub(super) use super::blocks::{private_key, putty_key};
+pub(super) use super::blocks::private_key;
 
 use super::Found;
-use super::names::Holds;
 use super::runs::{Class, Runs};
 use super::text::{is_placeholder, is_random, starts_word};
-use super::values::secret_in;
 
 /// Where an anchor stands.
 #[derive(Clone, Copy)]
@@ -349,32 +347,6 @@ pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
     let start = place.after - 1 + value + colon + 1;
     let is_secret = password.len() >= BYTES_MIN && !stands_for_password(password);
     is_secret.then(|| found("password", start, start + password.len()))
-}
-
-/// The password of `mysql -u root -pPassword`.
-pub(super) fn mysql_password(place: &Place<'_>) -> Option<Found> {
-    const COMMAND_BYTES_MAX: usize = 512;
-    if !place.follows(b"m") || !starts_word(place.text, place.at - 1) {
-        return None;
-    }
-    if place.is_raw {
-        return Some(found("password", place.at, place.after));
-    }
-    let rest = &place.text[place.after..];
-    let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
-    let is_end = |byte: &u8| matches!(byte, b'\n' | b'|' | b';' | b'&');
-    let command = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
-    let flag = memchr::memmem::find(command, b" -p")? + 3;
-    let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');
-    let value = flag + command[flag..].iter().take_while(is_quote).count();
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\' | b'`' | b')')
-    };
-    let len = command[value..].iter().position(stops);
-    let password = &command[value..value + len.unwrap_or(command.len() - value)];
-    let (from, to) = secret_in(Holds::Password, password, value > flag)?;
-    let start = place.after + value;
-    Some(found("password", start + from, start + to))
 }
 
 /// The user and password after `Basic`.

@@ -62,26 +62,27 @@ impl Redactor {
         if name.is_none() && text.len() < self.scanner.bytes_min() {
             return None;
         }
-        if depth < NESTED_MAX && may_be_json(text) {
-            if !self.scanner.may_find(text) {
-                return None;
-            }
-            let mut change = |said: Said<'_>, text: &str| match said {
-                Said::Text => self.value(None, text, numbers, depth + 1),
-                Said::Value(name) => self.value(Some(name), text, numbers, depth + 1),
-                Said::KeyLine => Some(placeholder(
-                    PRIVATE_KEY,
-                    &numbers.of(PRIVATE_KEY, text).to_string(),
-                )),
-            };
-            if let Ok(rewritten) = rewrite(text, &mut change) {
-                return rewritten;
-            }
-        }
         let mut changed: Option<String> = None;
         // What stands beside a placeholder may look different without the secret.
         for _ in 0..ROUNDS_MAX {
             let now = changed.as_deref().unwrap_or(text);
+            if depth < NESTED_MAX && may_be_json(now) {
+                if !self.scanner.may_find(now) {
+                    break;
+                }
+                let mut change = |said: Said<'_>, text: &str| match said {
+                    Said::Text => self.value(None, text, numbers, depth + 1),
+                    Said::Value(name) => self.value(Some(name), text, numbers, depth + 1),
+                    Said::KeyLine => {
+                        let number = numbers.of(PRIVATE_KEY, text);
+                        Some(placeholder(PRIVATE_KEY, &number.to_string()))
+                    }
+                };
+                // Each of its strings was looked at until there was nothing more.
+                if let Ok(rewritten) = rewrite(now, &mut change) {
+                    return rewritten.or(changed);
+                }
+            }
             let findings = self.scanner.findings(name, now);
             let next = replaced(now, &findings, |name, secret| {
                 numbers.of(name, secret).to_string()

@@ -256,14 +256,6 @@ pub(super) const WORDS: &[Context] = &[
         look: One(context::private_key),
     },
     Context {
-        anchors: &["ysql"],
-        look: One(context::mysql_password),
-    },
-    Context {
-        anchors: &["-Lines: "],
-        look: One(context::putty_key),
-    },
-    Context {
         anchors: &["ig="],
         look: One(context::azure_signature),
     },

@@ -108,10 +108,12 @@ impl Scanner {
         if self.redact_pii {
             pii::find(bytes, &mut found);
         }
+        // Where a rule looks no further, there may be half a character.
+        let is_whole = |at: &usize| text.is_char_boundary(*at);
         let found = found.into_iter().map(|found| Finding {
             name: found.name,
-            start: found.start,
-            end: found.end,
+            start: (0..=found.start).rfind(is_whole).unwrap_or_default(),
+            end: (found.end..).find(is_whole).unwrap_or(text.len()),
         });
         let matches = self.patterns.iter().flat_map(|(name, regex)| {
             regex.find_iter(text).map(|found| Finding {

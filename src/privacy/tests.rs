@@ -287,6 +287,7 @@ fn no_line_of_a_listed_key_is_left() {
     let markers = r#"["-----BEGIN RSA PRIVATE KEY-----","ghp","password","AKIA"]"#;
     assert_eq!(defaults(markers), markers);
     let putty = [
+        "PuTTY-User-Key-File-2: ssh-rsa".to_owned(),
         "Private-Lines: 3".to_owned(),
         line(1),
         line(2),
