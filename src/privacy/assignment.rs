@@ -30,7 +30,9 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
             is_command || may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
         // In a `.netrc`, escapes part the words.
         let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
-        if may_be || memchr::memmem::find(before, b"machine").is_some() {
+        let is_netrc = text[name.0..name.1].ends_with(b"password")
+            && memchr::memmem::find(before, b"machine").is_some();
+        if may_be || is_netrc {
             return Some(found(Holds::Secret, name.0, name.1));
         }
     }

@@ -113,7 +113,9 @@ impl Scanner {
         let found = found.into_iter().map(|found| Finding {
             name: found.name,
             start: (0..=found.start).rfind(is_whole).unwrap_or_default(),
-            end: (found.end..).find(is_whole).unwrap_or(text.len()),
+            end: (found.end..=text.len())
+                .find(is_whole)
+                .unwrap_or(text.len()),
         });
         let matches = self.patterns.iter().flat_map(|(name, regex)| {
             regex.find_iter(text).map(|found| Finding {
