@@ -2,13 +2,17 @@
 //! `--token …`. Precision is all here: most of what stands beside such names is code.
 
 use super::Found;
-use super::context::{Place, session_cookie};
+use super::blocks::putty_key;
+use super::context::{Place, session_cookies};
 use super::names::{Holds, holds};
+use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, secret_in};
 
 /// The longest name that is looked at.
 const NAME_BYTES_MAX: usize = 64;
+/// How far before a name its machine may be, in JSON whose strings are not decoded.
+const RAW_BYTES: usize = 512;
 
 /// The secret that is assigned to the name in which the anchor is.
 pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
@@ -16,25 +20,83 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if goes_on(place) {
         return None;
     }
+    if let Some(found) = putty_key(place) {
+        return Some(found);
+    }
     let name = name_around(text, place.at);
     if place.is_raw {
-        let may_be = may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
-        if may_be {
+        let is_command = text[name.0..name.1].ends_with(b"sshpass");
+        let may_be =
+            is_command || may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
+        // In a `.netrc`, escapes part the words.
+        let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
+        let is_netrc = text[name.0..name.1].ends_with(b"password")
+            && memchr::memmem::find(before, b"machine").is_some();
+        if may_be || is_netrc {
             return Some(found(Holds::Secret, name.0, name.1));
         }
     }
+    if let Some(found) = element(place, name).or_else(|| command(place, name)) {
+        return Some(found);
+    }
     let operator = operator_after(text, name.1, text[name.0..].starts_with(b"--"))?;
     let holds = holds(&text[name.0..name.1])?;
-    let mut value = value_at(text, operator)?;
+    let mut value = value_at(text, place.runs, operator)?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
         // What was found is the scheme.
-        value.end = skip(text, value.end + 1, is_unquoted);
+        value.end = place.runs.end(Class::Unquoted, value.end + 1);
     }
     let (start, end) = secret_in(holds, &text[value.start..value.end], value.is_quoted)?;
     if !value.is_quoted && !ends_plainly(text, value.start + end) {
         return None;
     }
     Some(found(holds, value.start + start, value.start + end))
+}
+
+/// What `<password>…</password>` holds.
+fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
+    let text = place.text;
+    let opens = name
+        .0
+        .checked_sub(1)
+        .is_some_and(|before| text[before] == b'<');
+    if !opens || text.get(name.1) != Some(&b'>') {
+        return None;
+    }
+    let value = text[name.1 + 1..].iter().take(VALUE_BYTES_MAX);
+    let len = value.take_while(|byte| **byte != b'<').count();
+    let (value, rest) = text[name.1 + 1..].split_at(len);
+    let closes = rest.starts_with(b"</") || place.is_raw && rest.starts_with(b"<\\/");
+    let holds = holds(&text[name.0..name.1])?;
+    let (start, end) = secret_in(holds, value, true)?;
+    closes.then(|| found(holds, name.1 + 1 + start, name.1 + 1 + end))
+}
+
+/// What follows `sshpass -p`, and `password` in a `.netrc`.
+fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
+    const BEFORE_BYTES_MAX: usize = 256;
+    let Place { text, runs, .. } = *place;
+    let blanks = skip(text, name.1, |byte| byte.is_ascii_whitespace());
+    let value = match &text[name.0..name.1] {
+        b"sshpass" => {
+            let flag = text[blanks..].strip_prefix(b"-p")?;
+            skip(text, text.len() - flag.len(), is_blank)
+        }
+        b"password" if blanks > name.1 => {
+            let before = &text[name.0.saturating_sub(BEFORE_BYTES_MAX)..name.0];
+            let mut words = before
+                .rsplit(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty());
+            let (_, login, _, machine) = (words.next(), words.next(), words.next(), words.next());
+            (login == Some(b"login") && machine == Some(b"machine")).then_some(blanks)?
+        }
+        _ => return None,
+    };
+    let quoted = quote_at(text, value);
+    let start = quoted.map_or(value, |(start, _)| start);
+    let end = runs.end(Class::Unquoted, start);
+    let (from, to) = secret_in(Holds::Password, text.get(start..end)?, quoted.is_some())?;
+    Some(found(Holds::Password, start + from, start + to))
 }
 
 /// Whether the word that the anchor is in goes on after it, as `tokens` and `passed` do: then it is
@@ -67,25 +129,27 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     is_escape(at) || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
 }
 
-/// The secret in the whole of a value that a document assigns to a name.
-pub(super) fn member(name: &str, value: &str) -> Option<Found> {
+/// The secrets in the whole of a value that a document assigns to a name.
+pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
     let is_name = name
         .bytes()
         .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$'));
     if !is_name || name.len() > NAME_BYTES_MAX {
-        return None;
+        return;
     }
-    let name = name.as_bytes();
+    let (name, value) = (name.as_bytes(), value.as_bytes());
     if name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie") {
-        return session_cookie(value.as_bytes());
+        return session_cookies(value, &Runs::new(value), 0, all);
     }
     let last = name
         .iter()
         .rposition(|byte| !is_of_name(*byte))
         .map_or(0, |at| at + 1);
-    let holds = holds(&name[last..])?;
-    let (start, end) = secret_in(holds, value.as_bytes(), true)?;
-    Some(found(holds, start, end))
+    if let Some(holds) = holds(&name[last..])
+        && let Some((start, end)) = secret_in(holds, value, true)
+    {
+        all.push(found(holds, start, end));
+    }
 }
 
 fn found(holds: Holds, start: usize, end: usize) -> Found {
@@ -215,7 +279,7 @@ struct Value {
     is_quoted: bool,
 }
 
-fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
+fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
     let mut at = skip(text, operator.end, is_blank);
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
         // A value on a line of its own is one of a document.
@@ -228,16 +292,11 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
     {
         at += 1;
     }
-    let rest = text.get(at..).unwrap_or_default();
     let Some((start, quote)) = quote_at(text, at) else {
-        let len = rest
-            .iter()
-            .take(VALUE_BYTES_MAX + 1)
-            .take_while(|byte| is_unquoted(**byte))
-            .count();
-        return (len <= VALUE_BYTES_MAX).then_some(Value {
+        let end = runs.end(Class::Unquoted, at);
+        return (end - at <= VALUE_BYTES_MAX).then_some(Value {
             start: at,
-            end: at + len,
+            end,
             is_quoted: false,
         });
     };
@@ -258,13 +317,7 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
     let end = match len {
         Some(len) => start + len,
         // The closing quote was cut off with the end of the text.
-        None if is_cut => {
-            start
-                + text[start..]
-                    .iter()
-                    .take_while(|byte| is_unquoted(**byte))
-                    .count()
-        }
+        None if is_cut => runs.end(Class::Unquoted, start),
         None => return None,
     };
     Some(Value {
@@ -272,29 +325,6 @@ fn value_at(text: &[u8], operator: Operator) -> Option<Value> {
         end,
         is_quoted: true,
     })
-}
-
-fn is_unquoted(byte: u8) -> bool {
-    !byte.is_ascii_whitespace()
-        && !byte.is_ascii_control()
-        && !matches!(
-            byte,
-            b'"' | b'\''
-                | b'`'
-                | b'<'
-                | b'>'
-                | b','
-                | b';'
-                | b'('
-                | b')'
-                | b'['
-                | b']'
-                | b'{'
-                | b'}'
-                | b'|'
-                | b'\\'
-                | b'&'
-        )
 }
 
 /// Whether what follows a value without quotes lets it be more than a part of code.

@@ -1,14 +1,17 @@
-//! Secrets that their surroundings give away: headers, addresses with passwords, blocks of keys.
+//! Secrets that their surroundings give away: headers, addresses with passwords, commands.
 
 pub(super) use super::assignment::assignment;
+pub(super) use super::blocks::private_key;
 
 use super::Found;
-use super::text::{distinct, is_placeholder, is_random, starts_word};
+use super::runs::{Class, Runs};
+use super::text::{is_placeholder, is_random, starts_word};
 
 /// Where an anchor stands.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub text: &'a [u8],
+    pub runs: &'a Runs<'a>,
     pub at: usize,
     /// Where the anchor ends.
     pub after: usize,
@@ -18,10 +21,18 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// How many bytes of a class follow `from`.
+    /// How many bytes of a class follow `from`. No anchor of the rule that asks may be among
+    /// them, or all that follows is gone through for each: see `short_run`, and `Runs`.
     fn run(&self, from: usize, class: fn(u8) -> bool) -> usize {
         let rest = self.text.get(from..).unwrap_or_default();
         rest.iter().take_while(|byte| class(**byte)).count()
+    }
+
+    /// The same, up to one more than `most`.
+    fn short_run(&self, from: usize, most: usize, class: fn(u8) -> bool) -> usize {
+        let rest = self.text.get(from..).unwrap_or_default();
+        let rest = rest.iter().take(most + 1);
+        rest.take_while(|byte| class(**byte)).count()
     }
 
     /// How many bytes of a class are before `until`, up to `most`.
@@ -54,133 +65,42 @@ fn token68(byte: u8) -> bool {
     dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':')
 }
 
-/// How far before its end the label of a block begins at most: `-----BEGIN ENCRYPTED `.
-const LABEL_BYTES: usize = 48;
-/// The least of a block's text that is a key.
-const BLOCK_BYTES_MIN: usize = 40;
-
-/// A block of a private key, in PEM or PGP's armour; also with its line breaks escaped, and also
-/// where its end or its beginning was cut off.
-pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
-    let Place {
-        text, at, after, ..
-    } = *place;
-    let label = &text[at.saturating_sub(LABEL_BYTES)..at];
-    let begins = |word: &[u8]| {
-        let found = memchr::memmem::rfind(label, word)?;
-        let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
-        let is_one = label[found + word.len()..].iter().all(is_label);
-        let dashes = label[..found].iter().rev();
-        let dashes = dashes
-            .take_while(|byte| matches!(byte, b'-' | b' '))
-            .count();
-        (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
-    };
-    let line_end = after
-        + place.run(after, |b| {
-            matches!(b, b'-' | b' ') || b.is_ascii_uppercase()
-        });
-    if let Some(start) = begins(b"BEGIN") {
-        let end = block_end(text, line_end);
-        let key = place.slice(line_end, end);
-        let is_key = key.iter().filter(|b| b.is_ascii_alphanumeric()).count() >= BLOCK_BYTES_MIN
-            && distinct(key) >= 12;
-        return is_key.then(|| found("private_key", start, end_line(text, end)));
-    }
-    let end_label = begins(b"END")?;
-    let start = end_label - place.run_before(end_label, usize::MAX, in_block);
-    let key = place.slice(start, end_label);
-    // Words before the label are no key: a line of it has no blanks.
-    let is_key = key.len() >= BLOCK_BYTES_MIN / 2 && is_random(key) && !key.contains(&b' ');
-    is_key.then(|| found("private_key", start, line_end))
-}
-
-fn in_block(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r' | b'\\')
-}
-
-/// Where the text of a block ends that begins at `start`.
-fn block_end(text: &[u8], start: usize) -> usize {
-    let rest = &text[start..];
-    // Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key.
-    let is_part = |byte: &&u8| {
-        in_block(**byte)
-            || matches!(
-                **byte,
-                b' ' | b'\t' | b':' | b',' | b'-' | b'.' | b'"' | b'(' | b')' | b'@' | b'<' | b'>'
-            )
-    };
-    let len = rest.iter().take_while(is_part).count();
-    match memchr::memmem::find(&rest[..len], b"-----END") {
-        Some(end) => start + end,
-        None => start + key_lines(&rest[..len]),
-    }
-}
-
-/// The length of what is cut off: up to the last line that can be one of a key.
-fn key_lines(text: &[u8]) -> usize {
-    let mut len = 0;
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let is_header = memchr::memmem::find(line, b": ").is_some();
-        let words = line.trim_ascii();
-        if !is_header && (words.contains(&b' ') || words.contains(&b'"')) {
-            let key = line.iter().take_while(|byte| in_block(**byte)).count();
-            return if key >= BLOCK_BYTES_MIN {
-                len + key
-            } else {
-                len
-            };
-        }
-        len += line.len();
-    }
-    len
-}
-
-/// Where the line `-----END … -----` ends, if there is one at `at`.
-fn end_line(text: &[u8], at: usize) -> usize {
-    let rest = &text[at..];
-    if !rest.starts_with(b"-----END") {
-        return at;
-    }
-    let label = rest[8..].iter();
-    let label = label.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'0'..=b'9'));
-    let end = 8 + label.count();
-    let dashes = rest[end..].iter().take(5).take_while(|byte| **byte == b'-');
-    at + end + dashes.count()
-}
-
 /// A JSON Web Token, signed, unsigned or encrypted: parts in base64, of which the first is JSON.
 pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     const HEADER_BYTES_MIN: usize = 12;
-    let header = place.run(place.at, dashed);
-    if header < HEADER_BYTES_MIN || !starts_word(place.text, place.at) {
+    const PART_MAX: usize = 5;
+    let Place { text, at, runs, .. } = *place;
+    if !starts_word(text, at) {
         return None;
     }
-    let (mut end, mut parts, mut bytes) = (place.at + header, 1, 0);
-    while place.text.get(end) == Some(&b'.') && parts < 5 {
-        let part = place.run(end + 1, dashed);
-        (end, parts, bytes) = (end + 1 + part, parts + 1, bytes + part);
+    let header_end = runs.end(Class::Dashed, at);
+    if header_end - at < HEADER_BYTES_MIN {
+        return None;
     }
-    let body = place.slice(place.at + header + 1, end);
-    let is_token = match parts {
+    // Where the parts end. Behind a full stop that ends a sentence is an empty one.
+    let (mut ends, mut parts) = ([header_end; PART_MAX], 1);
+    while parts < PART_MAX && text.get(ends[parts - 1]) == Some(&b'.') {
+        ends[parts] = runs.end(Class::Dashed, ends[parts - 1] + 1);
+        parts += 1;
+    }
+    let bytes = |end: usize| end - header_end - 1;
+    let is_encrypted = parts == PART_MAX
+        && ends[PART_MAX - 1] > ends[PART_MAX - 2] + 1
+        && bytes(ends[PART_MAX - 1]) >= 40;
+    let end = if is_encrypted {
+        ends[PART_MAX - 1]
+    } else {
         // A part of JSON, and a signature or none.
-        2 | 3 => body.starts_with(b"eyJ") && bytes >= 16,
-        5 => bytes >= 40,
-        _ => false,
+        let end = *ends[..parts].get(2).or(ends[..parts].get(1))?;
+        let is_signed = place.slice(header_end + 1, end).starts_with(b"eyJ") && bytes(end) > 16;
+        is_signed.then_some(end)?
     };
-    is_token.then(|| {
-        found(
-            "jwt",
-            place.at,
-            end - usize::from(place.text[end - 1] == b'.'),
-        )
-    })
+    Some(found("jwt", at, end - usize::from(text[end - 1] == b'.')))
 }
 
 /// What stands after the fixed part of a webhook's address.
 pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
     let path = |byte: u8| dashed(byte) || byte == b'/';
-    let end = place.after + place.run(place.after, path);
     let is_slack = place.text[place.at] == b'h';
     let name = if is_slack {
         "slack_webhook"
@@ -190,6 +110,7 @@ pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
     if !is_slack && !place.text[..place.at].ends_with(b".com") {
         return None;
     }
+    let end = place.after + place.run(place.after, path);
     // The last part is the secret; the others say whose it is.
     let last = place
         .slice(place.after, end)
@@ -201,7 +122,7 @@ pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
 /// `<bot id>:AA…`
 pub(super) fn telegram_token(place: &Place<'_>) -> Option<Found> {
     let digits = place.run_before(place.at, 11, |byte| byte.is_ascii_digit());
-    let body = place.run(place.at + 1, dashed);
+    let body = place.short_run(place.at + 1, 36, dashed);
     let start = place.at - digits;
     let before = &place.text[..start];
     // The API's paths have it after `bot`.
@@ -213,7 +134,7 @@ pub(super) fn telegram_token(place: &Place<'_>) -> Option<Found> {
 /// The client secrets of Entra: three signs, `8Q~`, and the rest.
 pub(super) fn azure_secret(place: &Place<'_>) -> Option<Found> {
     let class = |byte: u8| dashed(byte) || matches!(byte, b'.' | b'~');
-    let body = place.run(place.after, class);
+    let body = place.short_run(place.after, 34, class);
     let start = place.at.checked_sub(3)?;
     let is_secret = (31..=34).contains(&body)
         && place.slice(start, place.at).iter().all(|byte| class(*byte))
@@ -225,7 +146,7 @@ pub(super) fn azure_secret(place: &Place<'_>) -> Option<Found> {
 /// The signature of a shared access signature: 32 bytes in base64.
 pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
     let signature = |byte: u8| dashed(byte) || matches!(byte, b'+' | b'/' | b'=' | b'%');
-    let len = place.run(place.after, signature);
+    let len = place.short_run(place.after, 90, signature);
     let text = place.slice(place.after, place.after + len);
     let is_padded = text.ends_with(b"=") || text.to_ascii_lowercase().ends_with(b"%3d");
     let is_secret = (44..=90).contains(&len)
@@ -238,11 +159,11 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
 
 /// A bot's id in base64, its time and its signature.
 pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
-    let id = place.run(place.at, dashed);
+    let id = place.short_run(place.at, 28, dashed);
     let time_at = place.at + id + 1;
-    let time = place.run(time_at, dashed);
+    let time = place.short_run(time_at, 6, dashed);
     let rest_at = time_at + time + 1;
-    let rest = place.run(rest_at, dashed);
+    let rest = place.short_run(rest_at, 40, dashed);
     let dots =
         place.text.get(time_at - 1) == Some(&b'.') && place.text.get(rest_at - 1) == Some(&b'.');
     let is_token = (23..=28).contains(&id)
@@ -256,7 +177,7 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
 
 /// `SK` and 32 hex digits.
 pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
-    let hex = place.run(place.at + 2, |byte| byte.is_ascii_hexdigit());
+    let hex = place.short_run(place.at + 2, 32, |byte| byte.is_ascii_hexdigit());
     let end = place.at + 2 + hex;
     let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
     let is_key = hex == 32
@@ -332,54 +253,63 @@ pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("authorization", place.after, place.after + len))
 }
 
-/// A session's token in `Cookie: …` or `Set-Cookie: …`.
-pub(super) fn cookie(place: &Place<'_>) -> Option<Found> {
+/// The tokens of sessions in `Cookie: …` or `Set-Cookie: …`.
+pub(super) fn cookies(place: &Place<'_>, all: &mut Vec<Found>) {
     if !place.follows(b"coo") {
-        return None;
+        return;
     }
     if place.is_raw {
-        return Some(found("cookie", place.at, place.after));
+        all.push(found("cookie", place.at, place.after));
+        return;
     }
     let is_blank = |byte: u8| byte == b' ';
     let is_quote = |byte: u8| matches!(byte, b'\\' | b'"' | b'\'');
     let colon = place.after + place.run(place.after, is_quote);
-    if place.text.get(colon) != Some(&b':') {
-        return None;
+    if place.text.get(colon) == Some(&b':') {
+        let blanks = colon + 1 + place.run(colon + 1, is_blank);
+        let start = blanks + place.run(blanks, is_quote);
+        session_cookies(place.text, place.runs, start, all);
     }
-    let blanks = colon + 1 + place.run(colon + 1, is_blank);
-    let start = blanks + place.run(blanks, is_quote);
-    let found = session_cookie(&place.text[start..])?;
-    Some(Found {
-        start: start + found.start,
-        end: start + found.end,
-        ..found
-    })
 }
 
-/// The first session's token in `name=value; name=value`.
-pub(super) fn session_cookie(cookies: &[u8]) -> Option<Found> {
-    const NAMES: [&[u8]; 6] = [b"sess", b"sid", b"token", b"auth", b"jwt", b"remember"];
-    const BYTES_MIN: usize = 16;
-    let stops = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\'' | b'\\');
-    let len = cookies.iter().position(stops).unwrap_or(cookies.len());
-    let mut start = 0;
-    for cookie in cookies[..len].split(|byte| *byte == b';') {
-        let next = start + cookie.len() + 1;
-        if let Some(equals) = memchr::memchr(b'=', cookie) {
-            let name = cookie[..equals].to_ascii_lowercase();
-            let is_session = NAMES
-                .iter()
-                .any(|known| memchr::memmem::find(&name, known).is_some());
-            let value = cookie[equals + 1..].trim_ascii_end();
-            let is_token = value.iter().all(|byte| token68(*byte) || *byte == b'%');
-            if is_session && is_token && value.len() >= BYTES_MIN && is_random(value) {
-                let start = start + equals + 1;
-                return Some(found("cookie", start, start + value.len()));
-            }
+/// The tokens of sessions in `name=value; name=value` from `start` on.
+pub(super) fn session_cookies(
+    text: &[u8],
+    runs: &Runs<'_>,
+    mut start: usize,
+    all: &mut Vec<Found>,
+) {
+    // Within what was looked at, only the first cookie is another one.
+    let known = runs.cookies_end.get();
+    loop {
+        let end = runs.end(Class::Cookie, start);
+        all.extend(session_cookie(text, runs, start, end));
+        if end < known || text.get(end) != Some(&b';') {
+            runs.cookies_end.set(known.max(end));
+            return;
         }
-        start = next;
+        start = end + 1;
     }
-    None
+}
+
+/// The token in one cookie.
+fn session_cookie(text: &[u8], runs: &Runs<'_>, start: usize, end: usize) -> Option<Found> {
+    const NAMES: [&[u8]; 6] = [b"sess", b"sid", b"token", b"auth", b"jwt", b"remember"];
+    const NAME_BYTES_MAX: usize = 256;
+    const BYTES_MIN: usize = 16;
+    const BLANKS_MAX: usize = 16;
+    let cookie = &text[start..end];
+    let equals = memchr::memchr(b'=', &cookie[..cookie.len().min(NAME_BYTES_MAX)])?;
+    let name = cookie[..equals].to_ascii_lowercase();
+    let is_session = NAMES
+        .iter()
+        .any(|known| memchr::memmem::find(&name, known).is_some());
+    let value_start = start + equals + 1;
+    let value = &text[value_start..runs.end(Class::CookieValue, value_start).min(end)];
+    let blanks = &text[value_start + value.len()..end];
+    let is_token = blanks.len() <= BLANKS_MAX && blanks.trim_ascii().is_empty();
+    let is_secret = is_session && is_token && value.len() >= BYTES_MIN && is_random(value);
+    is_secret.then(|| found("cookie", value_start, value_start + value.len()))
 }
 
 /// The password of `curl -u user:password`.

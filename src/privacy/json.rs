@@ -2,6 +2,7 @@
 
 use serde::de::IgnoredAny;
 
+use super::blocks::Lines;
 use crate::record::push_quoted;
 
 /// An object or array that is open.
@@ -10,6 +11,20 @@ struct Open {
     /// The name of the member that comes next, and before that the string before it.
     name: Option<String>,
     before: Option<String>,
+    /// How many values an array has before the next.
+    values: usize,
+    /// Where in a private key its strings are.
+    lines: Lines,
+}
+
+/// What a string in JSON is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Said<'a> {
+    Text,
+    /// The value of what has this name.
+    Value(&'a str),
+    /// A line of a private key.
+    KeyLine,
 }
 
 /// Whether a text may be JSON that has strings.
@@ -20,14 +35,14 @@ pub(super) fn may_be_json(text: &str) -> bool {
     )
 }
 
-/// Rewrites the strings of a JSON text: `change` gets each one decoded, with the name that it is
-/// assigned to, and says what it becomes, if another. `None` if nothing changes.
+/// Rewrites the strings of a JSON text: `change` gets each one decoded, with what it is there,
+/// and says what it becomes, if another. `None` if nothing changes.
 ///
 /// # Errors
 /// The text is no JSON.
 pub(super) fn rewrite(
     json: &str,
-    change: &mut dyn FnMut(Option<&str>, &str) -> Option<String>,
+    change: &mut dyn FnMut(Said<'_>, &str) -> Option<String>,
 ) -> Result<Option<String>, serde_json::Error> {
     serde_json::from_str::<IgnoredAny>(json)?;
     let bytes = json.as_bytes();
@@ -39,6 +54,8 @@ pub(super) fn rewrite(
                 is_object: *byte == b'{',
                 name: None,
                 before: None,
+                values: 0,
+                lines: Lines::None,
             }),
             b'}' | b']' => {
                 open.pop();
@@ -47,8 +64,18 @@ pub(super) fn rewrite(
                 let end = at + string_len(&bytes[at..]);
                 let text: String = serde_json::from_str(&json[at..end])?;
                 let is_name = is_name(&bytes[end..], open.last());
-                let name = open.last().and_then(|open| assigned_to(open, is_name));
-                if let Some(changed) = change(name, &text) {
+                if let Some(open) = open.last_mut().filter(|open| !open.is_object) {
+                    open.lines = open.lines.next(&text);
+                }
+                let is_pair = is_pair(&bytes[end..], &open);
+                let said = match open.last() {
+                    Some(open) if open.lines == Lines::Within => Said::KeyLine,
+                    Some(open) => {
+                        assigned_to(open, is_name, is_pair).map_or(Said::Text, Said::Value)
+                    }
+                    None => Said::Text,
+                };
+                if let Some(changed) = change(said, &text) {
                     out.extend_from_slice(&bytes[kept..at]);
                     push_quoted(&mut out, &changed);
                     kept = end;
@@ -62,6 +89,11 @@ pub(super) fn rewrite(
                 }
                 at = end;
                 continue;
+            }
+            b',' => {
+                if let Some(open) = open.last_mut() {
+                    open.values += 1;
+                }
             }
             _ => {}
         }
@@ -95,13 +127,21 @@ fn is_name(rest: &[u8], open: Option<&Open>) -> bool {
     open.is_some_and(|open| open.is_object) && rest.trim_ascii_start().starts_with(b":")
 }
 
+/// Whether a string ends an array of strings that is itself in one, as in `[["name", "value"]]`.
+fn is_pair(rest: &[u8], open: &[Open]) -> bool {
+    let arrays = open.iter().rev().take(2).filter(|open| !open.is_object);
+    arrays.count() == 2 && rest.trim_ascii_start().starts_with(b"]")
+}
+
 /// What a string is the value of: a member of this name; `"value"`, of what the member before it
-/// says; an argument, of the flag before it.
-fn assigned_to(open: &Open, is_name: bool) -> Option<&str> {
+/// says; an argument, of the flag before it; the second of a pair, of the first.
+fn assigned_to(open: &Open, is_name: bool, is_pair: bool) -> Option<&str> {
     let before = open.before.as_deref();
     match open.name.as_deref().filter(|_| !is_name) {
         Some("value") => before,
-        None => before.filter(|before| !open.is_object && before.starts_with("--")),
+        None => before.filter(|before| {
+            !open.is_object && (before.starts_with("--") || is_pair && open.values == 1)
+        }),
         name => name,
     }
 }

@@ -1,9 +1,10 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `assignment` (with `names` and `values`) and `pii` know the forms of
+//! - `rules`, `context`, `blocks`, `assignment` (with `names` and `values`) and `pii` know the forms of
 //!   secrets and of what is known of persons; `scan` asks them where `anchors` sees that it may be
-//!   worth it; `json` and `redact` put placeholders there.
+//!   worth it, and `runs` what each of them need not look at again; `json` and `redact` put
+//!   placeholders there.
 //! - `visit` knows the fields of records; `key` has the key of user ids.
 //!
 //! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
@@ -11,6 +12,7 @@
 
 mod anchors;
 mod assignment;
+mod blocks;
 mod context;
 mod json;
 mod key;
@@ -18,6 +20,7 @@ mod names;
 mod pii;
 mod redact;
 mod rules;
+mod runs;
 mod scan;
 mod settings;
 #[cfg(test)]
@@ -40,6 +43,8 @@ use crate::record::{Record, hex};
 
 /// How every placeholder begins; its name, its number and `]` follow.
 const PLACEHOLDER: &str = "[REDACTED:";
+/// How many digits of a hash stand in a placeholder of a key.
+const HASH_DIGITS: usize = 16;
 /// The longest name of a pattern, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// How a user id begins in its stored form; 64 hex digits follow.

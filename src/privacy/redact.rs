@@ -1,8 +1,11 @@
 //! Puts placeholders where secrets were.
 
-use super::json::{may_be_json, rewrite};
+use std::collections::HashMap;
+
+use super::blocks::PRIVATE_KEY;
+use super::json::{Said, may_be_json, rewrite};
 use super::scan::{Finding, Scanner};
-use super::{PLACEHOLDER, PrivacySettings};
+use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
 use crate::error::Result;
 
 /// How deep JSON is looked for in the strings of JSON.
@@ -16,31 +19,16 @@ pub(super) struct Redactor {
     scanner: Scanner,
 }
 
-/// The numbers of the secrets of one record.
+/// The numbers of the secrets of one record: by name, and by secret.
 #[derive(Debug, Default)]
-pub(super) struct Numbers(Vec<Known>);
-
-#[derive(Debug)]
-struct Known {
-    name: String,
-    secret: String,
-    number: usize,
-}
+pub(super) struct Numbers(HashMap<String, HashMap<String, usize>>);
 
 impl Numbers {
     /// The number of a secret: the same for the same one, from 1 for each name.
     fn of(&mut self, name: &str, secret: &str) -> usize {
-        let of_name = || self.0.iter().filter(|known| known.name == name);
-        if let Some(known) = of_name().find(|known| known.secret == secret) {
-            return known.number;
-        }
-        let number = of_name().count() + 1;
-        self.0.push(Known {
-            name: name.to_owned(),
-            secret: secret.to_owned(),
-            number,
-        });
-        number
+        let known = self.0.entry(name.to_owned()).or_default();
+        let next = known.len() + 1;
+        *known.entry(secret.to_owned()).or_insert(next)
     }
 }
 
@@ -59,7 +47,7 @@ impl Redactor {
     /// number that is the same in every record.
     pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
         let findings = self.scanner.tokens(key);
-        let number = |_: &str, secret: &str| super::sha256(secret)[..16].to_owned();
+        let number = |_: &str, secret: &str| super::sha256(secret)[..HASH_DIGITS].to_owned();
         replaced(key, &findings, number)
     }
 
@@ -71,43 +59,45 @@ impl Redactor {
         numbers: &mut Numbers,
         depth: usize,
     ) -> Option<String> {
+        if name.is_none() && text.len() < self.scanner.bytes_min() {
+            return None;
+        }
         let mut changed: Option<String> = None;
         // What stands beside a placeholder may look different without the secret.
         for _ in 0..ROUNDS_MAX {
             let now = changed.as_deref().unwrap_or(text);
-            match self.once(name, now, numbers, depth) {
+            if depth < NESTED_MAX && may_be_json(now) {
+                if !self.scanner.may_find(now) {
+                    break;
+                }
+                let mut change = |said: Said<'_>, text: &str| match said {
+                    Said::Text => self.value(None, text, numbers, depth + 1),
+                    Said::Value(name) => self.value(Some(name), text, numbers, depth + 1),
+                    Said::KeyLine => {
+                        let number = numbers.of(PRIVATE_KEY, text);
+                        Some(placeholder(PRIVATE_KEY, &number.to_string()))
+                    }
+                };
+                // Each of its strings was looked at until there was nothing more.
+                if let Ok(rewritten) = rewrite(now, &mut change) {
+                    return rewritten.or(changed);
+                }
+            }
+            let findings = self.scanner.findings(name, now);
+            let next = replaced(now, &findings, |name, secret| {
+                numbers.of(name, secret).to_string()
+            });
+            match next {
                 Some(next) => changed = Some(next),
                 None => break,
             }
         }
         changed
     }
+}
 
-    fn once(
-        &self,
-        name: Option<&str>,
-        text: &str,
-        numbers: &mut Numbers,
-        depth: usize,
-    ) -> Option<String> {
-        if name.is_none() && text.len() < self.scanner.bytes_min() {
-            return None;
-        }
-        if depth < NESTED_MAX && may_be_json(text) {
-            if !self.scanner.may_find(text) {
-                return None;
-            }
-            let mut change =
-                |name: Option<&str>, text: &str| self.value(name, text, numbers, depth + 1);
-            if let Ok(rewritten) = rewrite(text, &mut change) {
-                return rewritten;
-            }
-        }
-        let findings = self.scanner.findings(name, text);
-        replaced(text, &findings, |name, secret| {
-            numbers.of(name, secret).to_string()
-        })
-    }
+fn placeholder(name: &str, number: &str) -> String {
+    [PLACEHOLDER, name, ":", number, "]"].concat()
 }
 
 /// The text with a placeholder for each finding; `None` if there is none.
@@ -124,7 +114,7 @@ fn replaced(
         out.push_str(text.get(kept..finding.start)?);
         let secret = text.get(finding.start..finding.end)?;
         let number = number(finding.name, secret);
-        out.extend([PLACEHOLDER, finding.name, ":", &number, "]"]);
+        out.push_str(&placeholder(finding.name, &number));
         kept = finding.end;
     }
     out.push_str(text.get(kept..)?);

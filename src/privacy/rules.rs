@@ -1,8 +1,11 @@
 //! The forms of secrets: keys and tokens that begin with a prefix of their provider, as a table.
 //! Those that only their surroundings give away are in `context`.
 
+use super::runs::Class::{self, Alnum, Base64, Dashed, Dotted, Hex, Upper, Word};
+use super::runs::Runs;
 use super::text::{is_random, starts_word};
 use super::{Found, context};
+use Look::{All, One};
 
 /// What a secret that begins with a prefix looks like.
 pub(super) struct Token {
@@ -10,7 +13,7 @@ pub(super) struct Token {
     pub name: &'static str,
     pub prefix: &'static str,
     /// What may follow the prefix.
-    alphabet: fn(u8) -> bool,
+    alphabet: Class,
     /// How many bytes of it must, and may, follow.
     least: usize,
     most: usize,
@@ -22,7 +25,7 @@ const ANY: usize = 1 << 14;
 const fn token(
     name: &'static str,
     prefix: &'static str,
-    alphabet: fn(u8) -> bool,
+    alphabet: Class,
     least: usize,
     most: usize,
 ) -> Token {
@@ -35,211 +38,213 @@ const fn token(
     }
 }
 
-fn alnum(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-}
-
-fn hex(byte: u8) -> bool {
-    byte.is_ascii_hexdigit()
-}
-
-fn upper(byte: u8) -> bool {
-    byte.is_ascii_uppercase() || byte.is_ascii_digit()
-}
-
-fn word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-fn dashed(byte: u8) -> bool {
-    word(byte) || byte == b'-'
-}
-
-fn dotted(byte: u8) -> bool {
-    dashed(byte) || byte == b'.'
-}
-
-fn base64(byte: u8) -> bool {
-    dashed(byte) || matches!(byte, b'+' | b'/' | b'=')
-}
-
 /// A prefix that begins like another one comes first.
 pub(super) const TOKENS: &[Token] = &[
     // Models and what runs them.
-    token("anthropic_key", "sk-ant-", dashed, 24, ANY),
-    token("openrouter_key", "sk-or-v1-", hex, 40, ANY),
-    token("langfuse_key", "sk-lf-", dashed, 30, 64),
-    token("openai_key", "sk-proj-", dashed, 24, ANY),
-    token("openai_key", "sk-svcacct-", dashed, 24, ANY),
-    token("openai_key", "sk-admin-", dashed, 24, ANY),
-    token("openai_key", "sk-None-", dashed, 24, ANY),
-    token("openai_key", "sk-", alnum, 32, 164),
-    token("huggingface_token", "hf_", alnum, 30, 64),
-    token("huggingface_token", "api_org_", alnum, 30, 64),
-    token("replicate_token", "r8_", alnum, 30, 64),
-    token("groq_key", "gsk_", alnum, 40, 80),
-    token("xai_key", "xai-", alnum, 60, 120),
-    token("perplexity_key", "pplx-", alnum, 40, 80),
-    token("cerebras_key", "csk-", alnum, 40, 80),
-    token("fireworks_key", "fw_", alnum, 22, 64),
-    token("nvidia_key", "nvapi-", dashed, 50, 120),
-    token("together_key", "tgp_v1_", dashed, 32, 80),
-    token("langsmith_key", "lsv2_", word, 32, 80),
-    token("tavily_key", "tvly-", dashed, 28, 80),
-    token("jina_key", "jina_", dashed, 40, 120),
-    token("e2b_key", "e2b_", hex, 32, 64),
+    token("anthropic_key", "sk-ant-", Dashed, 24, ANY),
+    token("openrouter_key", "sk-or-v1-", Hex, 40, ANY),
+    token("langfuse_key", "sk-lf-", Dashed, 30, 64),
+    token("openai_key", "sk-proj-", Dashed, 24, ANY),
+    token("openai_key", "sk-svcacct-", Dashed, 24, ANY),
+    token("openai_key", "sk-admin-", Dashed, 24, ANY),
+    token("openai_key", "sk-None-", Dashed, 24, ANY),
+    token("openai_key", "sk-", Alnum, 32, 164),
+    token("huggingface_token", "hf_", Alnum, 30, 64),
+    token("huggingface_token", "api_org_", Alnum, 30, 64),
+    token("replicate_token", "r8_", Alnum, 30, 64),
+    token("groq_key", "gsk_", Alnum, 40, 80),
+    token("xai_key", "xai-", Alnum, 60, 120),
+    token("perplexity_key", "pplx-", Alnum, 40, 80),
+    token("cerebras_key", "csk-", Alnum, 40, 80),
+    token("fireworks_key", "fw_", Alnum, 22, 64),
+    token("nvidia_key", "nvapi-", Dashed, 50, 120),
+    token("together_key", "tgp_v1_", Dashed, 32, 80),
+    token("langsmith_key", "lsv2_", Word, 32, 80),
+    token("tavily_key", "tvly-", Dashed, 28, 80),
+    token("jina_key", "jina_", Dashed, 40, 120),
+    token("e2b_key", "e2b_", Hex, 32, 64),
     // Clouds.
-    token("aws_access_key", "AKIA", upper, 16, 16),
-    token("aws_access_key", "ASIA", upper, 16, 16),
-    token("google_api_key", "AIza", dashed, 35, 35),
-    token("google_secret", "GOCSPX-", dashed, 24, 40),
-    token("google_token", "ya29.", dotted, 24, ANY),
-    token("google_token", "1//0", dashed, 40, 256),
-    token("azure_key", "AccountKey=", base64, 40, 120),
-    token("azure_key", "SharedAccessKey=", base64, 40, 120),
-    token("digitalocean_token", "dop_v1_", hex, 64, 64),
-    token("digitalocean_token", "doo_v1_", hex, 64, 64),
-    token("digitalocean_token", "dor_v1_", hex, 64, 64),
-    token("alibaba_key", "LTAI", alnum, 12, 26),
-    token("databricks_token", "dapi", hex, 32, 32),
-    token("supabase_key", "sbp_", hex, 40, 64),
-    token("supabase_key", "sb_secret_", dashed, 22, 64),
-    token("heroku_key", "HRKU-", dashed, 36, 80),
-    token("netlify_token", "nfp_", alnum, 32, 64),
-    token("planetscale_token", "pscale_", dotted, 32, 80),
-    token("render_key", "rnd_", alnum, 24, 64),
+    token("aws_access_key", "AKIA", Upper, 16, 16),
+    token("aws_access_key", "ASIA", Upper, 16, 16),
+    token("google_api_key", "AIza", Dashed, 35, 35),
+    token("google_secret", "GOCSPX-", Dashed, 24, 40),
+    token("google_token", "ya29.", Dotted, 24, ANY),
+    token("google_token", "1//0", Dashed, 40, 256),
+    token("azure_key", "AccountKey=", Base64, 40, 120),
+    token("azure_key", "SharedAccessKey=", Base64, 40, 120),
+    token("digitalocean_token", "dop_v1_", Hex, 64, 64),
+    token("digitalocean_token", "doo_v1_", Hex, 64, 64),
+    token("digitalocean_token", "dor_v1_", Hex, 64, 64),
+    token("alibaba_key", "LTAI", Alnum, 12, 26),
+    token("databricks_token", "dapi", Hex, 32, 32),
+    token("supabase_key", "sbp_", Hex, 40, 64),
+    token("supabase_key", "sb_secret_", Dashed, 22, 64),
+    token("heroku_key", "HRKU-", Dashed, 36, 80),
+    token("netlify_token", "nfp_", Alnum, 32, 64),
+    token("planetscale_token", "pscale_", Dotted, 32, 80),
+    token("render_key", "rnd_", Alnum, 24, 64),
     // Code and packages.
-    token("github_token", "ghp_", alnum, 30, 255),
-    token("github_token", "gho_", alnum, 30, 255),
-    token("github_token", "ghu_", dotted, 30, ANY),
-    token("github_token", "ghs_", dotted, 30, ANY),
-    token("github_token", "ghr_", dotted, 30, ANY),
-    token("github_token", "github_pat_", word, 40, 255),
-    token("gitlab_token", "glpat-", dotted, 20, 320),
-    token("gitlab_token", "gldt-", dashed, 20, 64),
-    token("gitlab_token", "glrt-", dotted, 20, 320),
-    token("gitlab_token", "glrtr-", dotted, 20, 320),
-    token("gitlab_token", "glptt-", alnum, 40, 64),
-    token("gitlab_token", "glft-", dashed, 20, 80),
-    token("gitlab_token", "glsoat-", dashed, 20, 64),
-    token("gitlab_token", "glcbt-", dashed, 20, 80),
-    token("gitlab_token", "glimt-", dashed, 25, 64),
-    token("gitlab_token", "glagent-", dashed, 50, 80),
-    token("gitlab_token", "gloas-", alnum, 64, 64),
-    token("gitlab_token", "glffct-", dashed, 20, 64),
-    token("gitlab_token", "GR1348941", dashed, 20, 40),
-    token("bitbucket_token", "ATBB", alnum, 28, 36),
-    token("atlassian_token", "ATATT3", base64, 60, 256),
-    token("npm_token", "npm_", alnum, 36, 36),
-    token("pypi_token", "pypi-AgE", dashed, 50, ANY),
-    token("rubygems_key", "rubygems_", hex, 48, 48),
-    token("docker_token", "dckr_pat_", dashed, 24, 64),
-    token("docker_token", "dckr_oat_", dashed, 24, 64),
-    token("circleci_token", "CCIPAT_", word, 40, 80),
-    token("buildkite_token", "bkua_", alnum, 40, 40),
-    token("pulumi_token", "pul-", hex, 40, 40),
+    token("github_token", "ghp_", Alnum, 30, 255),
+    token("github_token", "gho_", Alnum, 30, 255),
+    token("github_token", "ghu_", Dotted, 30, ANY),
+    token("github_token", "ghs_", Dotted, 30, ANY),
+    token("github_token", "ghr_", Dotted, 30, ANY),
+    token("github_token", "github_pat_", Word, 40, 255),
+    token("gitlab_token", "glpat-", Dotted, 20, 320),
+    token("gitlab_token", "gldt-", Dashed, 20, 64),
+    token("gitlab_token", "glrt-", Dotted, 20, 320),
+    token("gitlab_token", "glrtr-", Dotted, 20, 320),
+    token("gitlab_token", "glptt-", Alnum, 40, 64),
+    token("gitlab_token", "glft-", Dashed, 20, 80),
+    token("gitlab_token", "glsoat-", Dashed, 20, 64),
+    token("gitlab_token", "glcbt-", Dashed, 20, 80),
+    token("gitlab_token", "glimt-", Dashed, 25, 64),
+    token("gitlab_token", "glagent-", Dashed, 50, 80),
+    token("gitlab_token", "gloas-", Alnum, 64, 64),
+    token("gitlab_token", "glffct-", Dashed, 20, 64),
+    token("gitlab_token", "GR1348941", Dashed, 20, 40),
+    token("bitbucket_token", "ATBB", Alnum, 28, 36),
+    token("atlassian_token", "ATATT3", Base64, 60, 256),
+    token("npm_token", "npm_", Alnum, 36, 36),
+    token("pypi_token", "pypi-AgE", Dashed, 50, ANY),
+    token("rubygems_key", "rubygems_", Hex, 48, 48),
+    token("docker_token", "dckr_pat_", Dashed, 24, 64),
+    token("docker_token", "dckr_oat_", Dashed, 24, 64),
+    token("circleci_token", "CCIPAT_", Word, 40, 80),
+    token("buildkite_token", "bkua_", Alnum, 40, 40),
+    token("pulumi_token", "pul-", Hex, 40, 40),
     // Talk, mail and money.
-    token("slack_token", "xoxe.xox", dotted, 30, 400),
-    token("slack_token", "xoxa-", dashed, 20, 400),
-    token("slack_token", "xoxb-", dashed, 20, 400),
-    token("slack_token", "xoxe-", dashed, 20, 400),
-    token("slack_token", "xoxp-", dashed, 20, 400),
-    token("slack_token", "xoxr-", dashed, 20, 400),
-    token("slack_token", "xoxs-", dashed, 20, 400),
-    token("slack_token", "xapp-", dashed, 30, 400),
-    token("stripe_key", "sk_live_", word, 16, 255),
-    token("stripe_key", "sk_test_", word, 16, 255),
-    token("stripe_key", "rk_live_", word, 16, 255),
-    token("stripe_key", "rk_test_", word, 16, 255),
-    token("webhook_secret", "whsec_", base64, 24, 128),
-    token("sendgrid_key", "SG.", dotted, 50, 80),
-    token("mailgun_key", "key-", hex, 32, 32),
-    token("brevo_key", "xkeysib-", dashed, 60, 100),
-    token("shopify_token", "shpat_", hex, 32, 32),
-    token("shopify_token", "shpca_", hex, 32, 32),
-    token("shopify_token", "shppa_", hex, 32, 32),
-    token("shopify_token", "shpss_", hex, 32, 32),
-    token("square_token", "sq0csp-", dashed, 40, 60),
+    token("slack_token", "xoxe.xox", Dotted, 30, 400),
+    token("slack_token", "xoxa-", Dashed, 20, 400),
+    token("slack_token", "xoxb-", Dashed, 20, 400),
+    token("slack_token", "xoxe-", Dashed, 20, 400),
+    token("slack_token", "xoxp-", Dashed, 20, 400),
+    token("slack_token", "xoxr-", Dashed, 20, 400),
+    token("slack_token", "xoxs-", Dashed, 20, 400),
+    token("slack_token", "xapp-", Dashed, 30, 400),
+    token("stripe_key", "sk_live_", Word, 16, 255),
+    token("stripe_key", "sk_test_", Word, 16, 255),
+    token("stripe_key", "rk_live_", Word, 16, 255),
+    token("stripe_key", "rk_test_", Word, 16, 255),
+    token("webhook_secret", "whsec_", Base64, 24, 128),
+    token("sendgrid_key", "SG.", Dotted, 50, 80),
+    token("mailgun_key", "key-", Hex, 32, 32),
+    token("brevo_key", "xkeysib-", Dashed, 60, 100),
+    token("shopify_token", "shpat_", Hex, 32, 32),
+    token("shopify_token", "shpca_", Hex, 32, 32),
+    token("shopify_token", "shppa_", Hex, 32, 32),
+    token("shopify_token", "shpss_", Hex, 32, 32),
+    token("square_token", "sq0csp-", Dashed, 40, 60),
     // Work.
-    token("linear_key", "lin_api_", alnum, 32, 64),
-    token("linear_key", "lin_oauth_", alnum, 40, 80),
-    token("notion_token", "secret_", alnum, 43, 43),
-    token("notion_token", "ntn_", alnum, 40, 60),
-    token("figma_token", "figd_", dashed, 36, 80),
-    token("postman_key", "PMAK-", dashed, 50, 80),
-    token("sentry_token", "sntrys_", base64, 60, ANY),
-    token("sentry_token", "sntryu_", hex, 64, 64),
-    token("grafana_token", "glsa_", word, 38, 60),
-    token("grafana_token", "glc_", base64, 40, 400),
-    token("newrelic_key", "NRAK-", alnum, 27, 27),
-    token("posthog_key", "phx_", alnum, 40, 80),
+    token("linear_key", "lin_api_", Alnum, 32, 64),
+    token("linear_key", "lin_oauth_", Alnum, 40, 80),
+    token("notion_token", "secret_", Alnum, 43, 43),
+    token("notion_token", "ntn_", Alnum, 40, 60),
+    token("figma_token", "figd_", Dashed, 36, 80),
+    token("postman_key", "PMAK-", Dashed, 50, 80),
+    token("sentry_token", "sntrys_", Base64, 60, ANY),
+    token("sentry_token", "sntryu_", Hex, 64, 64),
+    token("grafana_token", "glsa_", Word, 38, 60),
+    token("grafana_token", "glc_", Base64, 40, 400),
+    token("newrelic_key", "NRAK-", Alnum, 27, 27),
+    token("posthog_key", "phx_", Alnum, 40, 80),
     // What keeps secrets and networks.
-    token("vault_token", "hvs.", dashed, 24, 300),
-    token("vault_token", "hvb.", dashed, 60, 300),
-    token("doppler_token", "dp.pt.", alnum, 40, 50),
-    token("onepassword_token", "ops_eyJ", base64, 100, ANY),
-    token("tailscale_key", "tskey-", dashed, 20, 100),
-    token("age_key", "AGE-SECRET-KEY-1", upper, 58, 58),
-    token("fly_token", "FlyV1 fm", base64, 60, ANY),
+    token("vault_token", "hvs.", Dashed, 24, 300),
+    token("vault_token", "hvb.", Dashed, 60, 300),
+    token("doppler_token", "dp.pt.", Alnum, 40, 50),
+    token("onepassword_token", "ops_eyJ", Base64, 100, ANY),
+    token("tailscale_key", "tskey-", Dashed, 20, 100),
+    token("age_key", "AGE-SECRET-KEY-1", Upper, 58, 58),
+    token("fly_token", "FlyV1 fm", Base64, 60, ANY),
 ];
 
 impl Token {
     /// The token whose prefix is at `at`. A run that is longer than any such token is none.
-    pub(super) fn found(&self, text: &[u8], at: usize) -> Option<Found> {
+    pub(super) fn found(&self, text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Found> {
+        /// More full stops end no token.
+        const STOPS_MAX: usize = 16;
         let body = text.get(at..)?.strip_prefix(self.prefix.as_bytes())?;
         if !starts_word(text, at) {
             return None;
         }
-        let run = body.iter().take(self.most + 1);
-        let mut len = run.take_while(|byte| (self.alphabet)(**byte)).count();
-        while len > 0 && body[len - 1] == b'.' {
-            len -= 1;
-        }
-        let ends = body.get(len).is_none_or(|next| !word(*next));
-        let found = Found {
+        let start = at + self.prefix.len();
+        let run = &body[..runs.end(self.alphabet, start) - start];
+        // As Markdown has what it stresses: `__ghp_…__`.
+        let stress = strokes(text[..at].iter().rev());
+        let run = &run[..run.len() - strokes(run.iter().rev()).min(stress)];
+        let stops = run.iter().rev().take(STOPS_MAX);
+        let len = run.len() - stops.take_while(|byte| **byte == b'.').count();
+        let rest = &body[len..];
+        let rest = &rest[strokes(rest.iter()).min(stress)..];
+        let ends = rest.first().is_none_or(|next| !Word.has(*next));
+        let is_token = (self.least..=self.most).contains(&len) && ends && is_random(&body[..len]);
+        is_token.then_some(Found {
             name: self.name,
             start: at,
-            end: at + self.prefix.len() + len,
-        };
-        let is_token = (self.least..=self.most).contains(&len) && ends && is_random(&body[..len]);
-        is_token.then_some(found)
+            end: start + len,
+        })
     }
+}
+
+/// How many `_` come first, as many as mark a word.
+fn strokes<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
+    const MARKS_MAX: usize = 3;
+    bytes
+        .take(MARKS_MAX)
+        .take_while(|byte| **byte == b'_')
+        .count()
+}
+
+/// What says where secrets are.
+#[derive(Clone, Copy)]
+pub(super) enum Look {
+    One(fn(&context::Place<'_>) -> Option<Found>),
+    All(fn(&context::Place<'_>, &mut Vec<Found>)),
 }
 
 /// A rule for what its surroundings give away.
 pub(super) struct Context {
     /// One of them is in every such text.
     pub anchors: &'static [&'static str],
-    /// The secret, given where an anchor is.
-    pub found: fn(&context::Place<'_>) -> Option<Found>,
+    /// The secrets, given where an anchor is.
+    look: Look,
+}
+
+impl Context {
+    pub(super) fn found(&self, place: &context::Place<'_>, found: &mut Vec<Found>) {
+        match self.look {
+            One(look) => found.extend(look(place)),
+            All(look) => look(place, found),
+        }
+    }
 }
 
 /// Those whose anchor is in one run with 16 bytes and more of a key, as a prefix is.
 pub(super) const RUNS: &[Context] = &[
     Context {
         anchors: &["eyJ"],
-        found: context::jwt,
+        look: One(context::jwt),
     },
     Context {
         anchors: &["hooks.slack.com/", "/api/webhooks/"],
-        found: context::webhook,
+        look: One(context::webhook),
     },
     Context {
         anchors: &[":AA"],
-        found: context::telegram_token,
+        look: One(context::telegram_token),
     },
     Context {
         anchors: &["7Q~", "8Q~"],
-        found: context::azure_secret,
+        look: One(context::azure_secret),
     },
     // The ids of the last years, in base64.
     Context {
         anchors: &["MTA", "MTE", "MTI", "MTM", "MTQ"],
-        found: context::discord_token,
+        look: One(context::discord_token),
     },
     Context {
         anchors: &["SK"],
-        found: context::twilio_key,
+        look: One(context::twilio_key),
     },
 ];
 
@@ -248,37 +253,37 @@ pub(super) const RUNS: &[Context] = &[
 pub(super) const WORDS: &[Context] = &[
     Context {
         anchors: &["PRIVATE KEY"],
-        found: context::private_key,
+        look: One(context::private_key),
     },
     Context {
         anchors: &["ig="],
-        found: context::azure_signature,
+        look: One(context::azure_signature),
     },
     Context {
         anchors: &["://"],
-        found: context::url_password,
+        look: One(context::url_password),
     },
     Context {
         anchors: &["kie", "KIE"],
-        found: context::cookie,
+        look: All(context::cookies),
     },
     Context {
         anchors: &["curl "],
-        found: context::curl_password,
+        look: One(context::curl_password),
     },
     Context {
         anchors: &["rer ", "RER "],
-        found: context::bearer,
+        look: One(context::bearer),
     },
     Context {
         anchors: &["sic ", "SIC "],
-        found: context::basic,
+        look: One(context::basic),
     },
     Context {
         anchors: &[
             "pass", "Pass", "PASS", "pwd", "Pwd", "PWD", "ecret", "ECRET", "oken", "OKEN", "_key",
             "-key", "ikey", "skey", "Key", "KEY", "rization", "RIZATION",
         ],
-        found: context::assignment,
+        look: One(context::assignment),
     },
 ];

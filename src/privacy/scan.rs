@@ -5,11 +5,9 @@ use regex::Regex;
 use super::anchors::{self, Rule};
 use super::assignment::member;
 use super::context::Place;
-use super::{Found, PLACEHOLDER, PrivacySettings, pii};
+use super::runs::Runs;
+use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
-
-/// How a placeholder may go on: the rest of `[REDACTED:github_token:1]`.
-const PLACEHOLDER_BYTES_MAX: usize = 2 * super::NAME_BYTES_MAX;
 
 /// What is looked for.
 #[derive(Debug)]
@@ -103,15 +101,21 @@ impl Scanner {
         let mut found = Vec::new();
         if self.redact_secrets {
             found = secrets(bytes, false);
-            found.extend(name.and_then(|name| member(name, text)));
+            if let Some(name) = name {
+                member(name, text, &mut found);
+            }
         }
         if self.redact_pii {
             pii::find(bytes, &mut found);
         }
+        // Where a rule looks no further, there may be half a character.
+        let is_whole = |at: &usize| text.is_char_boundary(*at);
         let found = found.into_iter().map(|found| Finding {
             name: found.name,
-            start: found.start,
-            end: found.end,
+            start: (0..=found.start).rfind(is_whole).unwrap_or_default(),
+            end: (found.end..=text.len())
+                .find(is_whole)
+                .unwrap_or(text.len()),
         });
         let matches = self.patterns.iter().flat_map(|(name, regex)| {
             regex.find_iter(text).map(|found| Finding {
@@ -124,11 +128,15 @@ impl Scanner {
         if findings.is_empty() {
             return findings;
         }
-        let placeholders: Vec<_> = placeholders(bytes).collect();
+        let is_own = |placeholder: &(usize, usize)| {
+            let name = &text[placeholder.0 + PLACEHOLDER.len()..placeholder.1];
+            self.tokens(name).is_empty()
+        };
+        let placeholders: Vec<_> = placeholders(bytes).filter(is_own).collect();
         let is_free = |finding: &Finding<'_>| {
-            let mut known = placeholders.iter();
-            finding.start < finding.end
-                && !known.any(|(start, end)| finding.start < *end && *start < finding.end)
+            let next = placeholders.partition_point(|(_, end)| *end <= finding.start);
+            let next = placeholders.get(next);
+            finding.start < finding.end && next.is_none_or(|(start, _)| finding.end <= *start)
         };
         joined(findings.into_iter().filter(is_free).collect())
     }
@@ -138,10 +146,11 @@ impl Scanner {
         if !self.redact_secrets {
             return Vec::new();
         }
-        let mut findings = Vec::new();
-        anchors::in_runs(text.as_bytes(), &mut |rule, at, _| {
+        let (text, mut findings) = (text.as_bytes(), Vec::new());
+        let runs = Runs::new(text);
+        anchors::in_runs(text, &mut |rule, at, _| {
             if let Rule::Token(token) = rule
-                && let Some(found) = token.found(text.as_bytes(), at)
+                && let Some(found) = token.found(text, &runs, at)
             {
                 findings.push(Finding {
                     name: found.name,
@@ -179,11 +188,24 @@ fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
 
 /// Where placeholders stand already.
 fn placeholders(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
-    memchr::memmem::find_iter(text, PLACEHOLDER).filter_map(|start| {
-        let rest = text[start..].iter().take(PLACEHOLDER_BYTES_MAX);
-        let len = rest.take_while(|byte| **byte != b']').count();
-        (text.get(start + len) == Some(&b']')).then_some((start, start + len + 1))
-    })
+    memchr::memmem::find_iter(text, PLACEHOLDER)
+        .filter_map(|start| Some((start, start + placeholder_len(&text[start..])?)))
+}
+
+/// The length of the placeholder that a text begins with, which is of no other form than ours:
+/// what stands in anything like it may be a secret.
+pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
+    let rest = text.strip_prefix(PLACEHOLDER.as_bytes())?;
+    let is_of_name = |byte: &&u8| matches!(**byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    let name = rest.iter().take(super::NAME_BYTES_MAX);
+    let name = name.take_while(is_of_name).count();
+    let number = rest[name..].strip_prefix(b":")?;
+    let hex = |byte: &&u8| matches!(**byte, b'0'..=b'9' | b'a'..=b'f');
+    let len = number.iter().take(HASH_DIGITS).take_while(hex).count();
+    let is_number = len > 0 && number[..len].iter().all(u8::is_ascii_digit);
+    let is_placeholder =
+        name > 0 && (is_number || len == HASH_DIGITS) && number.get(len) == Some(&b']');
+    is_placeholder.then(|| text.len() - number.len() + len + 1)
 }
 
 /// Whether an escape in JSON stands for a character that an anchor may have. Those of control
@@ -230,23 +252,27 @@ fn unescaped(text: &str) -> Option<(String, Vec<usize>)> {
 /// The secrets in a text, each rule asked where its anchors are; in raw JSON, the first one.
 fn secrets(text: &[u8], is_raw: bool) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut token_at = None;
+    let (runs, mut token_at) = (Runs::new(text), None);
     anchors::all(text, &mut |rule, at, after| {
         match rule {
             // Of several prefixes at a place, the first that fits.
             Rule::Token(_) if token_at == Some(at) => {}
             Rule::Token(token) => {
-                if let Some(token) = token.found(text, at) {
+                if let Some(token) = token.found(text, &runs, at) {
                     token_at = Some(at);
                     found.push(token);
                 }
             }
-            Rule::Context(context) => found.extend((context.found)(&Place {
-                text,
-                at,
-                after,
-                is_raw,
-            })),
+            Rule::Context(context) => {
+                let place = Place {
+                    text,
+                    runs: &runs,
+                    at,
+                    after,
+                    is_raw,
+                };
+                context.found(&place, &mut found);
+            }
         }
         !is_raw || found.is_empty()
     });

@@ -2,6 +2,7 @@
 
 mod properties;
 mod records;
+mod work;
 
 use serde::Deserialize;
 
@@ -212,6 +213,93 @@ fn commands_cookies_and_escapes_hide_nothing() {
         "curl --user-agent a:b1c2d3 https://x.example",
     ] {
         assert_eq!(defaults(text), text);
+    }
+}
+
+#[test]
+fn only_placeholders_of_ours_shield_what_is_in_them() {
+    let token = token('4');
+    assert_eq!(
+        defaults(&format!(
+            "[REDACTED: see {token} ] [REDACTED:{token}] [REDACTED:{token}:1]"
+        )),
+        "[REDACTED: see [REDACTED:github_token:1] ] [REDACTED:[REDACTED:github_token:1]] [REDACTED:[REDACTED:github_token:1]:1]"
+    );
+    for text in [
+        "password=[REDACTED:password:1]",
+        "password=\"a[REDACTED:password:12]b1\"",
+        "key: [REDACTED:github_token:0123456789abcdef]",
+        "[REDACTED:name of person] [REDACTED:]",
+    ] {
+        assert_eq!(defaults(text), text);
+    }
+}
+
+#[test]
+fn sentences_and_stress_end_tokens() {
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI4ODQyMDE5In0.Zk3vQ9xT7mB2nLp5sWd8";
+    for end in ["", ".", ". next", "...", ".next", "!"] {
+        let text = format!("it is {jwt}{end}");
+        assert_eq!(defaults(&text), format!("it is [REDACTED:jwt:1]{end}"));
+    }
+    for mark in ["_", "__", "**", "***", "`", "~~"] {
+        let text = format!("a {mark}{}{mark} b", token('4'));
+        let expected = format!("a {mark}[REDACTED:github_token:1]{mark} b");
+        assert_eq!(defaults(&text), expected);
+    }
+}
+
+/// Every other line of a key, as listings show it.
+#[test]
+fn no_line_of_a_listed_key_is_left() {
+    let line =
+        |n: u32| format!("{n}Mx69NwinxYTmIIXgrf9IFTQZ5iT/otImooxy1YqsYyvwzGVLd40XON/M9dyanD+w");
+    let label = |word: &str| format!("-----{word} RSA PRIVATE KEY-----");
+    let mut lines = vec![label("BEGIN")];
+    lines.extend((0..9).map(line));
+    lines.extend(["Zk3vQ9x=".to_owned(), label("END")]);
+    let has_none = |kept: &str| !kept.contains("nxYTmIIX") && !kept.contains("Zk3vQ9x");
+    for gutter in [
+        "", "    #→", "#\t", "| ", " # | ", "% ", "> ", "// ", "+", "k.pem:#:", "  # ",
+    ] {
+        let number = |n: usize| gutter.replace('#', &n.to_string()).replace('%', "#");
+        let listed = lines.iter().enumerate().map(|(n, line)| number(n) + line);
+        let listed: Vec<String> = listed.collect();
+        for part in [&listed[..], &listed[..7], &listed[4..]] {
+            for line_end in ["\n", "\r\n", "\\n"] {
+                let text = format!("see{line_end}{}", part.join(line_end));
+                assert!(has_none(&defaults(&text)), "{text:?}: {}", defaults(&text));
+                let json = serde_json::json!({ "content": &text, "n": [1] }).to_string();
+                assert!(has_none(&defaults(&json)), "{json}");
+            }
+        }
+    }
+    for json in [
+        serde_json::json!(lines),
+        serde_json::json!({ "a": { "lines": &lines[..5] } }),
+    ] {
+        let once = defaults(&json.to_string());
+        assert!(has_none(&once) && once.contains("PRIVATE KEY"), "{once}");
+        assert_eq!(defaults(&once), once);
+    }
+    let cut = serde_json::json!(lines).to_string();
+    assert!(has_none(&defaults(&cut[..400])));
+    let markers = r#"["-----BEGIN RSA PRIVATE KEY-----","ghp","password","AKIA"]"#;
+    assert_eq!(defaults(markers), markers);
+    let putty = [
+        "PuTTY-User-Key-File-2: ssh-rsa".to_owned(),
+        "Private-Lines: 3".to_owned(),
+        line(1),
+        line(2),
+        "Zk3vQ9x=".into(),
+    ];
+    for text in [
+        putty.join("\n") + "\nPrivate-MAC: 0a",
+        serde_json::json!({ "t": putty.join("\r\n") }).to_string(),
+        serde_json::json!(putty).to_string(),
+        format!("  7→{}\n", putty.join("\n  8→")),
+    ] {
+        assert!(has_none(&defaults(&text)), "{}", defaults(&text));
     }
 }
 

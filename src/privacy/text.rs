@@ -66,8 +66,10 @@ pub(super) fn is_placeholder(text: &[u8]) -> bool {
         || longest_repeat(&lower) >= 6
 }
 
-/// Whether a token's text is random, as a key is and a name is not.
+/// Whether a token's text is random, as a key is and a name is not: its beginning says.
 pub(super) fn is_random(text: &[u8]) -> bool {
+    const LOOKED_AT: usize = 256;
+    let text = &text[..text.len().min(LOOKED_AT)];
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed =
         has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);

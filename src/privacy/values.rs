@@ -2,6 +2,7 @@
 
 use super::assignment::is_of_name;
 use super::names::{Holds, is_of_word, words};
+use super::scan::placeholder_len;
 use super::text::{distinct, is_placeholder};
 
 /// The longest value that is looked at.
@@ -66,8 +67,7 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
 
 /// Templates, variables, calls, paths and addresses.
 fn is_code(value: &[u8], is_quoted: bool) -> bool {
-    const MARKS: [&[u8]; 16] = [
-        b"[REDACTED:",
+    const MARKS: [&[u8]; 15] = [
         b"[CONTENT:",
         b"${",
         b"{{",
@@ -87,6 +87,8 @@ fn is_code(value: &[u8], is_quoted: bool) -> bool {
     let has_mark = MARKS
         .iter()
         .any(|mark| memchr::memmem::find(value, mark).is_some());
+    let has_placeholder = memchr::memmem::find_iter(value, super::PLACEHOLDER)
+        .any(|at| placeholder_len(&value[at..]).is_some());
     let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
     let starts = is_path
         || matches!(
@@ -96,7 +98,12 @@ fn is_code(value: &[u8], is_quoted: bool) -> bool {
     let has_blank = value
         .iter()
         .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
-    has_mark || starts || has_blank || is_path_of_code(value) || !is_quoted && is_identifier(value)
+    has_mark
+        || has_placeholder
+        || starts
+        || has_blank
+        || is_path_of_code(value)
+        || !is_quoted && is_identifier(value)
 }
 
 /// `config.auth.token2`: names, joined by dots.

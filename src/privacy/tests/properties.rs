@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::privacy::context::Place;
+use crate::privacy::json::Said;
 use crate::privacy::rules::{RUNS, TOKENS, WORDS};
+use crate::privacy::runs::Runs;
 use crate::privacy::scan::Scanner;
 
 /// Texts with secrets, beginnings of secrets, and what may stand around them.
@@ -100,8 +102,12 @@ proptest! {
         let text = value.to_string();
         if !scanner.may_find(&text) {
             let mut any = false;
-            let mut look = |name: Option<&str>, text: &str| {
-                any |= !scanner.findings(name, text).is_empty();
+            let mut look = |said: Said<'_>, text: &str| {
+                any |= match said {
+                    Said::Text => !scanner.findings(None, text).is_empty(),
+                    Said::Value(name) => !scanner.findings(Some(name), text).is_empty(),
+                    Said::KeyLine => true,
+                };
                 None
             };
             crate::privacy::json::rewrite(&text, &mut look).unwrap();
@@ -116,13 +122,17 @@ proptest! {
         let scanner = Scanner::new(&PrivacySettings::default()).unwrap();
         let findings = scanner.findings(None, &text);
         let hidden = text.contains(PLACEHOLDER);
+        let runs = Runs::new(bytes);
         for at in 0..bytes.len() {
-            let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, at));
-            let contexts = RUNS.iter().chain(WORDS).filter_map(|context| {
-                let anchor = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes()))?;
-                (context.found)(&Place { text: bytes, at, after: at + anchor.len(), is_raw: false })
-            });
-            for found in tokens.chain(contexts) {
+            let tokens = TOKENS.iter().filter_map(|token| token.found(bytes, &runs, at));
+            let mut all: Vec<Found> = tokens.collect();
+            for context in RUNS.iter().chain(WORDS) {
+                if let Some(anchor) = context.anchors.iter().find(|anchor| bytes[at..].starts_with(anchor.as_bytes())) {
+                    let after = at + anchor.len();
+                    context.found(&Place { text: bytes, runs: &runs, at, after, is_raw: false }, &mut all);
+                }
+            }
+            for found in all {
                 let is_in = findings.iter().any(|f| f.start <= found.start && found.end <= f.end);
                 prop_assert!(is_in || hidden, "{:?} in {:?}", found, text);
             }

@@ -1,0 +1,379 @@
+//! Private keys that are several lines long: in PEM, in PGP's armour and as `PuTTY` has them. Also
+//! with line breaks escaped, cut off at either end, and as listings show them, where something
+//! stands before each line: `    12→`, `> `, `k.pem:3:`.
+
+use super::Found;
+use super::context::Place;
+use super::text::{distinct, is_random};
+
+/// As placeholders have it.
+pub(super) const PRIVATE_KEY: &str = "private_key";
+/// How far before its end the label of a block begins at most: `-----BEGIN ENCRYPTED `.
+const LABEL_BYTES: usize = 48;
+/// The least of a block's text that is a key.
+const BLOCK_BYTES_MIN: usize = 40;
+/// The longest of what a listing puts before a line.
+const GUTTER_BYTES_MAX: usize = 160;
+/// The longest line that is looked at from its end on.
+const LINE_BYTES_MAX: usize = 512;
+
+/// A block of a private key, also where its end or its beginning was cut off.
+pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
+    let Place {
+        text, at, after, ..
+    } = *place;
+    let label = &text[at.saturating_sub(LABEL_BYTES)..at];
+    let begins = |word: &[u8]| {
+        let found = memchr::memmem::rfind(label, word)?;
+        let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
+        let is_one = label[found + word.len()..].iter().all(is_label);
+        let dashes = label[..found].iter().rev();
+        let dashes = dashes
+            .take_while(|byte| matches!(byte, b'-' | b' '))
+            .count();
+        (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
+    };
+    let is_of_label = |byte: &&u8| matches!(**byte, b'-' | b' ') || byte.is_ascii_uppercase();
+    let rest = text[after..].iter().take(LABEL_BYTES);
+    let line_end = after + rest.take_while(is_of_label).count();
+    if let Some(start) = begins(b"BEGIN") {
+        if place.is_raw {
+            return Some(found(start, after));
+        }
+        let end = block_end(text, start, line_end);
+        let key = &text[line_end..end];
+        let is_key = key.iter().filter(|b| b.is_ascii_alphanumeric()).count() >= BLOCK_BYTES_MIN
+            && distinct(key) >= 12;
+        return is_key.then(|| found(start, end_line(text, end)));
+    }
+    let end_label = begins(b"END")?;
+    if place.is_raw {
+        return Some(found(end_label, after));
+    }
+    let start = block_start(text, end_label);
+    let key = &text[start..end_label];
+    let is_key = key.len() >= BLOCK_BYTES_MIN / 2 && is_random(key);
+    is_key.then(|| found(start, line_end))
+}
+
+fn found(start: usize, end: usize) -> Found {
+    Found {
+        name: PRIVATE_KEY,
+        start,
+        end,
+    }
+}
+
+fn in_block(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r' | b'\\')
+}
+
+/// Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key, and lists have quotes.
+fn is_part(byte: u8) -> bool {
+    in_block(byte)
+        || matches!(
+            byte,
+            b' ' | b'\t'
+                | b':'
+                | b','
+                | b'-'
+                | b'.'
+                | b'"'
+                | b'\''
+                | b'('
+                | b')'
+                | b'@'
+                | b'<'
+                | b'>'
+        )
+}
+
+/// Where the line ends that `at` is in, also by an escape, and where the next one begins.
+fn line_after(text: &[u8], at: usize) -> (usize, usize) {
+    let breaks = |at: usize| match text[at] {
+        b'\n' => Some(1),
+        // `\n`, and `\\n` of what was escaped twice.
+        b'\\' => match text.get(at + 1) {
+            Some(b'n') => Some(2),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut from = at;
+    while let Some(len) = memchr::memchr2(b'\n', b'\\', text.get(from..).unwrap_or_default()) {
+        if let Some(width) = breaks(from + len) {
+            return (from + len, from + len + width);
+        }
+        from += len + 1;
+    }
+    (text.len(), text.len())
+}
+
+/// Where the line begins that `at` is in, if that is not too far.
+fn line_start(text: &[u8], at: usize, most: usize) -> Option<usize> {
+    let first = at.saturating_sub(most);
+    let before = &text[first..at];
+    let line = memchr::memrchr(b'\n', before).map(|line| line + 1);
+    let escape = memchr::memmem::rfind(before, b"\\n").map(|escape| escape + 2);
+    let start = line.max(escape).or((first == 0).then_some(0))?;
+    Some(first + start)
+}
+
+/// What a listing puts before a line, without blanks and digits: those change from line to line.
+fn signs(gutter: &[u8]) -> Vec<u8> {
+    let signs = gutter.iter().copied().filter(|byte| !is_number(*byte));
+    signs.map(same).collect()
+}
+
+fn is_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || is_blank(byte)
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// `grep` has `:` where it found something, and `-` around that.
+fn same(sign: u8) -> u8 {
+    if sign == b'-' { b':' } else { sign }
+}
+
+/// How long that is before a line, if it has these signs.
+fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
+    let run = |at: usize, class: fn(u8) -> bool| {
+        let rest = line[at..].iter().take(GUTTER_BYTES_MAX);
+        rest.take_while(|byte| class(**byte)).count()
+    };
+    let mut at = 0;
+    for sign in signs {
+        at += run(at, is_number);
+        if same(*line.get(at)?) != *sign {
+            return None;
+        }
+        at += 1;
+    }
+    let blanks = run(at, is_blank);
+    if !signs.is_empty() {
+        return Some(at + blanks);
+    }
+    // Only a number: a blank tells it from the key.
+    let number = blanks + run(blanks, |byte| byte.is_ascii_digit());
+    let after = run(number, is_blank);
+    Some(if after > 0 { number + after } else { blanks })
+}
+
+/// The same in a listing of any sort.
+fn any_gutter(line: &[u8]) -> usize {
+    const MARKS: [&[u8]; 12] = [
+        b"",
+        b"\\u",
+        b"\xE2\x86\x92",
+        b"\xE2\x94\x82",
+        b"//",
+        b"|",
+        b"#",
+        b">",
+        b":",
+        b"*",
+        b"+",
+        b";",
+    ];
+    let all = MARKS.iter().filter_map(|mark| gutter(line, mark));
+    all.max().unwrap_or(0)
+}
+
+/// How much of a line is no part of a block, but of what lists it.
+fn skipped(line: &[u8], known: &[u8]) -> usize {
+    match gutter(line, known) {
+        Some(len) if len > 0 => len,
+        _ if line.iter().all(|byte| in_block(*byte)) => 0,
+        _ => any_gutter(line),
+    }
+}
+
+/// Where the text of a block ends whose label goes from `label` to `start`.
+fn block_end(text: &[u8], label: usize, start: usize) -> usize {
+    // Another block is found by its own label.
+    let next_label = memchr::memmem::find(&text[start..], b"BEGIN");
+    let text = &text[..next_label.map_or(text.len(), |next| start + next)];
+    let before = line_start(text, label, GUTTER_BYTES_MAX).unwrap_or(label);
+    let known = signs(&text[before..label]);
+    // Up to where it is one even if it was cut off.
+    let (mut cut, mut is_cut) = (start, false);
+    let (mut at, mut gutter) = (start, 0);
+    while at < text.len() {
+        let (line_end, next) = line_after(text, at);
+        let line_at = at + gutter;
+        let line = &text[line_at..line_end];
+        let parts = line.iter().take_while(|byte| is_part(**byte)).count();
+        if let Some(end) = memchr::memmem::find(&line[..parts], b"-----END") {
+            return line_at + end;
+        }
+        let is_whole = parts == line.len();
+        if !is_cut {
+            let is_of_header = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+            let header = memchr::memmem::find(line, b": ");
+            let is_header = header.is_some_and(|len| line[..len].iter().all(is_of_header));
+            let words = line.split(|byte| parts_words(*byte));
+            if is_whole && (is_header || words.filter(|word| !word.is_empty()).count() <= 1) {
+                cut = line_end;
+            } else {
+                cut = cut.max(line_at + key_words(line, cut > start, line_end == text.len()));
+                is_cut = true;
+            }
+        }
+        if !is_whole {
+            return cut;
+        }
+        at = next;
+        let (line_end, _) = line_after(text, at);
+        gutter = skipped(&text[at..line_end], &known);
+    }
+    cut
+}
+
+fn parts_words(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b',' | b'"' | b'\'')
+}
+
+/// Where in a line of other words a key ends, which may be strings of a list. Its last line may be
+/// short, after another one.
+fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
+    let (mut end, mut at) = (0, 0);
+    for word in line.split(|byte| parts_words(*byte)) {
+        let key = word.iter().take_while(|byte| in_block(**byte)).count();
+        let next = line.get(at + key);
+        let ends = matches!(next, Some(b'"' | b'\'' | b'`')) || next.is_none() && is_last;
+        let is_long = key >= BLOCK_BYTES_MIN;
+        if is_long || key > 0 && is_within && ends {
+            end = at + key;
+        }
+        if !(word.is_empty() || is_long && key == word.len()) {
+            break;
+        }
+        is_within |= is_long;
+        at += word.len() + 1;
+    }
+    end
+}
+
+/// Where the line `-----END … -----` ends, if there is one at `at`.
+fn end_line(text: &[u8], at: usize) -> usize {
+    let rest = &text[at..];
+    if !rest.starts_with(b"-----END") {
+        return at;
+    }
+    let label = rest[8..].iter();
+    let label = label.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'0'..=b'9'));
+    let end = 8 + label.count();
+    let dashes = rest[end..].iter().take(5).take_while(|byte| **byte == b'-');
+    at + end + dashes.count()
+}
+
+/// Where the text of a block begins that the label at `end` ends, and whose own is cut off.
+fn block_start(text: &[u8], end: usize) -> usize {
+    let before = text[..end].iter().rev();
+    let mut start = end - before.take_while(|byte| in_block(**byte)).count();
+    let Some(label_line) = line_start(text, end, GUTTER_BYTES_MAX) else {
+        return start;
+    };
+    let known = signs(&text[label_line..end]);
+    let mut next = label_line;
+    // The break before the line is a byte, or two.
+    while let Some(line_end) = next.checked_sub(1) {
+        let line_end = line_end - usize::from(text[..line_end].ends_with(b"\\"));
+        let Some(line_start) = line_start(text, line_end, LINE_BYTES_MAX) else {
+            break;
+        };
+        let line = &text[line_start..line_end];
+        let key = line_start + gutter(line, &known).unwrap_or(0);
+        let is_key = key < line_end && text[key..line_end].iter().all(|byte| in_block(*byte));
+        if !is_key {
+            break;
+        }
+        start = start.min(key);
+        next = line_start;
+    }
+    start
+}
+
+/// The lines of a key after `Private-Lines: 14`, as `PuTTY` has them: the anchor is in how its
+/// file begins.
+pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
+    const FILE_BYTES_MAX: usize = 8 << 10;
+    const LINES_MAX: usize = 1024;
+    let Place {
+        text, at, after, ..
+    } = *place;
+    if !text[..at].ends_with(b"PuTTY-User-") || !text[after..].starts_with(b"-File-") {
+        return None;
+    }
+    if place.is_raw {
+        return Some(found(at, after));
+    }
+    let file = &text[after..text.len().min(after + FILE_BYTES_MAX)];
+    let label = after + memchr::memmem::find(file, PUTTY)?;
+    let after = label + PUTTY.len();
+    let near = |at: usize| &text[..text.len().min(at + LINE_BYTES_MAX)];
+    let digits = text[after..].iter().take(4);
+    let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
+    let count = std::str::from_utf8(&text[after..after + digits]).ok()?;
+    let count: usize = count.parse().ok()?;
+    let before = line_start(text, label, GUTTER_BYTES_MAX).unwrap_or(label);
+    let known = signs(&text[before..label]);
+    let (_, first) = line_after(near(after), after);
+    let (mut next, mut end) = (first, first);
+    for _ in 0..count.min(LINES_MAX) {
+        let (line_end, after_line) = line_after(near(next), next);
+        let line = &text[next..line_end];
+        let line = &line[skipped(line, &known)..];
+        if line.is_empty() || !line.iter().all(|byte| in_block(*byte)) {
+            break;
+        }
+        (end, next) = (line_end, after_line);
+    }
+    let key = &text[first..end];
+    (key.len() >= BLOCK_BYTES_MIN && is_random(key)).then(|| found(first, end))
+}
+
+/// What stands before the number of lines.
+const PUTTY: &[u8] = b"Private-Lines: ";
+
+/// Where in a key the strings of an array are that has it line by line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Lines {
+    /// In none.
+    #[default]
+    None,
+    /// After its label.
+    Begun,
+    /// After a line of it.
+    Within,
+}
+
+impl Lines {
+    /// Where the next string is; within a key, it is a line of it.
+    pub(super) fn next(self, line: &str) -> Lines {
+        let line = line.trim().as_bytes();
+        let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
+        if has("-----END") {
+            return Lines::None;
+        }
+        if has("PRIVATE KEY") && has("--BEGIN ") || line.starts_with(PUTTY) {
+            return Lines::Begun;
+        }
+        if self == Lines::None {
+            return Lines::None;
+        }
+        let line = &line[skipped(line, b"")..];
+        let is_key = !line.is_empty() && line.iter().all(|byte| in_block(*byte));
+        let begins = line.len() >= BLOCK_BYTES_MIN && is_random(line);
+        match self {
+            Lines::Within if is_key => Lines::Within,
+            Lines::Begun if is_key && begins => Lines::Within,
+            // Headers, and what parts them from the key.
+            Lines::Begun if line.is_empty() || has(": ") => Lines::Begun,
+            _ => Lines::None,
+        }
+    }
+}

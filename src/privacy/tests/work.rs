@@ -1,0 +1,93 @@
+//! How long it takes is in proportion to the text, whatever is in it: lines have up to 16 MiB.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::privacy::rules::{RUNS, TOKENS, WORDS};
+
+/// A rule that looks at all that follows, at every anchor, takes minutes for as much.
+const BYTES: usize = 100 << 10;
+/// Much more than it takes where nothing is optimized and others are at work.
+const MOST: Duration = Duration::from_secs(5);
+
+fn is_soon_done(text: &str, what: &str) {
+    let settings = with_pii();
+    let redactor = redactor(&settings);
+    let started = Instant::now();
+    redactor.redacted(text, &mut Numbers::default());
+    let took = started.elapsed();
+    assert!(took < MOST, "{took:?} for {} bytes: {what}", text.len());
+}
+
+fn repeated(unit: &str) -> String {
+    unit.repeat(BYTES / unit.len() + 1)
+}
+
+/// The digits of base64, without those at the end.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let three = bytes.chunks_exact(3);
+    let digits = three.flat_map(|three| {
+        let bits = three
+            .iter()
+            .fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+        [18, 12, 6, 0].map(|shift| char::from(DIGITS[bits >> shift & 63]))
+    });
+    digits.collect()
+}
+
+#[test]
+fn no_anchor_is_slow_where_it_is_all_there_is() {
+    let tokens = TOKENS.iter().map(|token| token.prefix);
+    let contexts = RUNS.iter().chain(WORDS);
+    let contexts = contexts.flat_map(|context| context.anchors.iter().copied());
+    for anchor in tokens.chain(contexts) {
+        is_soon_done(&repeated(anchor), anchor);
+    }
+}
+
+#[test]
+fn no_rule_looks_at_the_same_again_and_again() {
+    for unit in [
+        "-eyJ",
+        "eyJ0aaaaaaaaaaa.",
+        "sig=",
+        "-MTA",
+        "Cookie: ",
+        "Cookie: a=b; ",
+        "Cookie:token=",
+        "Cookie: sid=aB3dE5fG7hJ9kL1m2; ",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "A-----END PRIVATE KEY-----",
+        "  1→-----END PRIVATE KEY-----",
+        "Private-Lines: 99 ",
+        "[REDACTED:a:1]password=abcd1234 ",
+        "AccountKey=",
+        "password=\"",
+        "PuTTY-User-Key-File-2: ",
+        "4111 1111 1111 1111 ",
+    ] {
+        is_soon_done(&repeated(unit), unit);
+    }
+    let emails: Vec<String> = (0..10_000).map(|n| format!("a{n}@b.co ")).collect();
+    is_soon_done(&emails.concat(), "addresses");
+    let numbers: Vec<String> = (0..BYTES / 4)
+        .map(|n| format!("{},", 100 + n % 50))
+        .collect();
+    is_soon_done(&base64(numbers.concat().as_bytes()), "numbers in base64");
+    let items: Vec<String> = (0..BYTES / 8).map(|n| format!("{{\"a\":{n}}},")).collect();
+    is_soon_done(&base64(items.concat().as_bytes()), "JSON in base64");
+    let stops = "ghs_".repeat(1_000) + &repeated(".");
+    is_soon_done(&stops, "full stops");
+}
+
+/// Strings of strings are not gone through for every round of each of them.
+#[test]
+fn nested_json_multiplies_nothing() {
+    let mut text = repeated("Set-Cookie: sid=aB3dE5fG7hJ9kL1m2 ");
+    for _ in 0..3 {
+        text = serde_json::json!({ "a": text }).to_string();
+    }
+    is_soon_done(&text, "nested");
+}
