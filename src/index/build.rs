@@ -41,11 +41,7 @@ impl Table {
 
     /// Fills all that the rows are found by. What was read for it goes meanwhile, which takes its
     /// time as well.
-    pub(super) fn list_all(
-        &mut self,
-        by_key: impl FnOnce() -> Slots + Send,
-        read: Vec<Vec<Entry>>,
-    ) {
+    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
         let rows = &self.rows;
         let shape = rows.shape;
         let number = |id| rows.number(shape.order, id);

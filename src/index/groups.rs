@@ -207,6 +207,34 @@ impl Groups {
         }
     }
 
+    /// The same groups of rows under other ids, which are in the order of these, and by which `rows`
+    /// has them; [`RowId::GONE`] for a row that is in none.
+    pub(super) fn renamed(&self, id: impl Fn(RowId) -> RowId, rows: &Rows) -> Groups {
+        let now = |row: u32| match row {
+            NONE => NONE,
+            row => id(RowId(row)).0,
+        };
+        let heads = self.heads.iter().map(|(hash, head)| match Head::of(head) {
+            Head::Chain(newest) => (hash, now(newest)),
+            Head::List(_) => (hash, head),
+        });
+        let heads: Vec<(u32, u32)> = heads.filter(|(_, head)| *head != NONE).collect();
+        let links = (0..).zip(self.older.iter().zip(&self.depths));
+        let links = links.filter(|(row, _)| id(RowId(*row)) != RowId::GONE);
+        let (older, depths) = links
+            .map(|(_, (older, depth))| (now(*older), *depth))
+            .unzip();
+        let number = |row| rows.number(self.order, row);
+        let lists = self.lists.iter();
+        Groups {
+            order: self.order,
+            heads: Slots::from_sorted(heads.len(), heads.into_iter()),
+            older,
+            depths,
+            lists: lists.map(|list| list.renamed(&id, number)).collect(),
+        }
+    }
+
     /// All rows that are in a group.
     pub(super) fn members(&self) -> impl Iterator<Item = RowId> {
         let heads = self.heads.iter().map(|(_, head)| Head::of(head));

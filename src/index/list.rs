@@ -115,6 +115,21 @@ impl List {
         self.join(place);
     }
 
+    /// The same rows under other ids, which are in the order of these and which `number` knows;
+    /// without those that are [`RowId::GONE`].
+    pub(super) fn renamed(
+        &self,
+        id: impl Fn(RowId) -> RowId,
+        number: impl Fn(RowId) -> i64,
+    ) -> List {
+        let rows: Vec<RowId> = self
+            .iter()
+            .map(id)
+            .filter(|row| *row != RowId::GONE)
+            .collect();
+        List::from_sorted(&rows, number)
+    }
+
     /// Leaves only rows that pass.
     pub(super) fn retain(&mut self, passes: impl Fn(RowId) -> bool, number: impl Fn(RowId) -> i64) {
         let left: Vec<RowId> = self.iter().filter(|row| passes(*row)).collect();

@@ -130,32 +130,42 @@ impl Table {
 
     /// How many rows are found by nothing any more.
     pub(super) fn spare_rows(&self) -> usize {
-        self.rows.len() - self.by_key.len()
+        self.rows.len().saturating_sub(self.by_key.len())
     }
 
     /// The same, without rows that are found by nothing any more. The others get other ids.
     pub(super) fn squeezed(&self) -> Table {
-        let mut left = vec![u32::MAX; self.rows.len()];
+        let mut now = vec![RowId::GONE; self.rows.len()];
         for (_, row) in self.by_key.iter() {
-            left[row as usize] = 0;
+            now[row as usize] = RowId(0);
         }
-        let mut ids = 0..;
-        let ids_left = left.iter_mut().filter(|id| **id == 0);
-        for (left, id) in ids_left.zip(&mut ids) {
-            *left = id;
+        let left = now.iter_mut().filter(|id| **id != RowId::GONE);
+        for (row, id) in left.zip(0..) {
+            *row = RowId(id);
         }
-        let now = |id: u32| left[id as usize];
+        let now = |id: RowId| now[id.0 as usize];
+        let rows = self.rows.retained(|id| now(id) != RowId::GONE);
+        let number = |id| rows.number(rows.shape.order, id);
+        let keys = self
+            .by_key
+            .iter()
+            .map(|(tag, row)| (tag, now(RowId(row)).0));
+        let by_key = Slots::from_sorted(self.by_key.len(), keys);
+        let by_lookup = self.by_lookup.iter();
+        let by_lookup = by_lookup.map(|groups| groups.renamed(now, &rows)).collect();
+        let by_state = self.by_state.iter();
+        let by_state = by_state.map(|(op, list)| (*op, list.renamed(now, number)));
         let history = self.history.iter();
-        let history = history.map(|(id, lines)| (RowId(now(id.0)), lines.clone()));
-        let mut table = Table {
-            rows: self.rows.retained(|id| now(id.0) != u32::MAX),
+        let history = history.map(|(id, lines)| (now(*id), lines.clone()));
+        Table {
             number_max: self.number_max,
-            history: history.filter(|(id, _)| id.0 != u32::MAX).collect(),
-            ..Table::of(self.rows.shape)
-        };
-        let keys = self.by_key.iter().map(|(tag, row)| (tag, now(row)));
-        table.list_all(|| Slots::from_sorted(self.by_key.len(), keys), Vec::new());
-        table
+            by_key,
+            all: self.all.renamed(now, number),
+            by_lookup,
+            by_state: by_state.collect(),
+            history: history.filter(|(id, _)| *id != RowId::GONE).collect(),
+            rows,
+        }
     }
 
     /// Takes rows out of all lists.

@@ -10,6 +10,11 @@ use crate::line::Op;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId(pub u32);
 
+impl RowId {
+    /// That of no row.
+    pub(super) const GONE: RowId = RowId(u32::MAX);
+}
+
 /// Where a row stands in a list: by time or number, then by the order in which rows came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {

@@ -59,10 +59,7 @@ pub(super) fn tag_of(hash: u64) -> u32 {
 
 impl Table {
     pub(crate) fn new(kind: Kind) -> Table {
-        Table::of(Shape::of(kind))
-    }
-
-    pub(super) fn of(shape: Shape) -> Table {
+        let shape = Shape::of(kind);
         let groups = shape.posted.iter().map(|_| Groups::new(shape.lookup_order));
         Table {
             rows: Rows::new(shape),
