@@ -344,6 +344,8 @@ impl Run<'_, '_> {
             Ok(!step.takes(traces.judge(name.kind, line.bytes).trace))
         };
         let Some(cut) = inner.cut(&[name], &mut stays)? else {
+            // What other hands wrote is not known before.
+            self.store.refresh()?;
             let is_torn =
                 |damage: &Damage| damage.class == DamageClass::Torn && damage.file == name.path();
             if self.store.damage()?.iter().any(is_torn) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use decklog::{Erasure, ErrorKind, Store};
 use uuid::Uuid;
 
-use super::super::support::{DAY_1_NAME, still};
+use super::super::support::{DAY_1, DAY_1_NAME, DAY_MS, still};
 use super::{conversation, erase, holding, is_gone, is_whole, of_user, record, try_erase};
 
 /// A log of two users on disk, and one of its segments.
@@ -46,8 +46,9 @@ fn what_leads_to_a_segment_that_cannot_be_rewritten_stays() {
         bytes
     });
     set_read_only(&messages, true);
-    for _ in 0..2 {
-        let store = still().open(store.path()).unwrap();
+    // Also by a handle that has not heard of it.
+    let open = || still().open(store.path()).unwrap();
+    for store in [store.clone(), open(), open()] {
         let e = try_erase(&store, &Erasure::User("ann".into()), false).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Damaged, "{e}");
         assert_eq!((e.path(), e.offset()), (Some(&*messages), Some(whole)));
@@ -161,4 +162,21 @@ fn a_line_that_was_split_goes_with_all_its_pieces() {
             is_whole(&store, 2_000, "quince");
         }
     }
+}
+
+#[test]
+fn what_is_torn_in_a_sealed_segment_is_told_by_who_sealed_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, messages) = log_of_two(dir.path(), "messages.0001.jsonl");
+    store.seal(DAY_1 + 3 * DAY_MS).unwrap();
+    change(&messages, |mut bytes| {
+        bytes.extend_from_slice(b"{\"seq\":9");
+        bytes
+    });
+    set_read_only(&messages, true);
+    let e = try_erase(&store, &Erasure::User("ann".into()), false).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Damaged, "{e}");
+    assert_eq!(e.path(), Some(&*messages));
+    assert!(e.to_string().contains("run 'decklog repair' first"), "{e}");
+    assert_eq!(of_user(&store, "ann").unwrap(), 1);
 }
