@@ -102,37 +102,36 @@ impl Store {
             day: Day::of(now.saturating_sub(kept_ms).max(0))?,
             dry_run,
         };
-        let mut run = Run {
+        let run = Run {
             store: self,
             horizon,
             today,
-            done: Compacted::default(),
         };
-        let mut places: BTreeSet<(Day, Kind)> = inner.settled(today)?.into_keys().collect();
-        while !places.is_empty() {
+        let mut done = Compacted::default();
+        let mut settled = inner.settled(today)?;
+        while !settled.is_empty() {
             let (mut deferred, mut has_dropped) = (BTreeSet::new(), false);
-            let settled = inner.settled(today)?;
-            for (place, segments) in settled.iter().filter(|(place, _)| places.contains(place)) {
-                let part = run.compact_part(*place, segments, &mut deferred)?;
+            for (place, segments) in settled {
+                let part = run.compact_part(place, &segments, &mut deferred)?;
                 if part.lines == 0 && part.joined == 0 {
                     continue;
                 }
                 has_dropped |= part.lines > 0;
                 let goes_on = progress(&part);
-                run.done.add(part);
+                done.add(part);
                 if goes_on.is_break() {
-                    run.done.is_interrupted = true;
-                    return Ok(run.done);
+                    done.is_interrupted = true;
+                    return Ok(done);
                 }
             }
             // Those can go once what they came after is gone.
-            places = if has_dropped {
-                deferred
-            } else {
-                BTreeSet::new()
-            };
+            if !has_dropped || deferred.is_empty() {
+                break;
+            }
+            settled = inner.settled(today)?;
+            settled.retain(|place, _| deferred.contains(place));
         }
-        Ok(run.done)
+        Ok(done)
     }
 }
 
@@ -155,7 +154,6 @@ struct Run<'s> {
     store: &'s Store,
     horizon: Horizon,
     today: Day,
-    done: Compacted,
 }
 
 impl Run<'_> {

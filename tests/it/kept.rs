@@ -2,6 +2,7 @@
 //! is set to be kept.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use decklog::storage::{Disk, Memory, Storage};
@@ -22,6 +23,15 @@ fn forged(line: &str, from: &str, to: &str) -> String {
     let (body, _) = line.rsplit_once(r#","crc":""#).unwrap();
     let body = body.replace(from, to);
     format!(r#"{body},"crc":"{:08x}"}}"#, crc32(body.as_bytes()))
+}
+
+/// Puts another text in the place of a sealed segment's, which stays read-only.
+fn replace_sealed(segment: &Path, text: &str) {
+    let mode = fs::metadata(segment).unwrap().permissions();
+    assert!(mode.readonly());
+    fs::remove_file(segment).unwrap();
+    fs::write(segment, text).unwrap();
+    fs::set_permissions(segment, mode).unwrap();
 }
 
 #[test]
@@ -46,11 +56,7 @@ fn what_other_hands_changed_is_not_vouched_for() {
         }
     });
     let changed = lines.map(|line| line + "\n").collect::<String>();
-    fs::remove_file(&segment).unwrap();
-    fs::write(&segment, &changed).unwrap();
-    let mut mode = fs::metadata(&segment).unwrap().permissions();
-    mode.set_readonly(true);
-    fs::set_permissions(&segment, mode).unwrap();
+    replace_sealed(&segment, &changed);
 
     let is_told = |case: &str| {
         let options = VerifyOptions {
@@ -81,11 +87,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     let line = text.lines().next().unwrap();
     let changed = text.replace(line, &forged(line, "pear", "plum"));
     assert_ne!(changed, text);
-    fs::remove_file(&segment).unwrap();
-    fs::write(&segment, changed).unwrap();
-    let mut mode = fs::metadata(&segment).unwrap().permissions();
-    mode.set_readonly(true);
-    fs::set_permissions(&segment, mode).unwrap();
+    replace_sealed(&segment, &changed);
 
     let what = Erasure::Conversation(Uuid::from_u128(1_000));
     let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
