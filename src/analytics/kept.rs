@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use uuid::Uuid;
+
 use super::cells::{Cell, Groups, Mask};
+use super::query::Scope;
 use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages, sum_day};
 use crate::error::Result;
 use crate::index::RowId;
@@ -26,8 +29,10 @@ pub(super) struct KeptDay {
     /// The sequence number up to which messages are counted.
     through_seq: u64,
     pub sum: Sum,
-    /// The sums by less than all dimensions, of those that were asked for.
+    /// The sums by the dimensions that were asked for, once they were.
     cells: HashMap<Mask, Vec<Cell>>,
+    /// Its conversations that are left, likewise.
+    talks: Option<Vec<u32>>,
 }
 
 /// What the messages of a day add up to.
@@ -74,6 +79,7 @@ impl KeptDay {
             through_seq: found.last_seq,
             sum,
             cells: HashMap::new(),
+            talks: None,
         })
     }
 
@@ -87,6 +93,7 @@ impl KeptDay {
         if message.seq > self.through_seq {
             self.through_seq = message.seq;
             self.cells.clear();
+            self.talks = None;
             self.sum.add(message);
         }
     }
@@ -101,8 +108,10 @@ fn marks(view: &View<'_>, day: Day, kind: Kind) -> Vec<Mark> {
 pub(super) struct Kept {
     /// When the log was as it is kept here.
     moment: Option<Moment>,
-    pub days: BTreeMap<Day, KeptDay>,
-    pub groups: Groups,
+    days: BTreeMap<Day, KeptDay>,
+    groups: Groups,
+    /// Conversations have numbers here, so that those of many days are counted fast.
+    talks: HashMap<Uuid, u32>,
 }
 
 /// What came since.
@@ -174,29 +183,82 @@ impl Kept {
         })
     }
 
-    /// The sums of days from one on until before another by these dimensions, which each day keeps
-    /// once they were asked for; and the names of the groups.
+    /// The days of a report.
+    pub(super) fn days(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (Day, &KeptDay)> {
+        let days = self.days.iter().map(|(day, kept)| (*day, kept));
+        days.filter(|(day, _)| scope.has(*day))
+    }
+
+    fn days_mut(&mut self, scope: &Scope) -> impl Iterator<Item = &mut KeptDay> {
+        let days = self.days.iter_mut();
+        let days = days.filter(|(day, _)| scope.has(**day));
+        days.map(|(_, kept)| kept)
+    }
+
+    /// The sums of the days of a report by these dimensions, and the names of the groups.
     pub(super) fn cells(
         &mut self,
-        (since, until): (Option<Day>, Option<Day>),
+        scope: &Scope,
         mask: Mask,
     ) -> (impl Iterator<Item = (Day, &[Cell])>, &Groups) {
-        let Kept { days, groups, .. } = self;
-        let within = move |day: &Day| {
-            since.is_none_or(|since| since <= *day) && until.is_none_or(|until| *day < until)
-        };
-        for (_, kept) in days.iter_mut().filter(|(day, _)| within(day)) {
-            let KeptDay { sum, cells, .. } = kept;
-            cells
-                .entry(mask)
-                .or_insert_with(|| mask.cells(&sum.day, groups));
+        let mut groups = std::mem::take(&mut self.groups);
+        for KeptDay { sum, cells, .. } in self.days_mut(scope) {
+            let of_day = || mask.cells(&sum.day, &mut groups);
+            cells.entry(mask).or_insert_with(of_day);
         }
-        let days = days.iter().filter(move |(day, _)| within(day));
+        self.groups = groups;
+        let days = self.days(scope);
         let cells = days.filter_map(move |(day, kept)| {
             let cells = kept.cells.get(&mask)?;
-            Some((*day, cells.as_slice()))
+            Some((day, cells.as_slice()))
         });
-        (cells, groups)
+        (cells, &self.groups)
+    }
+
+    /// How many conversations have a message in each bucket of a report. An error is a day of
+    /// which messages were removed that were of no one knows which conversations, and that shares
+    /// its bucket with others.
+    pub(super) fn conversations(&mut self, scope: &Scope) -> Result<Vec<(Option<Day>, u64)>, Day> {
+        let mut talks = std::mem::take(&mut self.talks);
+        for kept in self.days_mut(scope) {
+            let of_day = kept.sum.day.conversations().iter().map(|id| {
+                let next = talks.len() as u32;
+                *talks.entry(*id).or_insert(next)
+            });
+            if kept.talks.is_none() {
+                kept.talks = Some(of_day.collect());
+            }
+        }
+        self.talks = talks;
+        let mut buckets: Vec<(Option<Day>, Vec<(Day, &KeptDay)>)> = Vec::new();
+        for (day, kept) in self.days(scope) {
+            let bucket = scope.bucket.of(day);
+            match buckets.last_mut().filter(|(last, _)| *last == bucket) {
+                Some((_, days)) => days.push((day, kept)),
+                None => buckets.push((bucket, vec![(day, kept)])),
+            }
+        }
+        let mut seen = vec![false; self.talks.len()];
+        let count = |(bucket, days): (Option<Day>, Vec<(Day, &KeptDay)>)| {
+            if let [(_, one)] = &days[..] {
+                return Ok((bucket, one.sum.day.active_conversations()));
+            }
+            seen.fill(false);
+            let mut count = 0;
+            for (day, kept) in days {
+                let talks = kept.talks.as_deref().unwrap_or_default();
+                if talks.len() as u64 != kept.sum.day.active_conversations() {
+                    return Err(day);
+                }
+                for talk in talks {
+                    let seen = &mut seen[*talk as usize];
+                    count += u64::from(!*seen);
+                    *seen = true;
+                }
+            }
+            Ok((bucket, count))
+        };
+        buckets.into_iter().map(count).collect()
     }
 }
 

@@ -100,6 +100,12 @@ pub struct Scope {
     pub bucket: Bucket,
 }
 
+impl Scope {
+    pub(super) fn has(&self, day: Day) -> bool {
+        self.since.is_none_or(|since| since <= day) && self.until.is_none_or(|until| day < until)
+    }
+}
+
 /// What a report does unless told otherwise.
 pub(super) struct Defaults {
     /// The current day and as many before it; `None` for all days.

@@ -1,21 +1,21 @@
 //! The reports, each with its defaults.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, ContextReport, ContextRow,
     DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorsReport, LatencyReport, LatencyRow,
-    ModelRow, ModelsReport, RequestsOf, RowKey, TaskRow, TasksReport, Tokens, UsageReport,
-    UsageRow,
+    ModelRow, ModelsReport, RequestsOf, RowKey, TaskRow, TaskSums, TasksReport, Tokens,
+    UsageReport, UsageRow,
 };
-use super::kept::{Kept, KeptDay};
+use super::kept::Kept;
 use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
+use super::rows::Row;
 use super::{Analytics, rows};
 use crate::collections::messages_with_seqs;
 use crate::error::{Error, Result};
 use crate::record::Day;
-use uuid::Uuid;
 
 /// The most messages with errors that are shown.
 const SAMPLES_MAX: usize = 20;
@@ -31,17 +31,19 @@ const fn all_days(group: &'static [Dimension]) -> Defaults {
     }
 }
 
-/// A report of the rows that pass, each with what it adds up to.
+/// Makes a report of the rows that pass, each with what it adds up to.
 macro_rules! report {
-    ($report:ident, $row:ident, $kept:ident, $query:ident, $scope:ident, $passes:expr, $sum:expr) => {{
-        let (rows, row_count) = $kept.sums(&$scope, $query.rows_max(), $passes, $sum);
+    ($report:ident { $row:ident }: $analytics:ident, $scope:expr, $query:ident, $passes:expr, $sum:expr) => {{
+        let scope = $scope;
+        let mut kept = $analytics.caught_up()?;
+        let (rows, row_count) = kept.sums(&scope, $query.rows_max(), $passes, $sum);
         let rows = rows.into_iter().map(|(of, sums)| $row { of, sums });
-        $report {
+        Ok($report {
             rows: rows.collect(),
             row_count,
-            total: $kept.total(&$scope, $sum),
-            scope: $scope,
-        }
+            total: kept.total(&scope, $sum),
+            scope,
+        })
     }};
 }
 
@@ -59,16 +61,7 @@ impl Analytics {
             ..all_days(&[Dimension::Model, Dimension::Config])
         };
         let scope = query.scope("usage", &by_day)?;
-        let mut kept = self.caught_up()?;
-        Ok(report!(
-            UsageReport,
-            UsageRow,
-            kept,
-            query,
-            scope,
-            |_| true,
-            rows::usage
-        ))
+        report!(UsageReport { UsageRow }: self, scope, query, |_| true, rows::usage)
     }
 
     /// What requests came to: by model and configuration unless told otherwise, of the current
@@ -79,43 +72,13 @@ impl Analytics {
             ..all_days(&[Dimension::Model, Dimension::Config])
         };
         let scope = query.scope("models", &last_week)?;
-        let mut kept = self.caught_up()?;
-        let (rows, row_count) = kept.sums(
-            &scope,
-            query.rows_max(),
-            |row| row.requests > 0,
-            rows::models,
-        );
-        Ok(ModelsReport {
-            rows: rows
-                .into_iter()
-                .map(|(of, sums)| ModelRow { of, sums })
-                .collect(),
-            row_count,
-            total: kept.total(&scope, rows::models),
-            scope,
-        })
+        report!(ModelsReport { ModelRow }: self, scope, query, has_requests, rows::models)
     }
 
     /// How long requests took: by orchestration mode unless told otherwise, of all days.
     pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
         let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
-        let mut kept = self.caught_up()?;
-        let (rows, row_count) = kept.sums(
-            &scope,
-            query.rows_max(),
-            |row| row.requests > 0,
-            rows::latency,
-        );
-        Ok(LatencyReport {
-            rows: rows
-                .into_iter()
-                .map(|(of, sums)| LatencyRow { of, sums })
-                .collect(),
-            row_count,
-            total: kept.total(&scope, rows::latency),
-            scope,
-        })
+        report!(LatencyReport { LatencyRow }: self, scope, query, has_requests, rows::latency)
     }
 
     /// Which sorts of tasks requests were of: by task type unless told otherwise, of all days.
@@ -131,58 +94,41 @@ impl Analytics {
             .iter()
             .map(|row| (row.bucket, row.requests))
             .collect();
-        let (rows, row_count) = kept.sums(
-            &scope,
-            query.rows_max(),
-            |row| row.requests > 0,
-            rows::tasks,
-        );
-        let row = |(of, mut sums): (RowKey, super::TaskSums)| {
+        let (rows, row_count) = kept.sums(&scope, query.rows_max(), has_requests, rows::requests);
+        let row = |(of, requests): (RowKey, u64)| {
             let all = of_bucket.get(&of.bucket).copied().unwrap_or(0);
-            sums.share = rows::part(sums.requests, all);
+            let share = rows::part(requests, all);
+            let sums = TaskSums { requests, share };
             TaskRow { of, sums }
         };
+        let rows = rows.into_iter().map(row).collect();
+        let requests = kept.total(&scope, rows::requests);
         Ok(TasksReport {
-            rows: rows.into_iter().map(row).collect(),
-            row_count,
-            total: kept.total(&scope, rows::tasks),
             scope,
+            rows,
+            row_count,
+            total: TaskSums {
+                requests,
+                share: rows::part(requests, requests),
+            },
         })
     }
 
     /// How full context windows were at requests: by model unless told otherwise, of all days.
     pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
         let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
-        let mut kept = self.caught_up()?;
-        let says = |row: &rows::Row<'_>| {
+        let says = |row: &Row<'_>| {
             let mut cells = row.cells.iter();
             cells.any(|cell| cell.answers.context_utilization_count > 0)
         };
-        Ok(report!(
-            ContextReport,
-            ContextRow,
-            kept,
-            query,
-            scope,
-            says,
-            rows::context
-        ))
+        report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
     }
 
     /// How often the context was compressed for a request: by model unless told otherwise, of all
     /// days.
     pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
         let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
-        let mut kept = self.caught_up()?;
-        Ok(report!(
-            CompressionReport,
-            CompressionRow,
-            kept,
-            query,
-            scope,
-            |row| row.requests > 0,
-            rows::compression
-        ))
+        report!(CompressionReport { CompressionRow }: self, scope, query, has_requests, rows::compression)
     }
 
     /// Errors of messages in any role, by type: and by model unless told otherwise, of all days.
@@ -207,24 +153,21 @@ impl Analytics {
 
     /// Messages with errors, by their sequence numbers, as they stand in the log.
     fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
-        let read = |seq: &u64| {
-            let inner = self.store.inner();
-            let found = inner.ask(|view| messages_with_seqs(view, &[*seq]))?;
-            let sample = found.into_iter().next().and_then(|(.., message)| {
-                Some(ErrorSample {
-                    id: message.id,
-                    conversation_id: message.conversation_id,
-                    timestamp: message.timestamp,
-                    model_used: message.model_used,
-                    error_type: message.error_type,
-                    error: message.error?,
-                })
-            });
-            Ok(sample)
-        };
-        seqs.iter()
-            .filter_map(|seq| read(seq).transpose())
-            .collect()
+        let inner = self.store.inner();
+        let found = inner
+            .ask(|view| messages_with_seqs(view, seqs))?
+            .into_iter();
+        let samples = found.filter_map(|(.., message)| {
+            Some(ErrorSample {
+                id: message.id,
+                conversation_id: message.conversation_id,
+                timestamp: message.timestamp,
+                model_used: message.model_used,
+                error_type: message.error_type,
+                error: message.error?,
+            })
+        });
+        Ok(samples.collect())
     }
 
     /// How many conversations were held: by day unless told otherwise, of all days. It has no
@@ -241,27 +184,18 @@ impl Analytics {
             bucket: Some(Bucket::Day),
         };
         let scope = query.scope("active", &by_day)?;
-        let kept = self.caught_up()?;
-        let mut buckets: BTreeMap<Option<Day>, Vec<(Day, &KeptDay)>> = BTreeMap::new();
-        for (day, kept) in kept.days_of(&scope) {
-            let bucket = buckets.entry(scope.bucket.of(day)).or_default();
-            bucket.push((day, kept));
-        }
-        let mut rows = Vec::with_capacity(buckets.len());
-        for (bucket, days) in buckets {
-            let conversations = distinct(&days).map_err(|day| {
-                let message = format!(
-                    "messages of {day} were removed, and of which conversations they were is not kept: give bucket day, or a since after that day"
-                );
-                Error::invalid(message)
-            })?;
-            if conversations > 0 {
-                rows.push(ActiveRow {
-                    bucket,
-                    conversations,
-                });
-            }
-        }
+        let counts = self.caught_up()?.conversations(&scope).map_err(|day| {
+            let message = format!(
+                "messages of {day} were removed, and of which conversations they were is not kept: give bucket day, or a since after that day"
+            );
+            Error::invalid(message)
+        })?;
+        let row = |(bucket, conversations)| ActiveRow {
+            bucket,
+            conversations,
+        };
+        let rows = counts.into_iter().filter(|(_, count)| *count > 0).map(row);
+        let mut rows: Vec<ActiveRow> = rows.collect();
         let row_count = rows.len();
         rows.truncate(query.rows_max());
         Ok(ActiveReport {
@@ -283,19 +217,22 @@ impl Analytics {
         let mut kept = self.caught_up()?;
         let usage = kept.total(&scope, rows::usage);
         let models = kept.total(&scope, rows::models);
-        let days: Vec<(Day, &KeptDay)> = kept.days_of(&scope).collect();
-        let conversations_today = distinct(&days).ok();
+        // Of no day at all there is nothing.
+        let conversations = kept.conversations(&scope).ok();
+        let conversations_today = conversations.map(|counts| {
+            let of_all = counts.first();
+            of_all.map_or(0, |(_, count)| *count)
+        });
         let mut requests_by = |dimension| {
             let scope = Scope {
                 group: vec![dimension],
                 ..scope.clone()
             };
-            let has_requests = |row: &rows::Row<'_>| row.requests > 0;
-            let (rows, _) = kept.sums(&scope, DASHBOARD_NAMES_MAX, has_requests, rows::tasks);
-            let requests = rows.into_iter().map(|(of, sums)| RequestsOf {
+            let (rows, _) = kept.sums(&scope, DASHBOARD_NAMES_MAX, has_requests, rows::requests);
+            let requests = rows.into_iter().map(|(of, requests)| RequestsOf {
                 // The others are not told apart.
                 name: of.model_used.or(of.config_used).or(of.task_type),
-                requests: sums.requests,
+                requests,
             });
             requests.collect()
         };
@@ -317,6 +254,10 @@ impl Analytics {
             scope,
         })
     }
+}
+
+fn has_requests(row: &Row<'_>) -> bool {
+    row.requests > 0
 }
 
 fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {
@@ -353,36 +294,10 @@ fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {
 }
 
 impl Kept {
-    /// The days of a report.
-    fn days_of(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (Day, &KeptDay)> {
-        let (since, until) = (scope.since, scope.until);
-        let days = self.days.iter().map(|(day, kept)| (*day, kept));
-        days.filter(move |(day, _)| {
-            since.is_none_or(|since| since <= *day) && until.is_none_or(|until| *day < until)
-        })
-    }
-
     /// The sequence numbers of the latest messages with an error, the latest first.
     fn latest_failed(&self, scope: &Scope) -> Vec<u64> {
-        let days = self.days_of(scope).rev();
+        let days = self.days(scope).rev();
         let failed = days.flat_map(|(_, kept)| kept.sum.failed.iter().rev());
         failed.map(|(_, seq)| *seq).take(SAMPLES_MAX).collect()
     }
-}
-
-/// How many conversations have a message on any of these days; the first day of which that is
-/// not known, if it is asked for with others.
-fn distinct(days: &[(Day, &KeptDay)]) -> Result<u64, Day> {
-    if let [(_, one)] = days {
-        return Ok(one.sum.day.active_conversations());
-    }
-    let mut all: HashSet<&Uuid> = HashSet::new();
-    for (day, kept) in days {
-        let known = kept.sum.day.conversations();
-        if known.len() as u64 != kept.sum.day.active_conversations() {
-            return Err(*day);
-        }
-        all.extend(known);
-    }
-    Ok(all.len() as u64)
 }

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use super::answers::{
-    CompressionSums, ContextSums, ErrorSums, LatencyMs, LatencySums, ModelSums, RowKey, TaskSums,
-    UsageSums,
+    CompressionSums, ContextSums, ErrorSums, LatencyMs, LatencySums, ModelSums, RowKey, UsageSums,
 };
 use super::cells::{Cell, Groups, Mask};
 use super::kept::Kept;
@@ -23,7 +22,7 @@ pub(super) struct Row<'a> {
 impl Kept {
     /// The rows of a report, unordered but for their buckets, and the names of their groups.
     pub(super) fn rows(&mut self, scope: &Scope) -> (Vec<Row<'_>>, &Groups) {
-        let (cells, groups) = self.cells((scope.since, scope.until), Mask::of(&scope.group));
+        let (cells, groups) = self.cells(scope, Mask::of(&scope.group));
         let mut rows: Vec<Row<'_>> = Vec::new();
         // Of the bucket's rows, where that of each group is.
         let mut places: Vec<Option<usize>> = vec![None; groups.len()];
@@ -83,7 +82,7 @@ impl Kept {
         scope: &Scope,
         sum: impl Fn(&[&Cell], &mut DenseSketch) -> S,
     ) -> S {
-        let (cells, _) = self.cells((scope.since, scope.until), Mask::of(&[]));
+        let (cells, _) = self.cells(scope, Mask::of(&[]));
         let cells: Vec<&Cell> = cells.flat_map(|(_, cells)| cells).collect();
         sum(&cells, &mut DenseSketch::new())
     }
@@ -182,13 +181,8 @@ pub(super) fn errors(cells: &[&Cell], _: &mut DenseSketch) -> ErrorSums {
     }
 }
 
-/// Its share is that of all.
-pub(super) fn tasks(cells: &[&Cell], _: &mut DenseSketch) -> TaskSums {
-    let requests = total(cells, |cell| cell.requests);
-    TaskSums {
-        requests,
-        share: part(requests, requests),
-    }
+pub(super) fn requests(cells: &[&Cell], _: &mut DenseSketch) -> u64 {
+    total(cells, |cell| cell.requests)
 }
 
 pub(super) fn compression(cells: &[&Cell], _: &mut DenseSketch) -> CompressionSums {
