@@ -14,6 +14,7 @@ mod proposal;
 mod rollup;
 mod sketch;
 mod strings;
+mod sums;
 mod thought;
 mod time;
 mod timestamp;
@@ -37,13 +38,17 @@ pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;
-pub(crate) use rollup::{Counted, Group, group_key};
+pub(crate) use rollup::{Group, group_key};
+pub(crate) use sketch::DenseSketch;
 pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, is_plain_id, plain_len, push_quoted};
+pub use sums::MessageSums;
+pub(crate) use sums::{Counted, Tally};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity, epoch_ms};
 pub use timestamp::Timestamp;
 pub use turn::{ConversationTurn, TurnKind};
+pub(crate) use words::words;
 
 use crate::error::{Error, Result};
 

@@ -18,6 +18,7 @@ mod output;
 mod record;
 mod rollups;
 mod round_trip;
+mod stats;
 mod upkeep;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -9,6 +9,7 @@
     clippy::similar_names
 )]
 
+mod analytics;
 mod anything;
 mod auto;
 mod capture;
