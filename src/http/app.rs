@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
+use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
 use crate::error::{Error, Result};
@@ -32,6 +33,7 @@ pub(super) struct Limits {
 pub(super) struct App {
     pub(super) store: Store,
     pub(super) capture: Capture,
+    pub(super) analytics: Analytics,
     pub(super) readers: Handle,
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,

@@ -14,6 +14,7 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 
+mod analytics;
 mod app;
 mod body;
 mod conversations;

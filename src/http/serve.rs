@@ -149,6 +149,7 @@ impl Server {
             .start()?;
         let app = App {
             capture,
+            analytics: store.analytics(),
             readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
             metrics: Metrics::new(),
@@ -213,12 +214,21 @@ impl Server {
             stop,
             ..
         } = self;
-        let store = app.store.clone();
+        let (store, capture) = (app.store.clone(), app.capture.clone());
+        let analytics = app.analytics.clone();
+        // The first report would take long.
+        runtime.spawn_blocking(move || analytics.catch_up());
         let stopped = stop.subscribe();
         runtime.block_on(serve(listener, acceptor, router(app), &options, stopped));
-        // The last handles of the queue go with it, which writes what waits.
-        drop(runtime);
-        drop(readers);
+        // What still reads, or writes on its own, may go on: the process ends it.
+        runtime.shutdown_timeout(options.shutdown_timeout);
+        readers.shutdown_background();
+        // Dropping it writes what waits; this tells of what was not taken.
+        if let Err(error) = capture.flush() {
+            let reason = error.kind().as_str();
+            tracing::error!(reason, "some queued records were not taken");
+        }
+        drop(capture);
         store.sync()
     }
 }

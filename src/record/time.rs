@@ -148,6 +148,21 @@ impl Day {
     }
 }
 
+#[cfg(feature = "http")]
+impl utoipa::PartialSchema for Day {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        // Those of February in short: which years have a 29th is more than a pattern tells.
+        const DAYS: &str = "^(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$";
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .pattern(Some(DAYS))
+            .into()
+    }
+}
+
+#[cfg(feature = "http")]
+impl utoipa::ToSchema for Day {}
+
 impl Serialize for Day {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
