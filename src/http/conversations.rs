@@ -164,10 +164,8 @@ struct ListParams {
     session_id: Option<String>,
     status: Option<ConversationStatus>,
     /// Created then or later: epoch milliseconds, RFC 3339 or a day.
-    #[param(value_type = Option<String>)]
     since: Option<Time>,
     /// Created before.
-    #[param(value_type = Option<String>)]
     until: Option<Time>,
     /// By `created_at`. Default: desc.
     order: Option<Ordered>,

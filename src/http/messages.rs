@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{JsonOrMore, Made, OneOrMore, whole};
 use super::params::{Id, IdempotencyKey, Limit, Ordered, Query, Wait};
 use super::problem::Problem;
 use crate::collections::{Ack, AckStatus, Cursor, IfKnown, MessageQuery, Order};
@@ -34,6 +34,7 @@ struct NewMessage {
     id: Option<Uuid>,
     /// Its place in the conversation. Default: the one after the greatest.
     #[schema(minimum = 0)]
+    #[serde(default, deserialize_with = "whole")]
     sequence: Option<i64>,
     /// When it was sent. Default: now.
     timestamp: Option<Timestamp>,
@@ -50,7 +51,7 @@ struct NewMessage {
     tool_name: Option<String>,
     /// The tool's arguments: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     tool_args: Option<String>,
     /// What the tool returned.
     tool_result: Option<String>,
@@ -67,12 +68,15 @@ struct NewMessage {
     models_in_chain: Option<Vec<String>>,
     /// Tokens of the prompt, cached ones included.
     #[schema(minimum = 0)]
+    #[serde(default, deserialize_with = "whole")]
     tokens_in: Option<i64>,
     /// Tokens of the answer.
     #[schema(minimum = 0)]
+    #[serde(default, deserialize_with = "whole")]
     tokens_out: Option<i64>,
     /// How long the answer took, in milliseconds.
     #[schema(minimum = 0)]
+    #[serde(default, deserialize_with = "whole")]
     latency_ms: Option<i64>,
     /// How much of the context window was used.
     #[schema(minimum = 0, maximum = 1)]
@@ -82,6 +86,7 @@ struct NewMessage {
     task_type: Option<String>,
     /// How often one model handed over to another.
     #[schema(minimum = 0)]
+    #[serde(default, deserialize_with = "whole")]
     handoff_steps: Option<i64>,
     /// Whether the context was compressed first.
     compression_applied: Option<bool>,
@@ -92,7 +97,7 @@ struct NewMessage {
     error_type: Option<String>,
     /// What the gateway or provider says of the answer, kept whole.
     #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     inference_metadata: Option<String>,
 }
 
@@ -251,7 +256,7 @@ async fn add(
     Id(conversation): Id<Uuid>,
     Query(params): Query<WaitParams>,
     key: IdempotencyKey,
-    Json(body): Json<NewMessages>,
+    JsonOrMore(body): JsonOrMore<NewMessage>,
 ) -> Result<Made, Problem> {
     let (new, is_array) = match body {
         OneOrMore::One(one) => (vec![one], false),

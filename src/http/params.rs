@@ -4,7 +4,9 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
@@ -24,7 +26,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
         let query = parts.uri.query().unwrap_or_default();
-        let from = serde_html_form::Deserializer::from_bytes(query.as_bytes());
+        let from = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
         serde_path_to_error::deserialize(from)
             .map(Query)
             .map_err(|e| {
@@ -76,6 +78,19 @@ impl<'de> Deserialize<'de> for Time {
         epoch_ms(&text).map(Time).map_err(D::Error::custom)
     }
 }
+
+impl PartialSchema for Time {
+    fn schema() -> RefOr<Schema> {
+        const TIMES: &str = concat!(
+            "^(0|[1-9][0-9]{0,14}|(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])",
+            "(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9]))?)$"
+        );
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        text.pattern(Some(TIMES)).into()
+    }
+}
+
+impl ToSchema for Time {}
 
 /// How many records, at most.
 #[derive(Debug, Clone, Copy)]

@@ -15,8 +15,11 @@ use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
+use super::params::{Ordered, Time, Wait};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{analytics, conversations, health, messages, metrics};
+use crate::analytics::{Bucket, Dimension};
+use crate::record::Day;
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -25,6 +28,7 @@ use super::{analytics, conversations, health, messages, metrics};
         title = "decklog",
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
+    components(schemas(Bucket, Day, Dimension, Ordered, Time, Wait)),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
         (name = "analytics", description = "What messages add up to"),
