@@ -42,6 +42,7 @@ pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity};
 pub use timestamp::Timestamp;
 pub use turn::{ConversationTurn, TurnKind};
+pub(crate) use words::words;
 
 use crate::error::{Error, Result};
 

@@ -46,4 +46,4 @@ macro_rules! words {
     };
 }
 
-pub(super) use words;
+pub(crate) use words;

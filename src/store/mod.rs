@@ -280,6 +280,12 @@ impl Inner {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where the store's files are, for those that hold no records.
+    #[cfg(feature = "http")]
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher
     }

@@ -18,6 +18,8 @@ mod output;
 mod record;
 mod rollups;
 mod round_trip;
+#[cfg(feature = "http")]
+mod token;
 mod upkeep;
 
 use std::io::{BufRead, BufReader, Read, Write};

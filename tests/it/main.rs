@@ -9,6 +9,8 @@
     clippy::similar_names
 )]
 
+#[cfg(feature = "http")]
+mod access;
 mod anything;
 mod auto;
 mod capture;
