@@ -88,6 +88,7 @@ struct Inner {
     path: Option<PathBuf>,
     offset: Option<u64>,
     key: Option<String>,
+    field: Option<String>,
     source: Option<io::Error>,
 }
 
@@ -106,6 +107,7 @@ impl Error {
             path: None,
             offset: None,
             key: None,
+            field: None,
             source: None,
         }))
     }
@@ -152,6 +154,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_field(mut self, field: &str) -> Self {
+        self.0.field.get_or_insert_with(|| field.to_owned());
+        self
+    }
+
     /// The same error once more: for the many callers that wait on one failed fsync.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
@@ -161,6 +168,7 @@ impl Error {
             path: inner.path.clone(),
             offset: inner.offset,
             key: inner.key.clone(),
+            field: inner.field.clone(),
             source: inner.source.as_ref().map(|s| match s.raw_os_error() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::new(s.kind(), s.to_string()),
@@ -202,6 +210,11 @@ impl Error {
     /// The key of the record concerned, as text.
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
+    }
+
+    /// The field of a record that is at fault, where it is one.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
     }
 }
 

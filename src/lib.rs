@@ -60,6 +60,8 @@ mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod import;
 mod index;
 mod line;
@@ -89,7 +91,7 @@ pub use record::{
     HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
     ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord,
     ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
-    Validity, args_sha256, event_type, payload_json,
+    Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

@@ -20,6 +20,8 @@ pub use self::options::{CaptureOptions, WhenFull};
 pub use self::stats::CaptureStats;
 pub use self::stream::ResponseStream;
 
+#[cfg(feature = "http")]
+pub(crate) use self::queue::Answer;
 use self::queue::{Job, Queue};
 use crate::collections::IfKnown;
 use crate::error::{Error, Result};
@@ -110,6 +112,22 @@ impl Capture {
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
         let job = self.job(record.into(), IfKnown::Judged)?;
         self.owner.queue.push(1, job.bytes, [job])
+    }
+
+    /// Queues records, all or none, and has each answer told to who waits for it; that is done on
+    /// the thread that writes and must not take long. They are written at once.
+    ///
+    /// # Errors
+    /// As [`record`](Capture::record); then no answer comes.
+    #[cfg(feature = "http")]
+    pub(crate) fn record_all(&self, records: Vec<(Record, IfKnown, Option<Answer>)>) -> Result<()> {
+        let job = |(record, if_known, answer)| {
+            let job = self.job(record, if_known)?;
+            Ok(Job { answer, ..job })
+        };
+        let jobs = records.into_iter().map(job).collect::<Result<Vec<_>>>()?;
+        let bytes = jobs.iter().map(|job| job.bytes).sum();
+        self.owner.queue.push(jobs.len(), bytes, jobs)
     }
 
     /// Queues a request: the conversation, which is created if the log has none with its id and
@@ -214,6 +232,7 @@ impl Capture {
             record,
             if_known,
             bytes,
+            answer: None,
         })
     }
 

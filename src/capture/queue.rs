@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::WhenFull;
 use super::stats::{Answers, CaptureStats};
-use crate::collections::IfKnown;
+use crate::collections::{Ack, IfKnown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 
@@ -21,13 +21,18 @@ const GATHER: Duration = Duration::from_millis(5);
 /// After so many times that nothing came it sleeps until it is woken.
 const QUIET_ROUNDS_MAX: u32 = 20;
 
+/// Is told what became of a record, on the thread that writes. Dropped without a word if that
+/// thread fails.
+pub(crate) type Answer = Box<dyn FnOnce(Result<Ack>) + Send>;
+
 /// A checked record on its way to the log.
-#[derive(Debug)]
 pub(super) struct Job {
     pub(super) record: Record,
     pub(super) if_known: IfKnown,
     /// The length of its texts.
     pub(super) bytes: usize,
+    /// Who waits for what becomes of it.
+    pub(super) answer: Option<Answer>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +54,7 @@ enum Phase {
     Asleep,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
     /// The length of the texts that `stats.queued` counts.
@@ -59,6 +64,8 @@ struct State {
     phase: Phase,
     /// Callers that wait on `answered`.
     waiting: usize,
+    /// Whether anyone waits for the answer to a job in `jobs`.
+    is_awaited: bool,
     closed_at: Option<Instant>,
     /// Why nothing more is written.
     dead: Option<Error>,
@@ -66,7 +73,6 @@ struct State {
     locked: Option<Error>,
 }
 
-#[derive(Debug)]
 pub(super) struct Queue {
     limits: Limits,
     state: Mutex<State>,
@@ -122,13 +128,16 @@ impl Queue {
             }
             state = self.wait(state);
         }
+        let before = state.jobs.len();
         state.jobs.extend(jobs);
+        let is_awaited = state.jobs.range(before..).any(|job| job.answer.is_some());
+        state.is_awaited |= is_awaited;
         state.bytes += bytes;
         state.stats.queued += count as u64;
         state.stats.accepted += count as u64;
         let wake = match state.phase {
             Phase::Busy => false,
-            Phase::Gathering => self.is_half_full(&state),
+            Phase::Gathering => is_awaited || self.is_half_full(&state),
             Phase::Asleep => true,
         };
         if wake {
@@ -251,7 +260,13 @@ impl Queue {
                 if is_closed {
                     return false;
                 }
-            } else if has_gathered || is_closed || state.waiting > 0 || self.is_half_full(&state) {
+            } else if has_gathered
+                || is_closed
+                || state.is_awaited
+                || state.waiting > 0
+                || self.is_half_full(&state)
+            {
+                state.is_awaited = false;
                 std::mem::swap(&mut state.jobs, into);
                 return true;
             }

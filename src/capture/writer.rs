@@ -100,13 +100,14 @@ impl Writer {
             Err(error) => (Vec::new().into_iter(), Some(error)),
         };
         let mut settled = Answers::default();
+        let mut awaited = Vec::new();
         for job in jobs {
             settled.bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
                 let error = error.as_ref().map(Error::again);
                 Err(error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, "no answer")))
             });
-            match answer {
+            match &answer {
                 Ok(ack) if ack.status == AckStatus::Added => settled.written += 1,
                 Ok(_) => settled.unchanged += 1,
                 Err(error) => {
@@ -115,12 +116,21 @@ impl Writer {
                     } else {
                         settled.failed += 1;
                     }
-                    self.tell(&error, &job.record);
-                    settled.last_error = Some(error);
+                    settled.last_error = Some(error.again());
                 }
             }
+            match (job.answer, answer) {
+                (Some(tell), answer) => awaited.push((tell, answer)),
+                (None, Err(error)) => self.tell(&error, &job.record),
+                (None, Ok(_)) => {}
+            }
         }
+        // Those who wait find room when they come again.
         self.queue.settle(settled);
+        for (tell, answer) in awaited {
+            // As in `tell`.
+            let _ = catch_unwind(AssertUnwindSafe(|| tell(answer)));
+        }
     }
 
     fn tell(&mut self, error: &Error, record: &Record) {

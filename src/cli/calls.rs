@@ -7,7 +7,6 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
 use super::order::First;
-use super::time;
 
 /// List tool calls with their outcomes, the last started first
 #[derive(Debug, clap::Args)]
@@ -30,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     parent: Option<Uuid>,
     /// The calls as they stood at this time
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::output;
 use super::show::Shown;
-use super::{output, time};
 
 /// Show one record, by its key
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub struct Args {
     #[command(subcommand)]
     what: What,
     /// The turn, call or proposal as it stood at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, global = true, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
 }
 

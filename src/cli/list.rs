@@ -8,17 +8,17 @@ use decklog::{Cursor, Order, Page};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::order::{First, PAGE_RECORDS, each};
+use super::output;
 use super::show::{self, Shown};
-use super::{output, time};
 
 // Times that records lie between.
 #[derive(Debug, clap::Args)]
 pub struct Times {
     /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     pub since: Option<i64>,
     /// Only what is before this time
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     pub until: Option<i64>,
 }
 

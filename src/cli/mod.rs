@@ -35,6 +35,8 @@ mod replay;
 mod retain;
 mod rollups;
 mod seal;
+#[cfg(feature = "http")]
+mod serve;
 mod show;
 mod stdin;
 mod tail;
@@ -110,6 +112,8 @@ enum Command {
     Retain(retain::Args),
     Compact(compact::Args),
     Erase(erase::Args),
+    #[cfg(feature = "http")]
+    Serve(serve::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -178,5 +182,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Retain(args) => retain::run(args, context),
         Command::Compact(args) => compact::run(args, context),
         Command::Erase(args) => erase::run(args, context),
+        #[cfg(feature = "http")]
+        Command::Serve(args) => serve::run(args, context),
     }
 }

@@ -6,7 +6,6 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
 use super::order::First;
-use super::time;
 
 /// List code edit proposals and what became of them, the last proposed first
 #[derive(Debug, clap::Args)]
@@ -20,7 +19,7 @@ pub struct Args {
     #[arg(long, value_parser = one_of(ProposalStatus::ALL, ProposalStatus::as_str))]
     status: Option<ProposalStatus>,
     /// The proposals as they stood at this time
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,

@@ -6,7 +6,6 @@ use uuid::Uuid;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
-use super::time;
 
 /// List conversation turns
 ///
@@ -32,7 +31,7 @@ pub struct Args {
     #[arg(long, value_parser = one_of(TurnKind::ALL, TurnKind::as_str))]
     kind: Option<TurnKind>,
     /// The turns as they stood at this time
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,

@@ -270,6 +270,35 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result
     change(txn, known, kept)
 }
 
+/// Puts a conversation that begins now, unless the log has it: then it must be that one, whatever
+/// became of it since.
+#[cfg(feature = "http")]
+pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let conversation = conversation_in(kept.record())?;
+    let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
+    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+        return put(txn, kept, false);
+    };
+    let decoded = txn.read(KIND, row.asserted)?;
+    let same = |known: &Record| {
+        conversation_in(known).is_ok_and(|known| {
+            let as_begun = Conversation {
+                status: conversation.status,
+                created_at: conversation.created_at.clone(),
+                updated_at: conversation.updated_at.clone(),
+                last_error: conversation.last_error.clone(),
+                ..known.clone()
+            };
+            as_begun == *conversation
+        })
+    };
+    if says(txn, &decoded.record, same)? {
+        return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
+    }
+    let message = "the log has a conversation with this id that says something else: the first stands; change it, or give another id";
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
 fn change(txn: &mut Txn<'_>, known: &Conversation, kept: &mut Kept) -> Result<Ack> {
     let conversation = conversation_in(kept.record())?;
     if known.created_at != conversation.created_at {

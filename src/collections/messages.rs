@@ -99,7 +99,8 @@ pub(super) fn list(
     })
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+/// `is_untimed`: its time is not its own, and is not compared.
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Result<Ack> {
     let message = message_in(kept.record())?;
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
     let conversation = message.conversation_id;
@@ -107,7 +108,8 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     if let Some((_, row)) = txn.find(KIND, [&message.id.to_string(), ""]) {
         let decoded = txn.read(KIND, row.asserted)?;
         let known = message_in(&decoded.record)?;
-        let same = |known: &Record| message_in(known).is_ok_and(|known| same(known, message));
+        let same =
+            |known: &Record| message_in(known).is_ok_and(|known| same(known, message, is_untimed));
         if !says(txn, &decoded.record, same)? {
             return conflict(format!(
                 "the id is that of message {} of conversation {}, which says something else: the first stands",
@@ -183,10 +185,12 @@ fn at_sequence(
     Ok(None)
 }
 
-/// Whether a message that is handed over says what the log has; without a sequence it takes any.
-fn same(known: &ConversationMessage, message: &ConversationMessage) -> bool {
+/// Whether a message that is handed over says what the log has; without a sequence it takes any,
+/// and without a time, too.
+fn same(known: &ConversationMessage, message: &ConversationMessage, is_untimed: bool) -> bool {
     let rest = |message: &ConversationMessage| ConversationMessage {
         sequence: message.sequence.or(known.sequence),
+        timestamp: if is_untimed { known } else { message }.timestamp.clone(),
         tool_args: None,
         inference_metadata: None,
         ..message.clone()

@@ -201,6 +201,8 @@ fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) 
     match if_known {
         IfKnown::Left => put_if_new(txn, &mut kept),
         IfKnown::Judged => put(txn, &mut kept),
+        #[cfg(feature = "http")]
+        IfKnown::SameButTime => put_again(txn, &mut kept),
     }
 }
 
@@ -211,6 +213,20 @@ pub(crate) enum IfKnown {
     Judged,
     /// Nothing: the log stays as it is, whatever the record says.
     Left,
+    /// It is put by the rules of its kind, but it was given its time here: who hands it over anew,
+    /// not knowing what became of it, gives it another.
+    #[cfg(feature = "http")]
+    SameButTime,
+}
+
+#[cfg(feature = "http")]
+fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let put = match kept.record() {
+        Record::Conversation(_) => conversations::put_again(txn, kept),
+        Record::Message(_) => messages::put(txn, kept, true),
+        _ => return put(txn, kept),
+    };
+    put.map_err(|e| with_key(e, kept.record()))
 }
 
 fn put_if_new(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
@@ -244,7 +260,7 @@ fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         Record::ProposalStep(step) => proposals::put_step(txn, kept, step),
         Record::Conversation(_) => conversations::put(txn, kept, false),
         Record::ConversationUpdated(_) => conversations::put(txn, kept, true),
-        Record::Message(_) => messages::put(txn, kept),
+        Record::Message(_) => messages::put(txn, kept, false),
         Record::Event(_) => events::put(txn, kept),
         Record::InboxTask(_) => inbox::put(txn, kept),
         Record::InboxStep(_) => inbox::put_step(txn, kept),

@@ -46,7 +46,8 @@ impl Type {
         };
         checked.map_err(|e| {
             if has_lone_surrogate(json.as_bytes()) {
-                return Error::invalid(format!("{name} holds a lone surrogate, which is no text"));
+                let message = format!("{name} holds a lone surrogate, which is no text");
+                return Error::invalid(message).with_field(name);
             }
             let reason = e.to_string();
             // A reason may repeat what was given before it says what to give.
@@ -55,7 +56,7 @@ impl Type {
             } else {
                 readable(&reason)
             };
-            Error::invalid(format!("{name} is {}: {reason}", clipped(json)))
+            Error::invalid(format!("{name} is {}: {reason}", clipped(json))).with_field(name)
         })
     }
 }
@@ -145,9 +146,10 @@ impl Record {
                     format!("it has {}", names.join(", "))
                 };
                 let name = clipped(name);
-                return Err(Error::invalid(format!(
-                    "{kind} has no field {name:?}: {hint}"
-                )));
+                return Err(
+                    Error::invalid(format!("{kind} has no field {name:?}: {hint}"))
+                        .with_field(name),
+                );
             };
             field.check(name, value.get())?;
             push_member(&mut line, name, value.get());
@@ -175,7 +177,8 @@ fn check_given_once(members: &[Member<'_>]) -> Result<()> {
         Some(name) => Err(Error::invalid(format!(
             "{} is given twice: give it once",
             clipped(name)
-        ))),
+        ))
+        .with_field(clipped(name))),
         None => Ok(()),
     }
 }

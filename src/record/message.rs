@@ -89,6 +89,7 @@ words! {
 /// # Ok::<(), decklog::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct ConversationMessage {
     /// Its id.
     pub id: Uuid,
@@ -157,6 +158,7 @@ pub struct ConversationMessage {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub tool_args: Option<String>,
     /// What the tool returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +170,7 @@ pub struct ConversationMessage {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub inference_metadata: Option<String>,
 }
 

@@ -31,6 +31,8 @@ pub use json::args_sha256;
 pub(crate) use json::check_canonical;
 pub(crate) use json::{hex, same_json};
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
+#[cfg(feature = "http")]
+pub(crate) use payload::optional as payload_text;
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
@@ -39,7 +41,7 @@ pub(crate) use rollup::{Counted, Group, group_key};
 pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, is_plain_id, plain_len, push_quoted};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
-pub use time::{Day, Validity};
+pub use time::{Day, Validity, epoch_ms};
 pub use timestamp::Timestamp;
 pub use turn::{ConversationTurn, TurnKind};
 pub(crate) use words::words;
@@ -303,15 +305,16 @@ pub(crate) fn now() -> i64 {
 
 fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {
     if value.is_empty() && !empty_allowed {
-        return Err(Error::invalid(format!(
-            "{field} is empty: give a non-empty text"
-        )));
+        return Err(
+            Error::invalid(format!("{field} is empty: give a non-empty text")).with_field(field),
+        );
     }
     if value.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
             "{field} has {} bytes: at most {NAME_BYTES_MAX} are allowed",
             value.len()
-        )));
+        ))
+        .with_field(field));
     }
     Ok(())
 }
@@ -321,7 +324,8 @@ fn check_count(field: &str, value: Option<i64>) -> Result<()> {
     match value {
         Some(value) if value < 0 => Err(Error::invalid(format!(
             "{field} is {value}: give a number from 0 up"
-        ))),
+        ))
+        .with_field(field)),
         _ => Ok(()),
     }
 }
@@ -330,7 +334,8 @@ fn check_fraction(field: &str, value: Option<f64>) -> Result<()> {
     match value {
         Some(value) if !(0.0..=1.0).contains(&value) => Err(Error::invalid(format!(
             "{field} is {value}: give a number from 0 to 1"
-        ))),
+        ))
+        .with_field(field)),
         _ => Ok(()),
     }
 }
@@ -343,7 +348,8 @@ fn check_id(id: i64) -> Result<()> {
     let most = i64::MAX - 1;
     Err(Error::invalid(format!(
         "id is {id}: give one from 1 to {most}, or none, to get the next one"
-    )))
+    ))
+    .with_field("id"))
 }
 
 fn check_sha256(field: &str, hex: &str) -> Result<()> {
@@ -355,5 +361,6 @@ fn check_sha256(field: &str, hex: &str) -> Result<()> {
     let shown: String = hex.chars().take(80).collect();
     Err(Error::invalid(format!(
         "{field} {shown:?} is no SHA-256: give 64 hex digits"
-    )))
+    ))
+    .with_field(field))
 }

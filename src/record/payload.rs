@@ -134,7 +134,7 @@ pub(super) mod required {
 }
 
 /// For serde: a payload that may be missing.
-pub(super) mod optional {
+pub(crate) mod optional {
     use serde::{Deserialize, Deserializer, Serializer};
     use serde_json::value::RawValue;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, NaiveDate};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
@@ -189,9 +189,47 @@ impl FromStr for Day {
     }
 }
 
+/// An instant as a person or a program writes it, in epoch milliseconds: as such, as RFC 3339, as a
+/// day, which is its start, or as tables show it. Always UTC, unless it says otherwise.
+///
+/// ```
+/// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27 00:00:00"] {
+///     assert_eq!(decklog::epoch_ms(text)?, 1_766_793_600_000);
+/// }
+/// # Ok::<(), decklog::Error>(())
+/// ```
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for any other text.
+pub fn epoch_ms(text: &str) -> Result<i64> {
+    if let Ok(ms) = text.parse::<i64>() {
+        return Ok(ms);
+    }
+    if let Ok(day) = text.parse::<Day>() {
+        return Ok(day.bounds_ms().0);
+    }
+    if let Ok(time) = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f") {
+        return Ok(time.and_utc().timestamp_millis());
+    }
+    let time = DateTime::parse_from_rfc3339(text).map_err(|_| {
+        Error::invalid(
+            "give epoch milliseconds, RFC 3339 (2025-12-27T08:30:00Z) or a day (2025-12-27)",
+        )
+    })?;
+    Ok(time.timestamp_millis())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_instant_is_told_what_is_one() {
+        for text in ["", "yesterday", "2025-12-27 00:00", "2025-02-30"] {
+            let error = epoch_ms(text).unwrap_err().to_string();
+            assert!(error.contains("RFC 3339"), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn days_have_both_ends_and_nothing_past_them() {

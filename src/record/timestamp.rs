@@ -28,6 +28,20 @@ pub struct Timestamp {
     at: i64,
 }
 
+#[cfg(feature = "http")]
+impl utoipa::PartialSchema for Timestamp {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{KnownFormat, SchemaFormat, Type};
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .into()
+    }
+}
+
+#[cfg(feature = "http")]
+impl utoipa::ToSchema for Timestamp {}
+
 impl Timestamp {
     /// Now, by the system's clock, in UTC with milliseconds.
     pub fn now() -> Timestamp {

@@ -24,6 +24,20 @@ macro_rules! words {
             }
         }
 
+        #[cfg(feature = "http")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let words = $name::ALL.iter().map(|word| word.as_str());
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some(words))
+                    .into()
+            }
+        }
+
+        #[cfg(feature = "http")]
+        impl utoipa::ToSchema for $name {}
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())

@@ -53,6 +53,7 @@ impl<'a> EraseOptions<'a> {
 
 /// What was erased of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct ErasedPart {
     /// The file, relative to the store.
     pub file: String,
@@ -64,6 +65,7 @@ pub struct ErasedPart {
 
 /// What [`erase`](Store::erase) did, or would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Erased {
     /// What was erased, by file.
     pub parts: Vec<ErasedPart>,

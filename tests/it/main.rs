@@ -28,6 +28,8 @@ mod full;
 mod health;
 mod history;
 mod hostile;
+#[cfg(feature = "http")]
+mod http;
 mod import;
 mod inbox;
 mod kept;

@@ -1,0 +1,76 @@
+//! `decklog serve`
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use decklog::http::{Options, Server, Tls};
+
+use super::context::{Context, Level};
+use super::exit::{Exit, Failure};
+use super::output;
+
+/// Serve the log over HTTP: capture, query and analytics, described at /openapi.json
+///
+/// Agents that embed the log and other commands may read and write it at the same time. SIGINT or
+/// SIGTERM ends it once all that was accepted is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = r#"Example:
+  decklog serve &
+  curl -s localhost:8084/conversations -H 'Content-Type: application/json' -d '{"client":"api"}'"#)]
+pub struct Args {
+    /// The address to listen at
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port to listen at; 0 for any that is free
+    #[arg(long, default_value_t = 8084)]
+    port: u16,
+    /// When a record is acknowledged, unless a request says otherwise
+    #[arg(long, value_enum, default_value_t)]
+    durability: Level,
+    /// The file with a certificate, in PEM: connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The file with the certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Log each request: to standard error, without what it says
+    #[arg(long)]
+    access_log: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    log(args.access_log, context.json);
+    let store = context.open_to_write(args.durability)?;
+    let mut options = Options::default();
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
+    let server = Server::bind(store, SocketAddr::new(args.host, args.port), &options)?;
+    server.stop_on_signals()?;
+    let scheme = if options.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    output::say(&format!("serving at {scheme}://{}", server.local_addr()));
+    server.run()?;
+    Ok(Exit::Ok)
+}
+
+/// What is worth telling goes to standard error, as JSON if the output is.
+fn log(is_with_access: bool, is_json: bool) {
+    let level = if is_with_access { "info" } else { "warn" };
+    let default = format!("decklog={level}");
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_env_var("DECKLOG_LOG")
+        .try_from_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    // Someone who has set one already, keeps it.
+    let _ = if is_json {
+        subscriber.json().try_init()
+    } else {
+        subscriber.try_init()
+    };
+}

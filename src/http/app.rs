@@ -1,0 +1,100 @@
+//! What all requests share: the store, the queue to it, the limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::sync::oneshot;
+
+use super::metrics::Metrics;
+use super::problem::Problem;
+use super::syncer::Syncer;
+use crate::capture::{Answer, Capture};
+use crate::collections::{Ack, IfKnown};
+use crate::error::{Error, Result};
+use crate::record::Record;
+use crate::store::Store;
+
+use super::params::Wait;
+
+pub(super) type Shared = Arc<App>;
+
+/// What a client may ask of the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) body_bytes_max: usize,
+    pub(super) body_timeout: Duration,
+    /// How long a record may take to be acknowledged.
+    pub(super) write_timeout: Duration,
+}
+
+pub(super) struct App {
+    pub(super) store: Store,
+    pub(super) capture: Capture,
+    pub(super) syncer: Syncer,
+    pub(super) metrics: Metrics,
+    pub(super) limits: Limits,
+}
+
+impl App {
+    /// Asks the store, on a thread that may wait for the disk.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<App>,
+        ask: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let app = Arc::clone(self);
+        let asked = tokio::task::spawn_blocking(move || ask(&app)).await;
+        asked.unwrap_or_else(|_| Err(panicked()))
+    }
+
+    /// Records what a request hands over, through the one queue, so that no connection waits for
+    /// the disk while another could be served. `None` where the client does not wait for it.
+    pub(super) async fn record(
+        &self,
+        records: Vec<(Record, IfKnown)>,
+        wait: Option<Wait>,
+    ) -> Result<Option<Vec<Result<Ack>>>, Problem> {
+        let mut answers = Vec::with_capacity(records.len());
+        let queued = records.into_iter().map(|(record, if_known)| {
+            let answer = (wait != Some(Wait::None)).then(|| {
+                let (told, answer) = oneshot::channel();
+                answers.push(answer);
+                // Who does not wait any more needs no answer.
+                Box::new(|ack| drop(told.send(ack))) as Answer
+            });
+            (record, if_known, answer)
+        });
+        self.capture.record_all(queued.collect())?;
+        if wait == Some(Wait::None) {
+            return Ok(None);
+        }
+        let acknowledged = async {
+            let mut acks = Vec::with_capacity(answers.len());
+            for answer in answers {
+                acks.push(answer.await.map_err(|_| panicked())?);
+            }
+            let is_any_in_log = acks.iter().any(Result::is_ok);
+            if wait == Some(Wait::Disk) && is_any_in_log {
+                self.syncer.sync().await?;
+            }
+            Ok(Some(acks))
+        };
+        let in_time = tokio::time::timeout(self.limits.write_timeout, acknowledged).await;
+        in_time.unwrap_or_else(|_| {
+            let detail = "the store took too long, and the record may still come to be in the log: send it again, with the same id or Idempotency-Key";
+            Err(Problem::unavailable("timeout", detail))
+        })
+    }
+}
+
+fn panicked() -> Problem {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    Problem::new(status, "internal", "the server failed: its log tells why")
+}
+
+impl Problem {
+    /// As the errors of one record in a body.
+    pub(super) fn of_record(error: &Error, nth: Option<usize>) -> Problem {
+        Problem::at(error, &nth.map_or(String::new(), |nth| format!("/{nth}")))
+    }
+}

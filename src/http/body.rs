@@ -1,0 +1,223 @@
+//! What a request carries: JSON, read whole, with its limits; and JSON to answer with.
+
+use std::borrow::Cow;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::error::Category;
+use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder, Schema};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::app::Shared;
+use super::problem::Problem;
+
+/// The most records of a body.
+const BATCH_MAX: usize = 1_000;
+
+/// A body of JSON.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<Json<T>, Problem> {
+        check_is_json(request.headers())?;
+        let body = read(request.into_body(), app).await?;
+        from_json(&body).map(Json)
+    }
+}
+
+fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
+    check_type(
+        headers,
+        |name| name == "application/json",
+        "application/json",
+    )
+}
+
+/// Whether the body is what it should be: a browser asks before it sends another site JSON.
+pub(super) fn check_type(
+    headers: &HeaderMap,
+    is_it: impl FnOnce(&str) -> bool,
+    wanted: &str,
+) -> Result<(), Problem> {
+    let given = headers.get(header::CONTENT_TYPE);
+    let given = given
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let name = given.split(';').next().unwrap_or_default().trim();
+    if is_it(&name.to_ascii_lowercase()) {
+        return Ok(());
+    }
+    let detail = format!("the body must be {wanted}: say so in Content-Type");
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Err(Problem::new(status, "unsupported_media_type", detail).with_field("Content-Type"))
+}
+
+/// Reads a body within the limits of size and time.
+pub(super) async fn read(body: Body, app: &Shared) -> Result<Bytes, Problem> {
+    let limit = app.limits.body_bytes_max;
+    let collected = Limited::new(body, limit).collect();
+    let collected = tokio::time::timeout(app.limits.body_timeout, collected).await;
+    let collected = collected.map_err(|_| {
+        let detail = "the body took too long to come: send it again, at once";
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+    })?;
+    match collected {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => {
+            let detail = format!("the body is longer than {limit} bytes: send less at once");
+            Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                detail,
+            ))
+        }
+        Err(_) => Err(Problem::bad_request(
+            "the body broke off, or is not what its headers say",
+        )),
+    }
+}
+
+/// Reads JSON; what does not fit is told with its place.
+pub(super) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    match serde_json::from_slice(body) {
+        Ok(value) => Ok(value),
+        // Where, is asked only where something is wrong.
+        Err(e) => Err(why_not::<T>(body, &e)),
+    }
+}
+
+fn why_not<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
+    if std::str::from_utf8(body).is_err() {
+        return Problem::bad_request("the body is not UTF-8");
+    }
+    if error.classify() != Category::Data {
+        let detail = format!("the body is not JSON: {error}");
+        return Problem::bad_request(detail);
+    }
+    let mut from = serde_json::Deserializer::from_slice(body);
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut from) else {
+        return Problem::invalid(error.to_string());
+    };
+    let pointer = pointer(error.path());
+    let problem = Problem::invalid(error.into_inner().to_string());
+    if pointer.is_empty() {
+        problem
+    } else {
+        problem.with_field(pointer)
+    }
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                pointer.push_str(&format!("/{key}"));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// One thing or an array of them.
+pub(super) enum OneOrMore<T> {
+    One(T),
+    /// At least one, at most [`BATCH_MAX`].
+    More(Vec<T>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OneOrMore<T>, D::Error> {
+        struct Either<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = OneOrMore<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object or an array of objects")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
+                let map = serde::de::value::MapAccessDeserializer::new(map);
+                T::deserialize(map).map(OneOrMore::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                    if items.len() > BATCH_MAX {
+                        let message = format!(
+                            "more than {BATCH_MAX} at once: send the others in another request"
+                        );
+                        return Err(A::Error::custom(message));
+                    }
+                }
+                if items.is_empty() {
+                    return Err(A::Error::custom("the array is empty: give at least one"));
+                }
+                Ok(OneOrMore::More(items))
+            }
+        }
+        from.deserialize_any(Either(std::marker::PhantomData))
+    }
+}
+
+// Named without its parameter, by an alias, where it describes a body: utoipa composes others.
+impl<T: ToSchema> PartialSchema for OneOrMore<T> {
+    fn schema() -> RefOr<Schema> {
+        let one = || Ref::from_schema_name(T::name());
+        let more = ArrayBuilder::new().items(one());
+        let more = more.min_items(Some(1)).max_items(Some(BATCH_MAX));
+        OneOfBuilder::new().item(one()).item(more).into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for OneOrMore<T> {
+    fn name() -> Cow<'static, str> {
+        format!("OneOrMore_{}", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
+/// JSON that was made already, where it may take its time.
+pub(super) struct Made(StatusCode, Bytes);
+
+impl Made {
+    pub(super) fn new(status: StatusCode, value: &impl Serialize) -> Result<Made, Problem> {
+        let body = serde_json::to_vec(value).map_err(|e| {
+            tracing::error!(error = %e, "an answer could not be written as JSON");
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "internal", "the answer cannot be written as JSON")
+        })?;
+        Ok(Made(status, body.into()))
+    }
+
+    pub(super) fn ok(value: &impl Serialize) -> Result<Made, Problem> {
+        Made::new(StatusCode::OK, value)
+    }
+}
+
+impl IntoResponse for Made {
+    fn into_response(self) -> Response {
+        let mut response = (self.0, self.1).into_response();
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        response
+    }
+}

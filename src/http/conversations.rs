@@ -1,0 +1,337 @@
+//! `/conversations`: begun, listed, read, changed, erased.
+
+use std::ops::ControlFlow;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Json, Made};
+use super::messages::{self, Messages};
+use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time};
+use super::problem::Problem;
+use crate::collections::{
+    AckStatus, ConversationList, ConversationQuery, IfKnown, MessageQuery, Order,
+};
+use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Timestamp};
+use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
+use crate::store::Store;
+
+/// What ids are derived from that a client's key stands for: any would do.
+const KEYS: Uuid = Uuid::from_u128(0x9e1b_0d3f_5c68_4f0b_9a57_6a0c_1f2d_7e44);
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(get, change, erase))
+}
+
+/// A conversation that begins.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewConversation {
+    /// Its id. Default: a new one.
+    id: Option<Uuid>,
+    /// The workspace or directory that it is about.
+    #[schema(max_length = 1024)]
+    workspace: Option<String>,
+    /// The project that it is about.
+    #[schema(max_length = 1024)]
+    project: Option<String>,
+    /// Where it is held.
+    client: Client,
+    /// Whose it is. Kept as a keyed hash, unless the store's settings say otherwise.
+    #[schema(max_length = 1024)]
+    user_id: Option<String>,
+    /// The client's session.
+    #[schema(max_length = 1024)]
+    session_id: Option<String>,
+    /// Default: active.
+    status: Option<ConversationStatus>,
+    /// Default: now.
+    created_at: Option<Timestamp>,
+}
+
+impl NewConversation {
+    fn into_record(self, key: &IdempotencyKey) -> (Conversation, IfKnown) {
+        let id = self.id.or_else(|| key.id(KEYS, 0));
+        let if_known = IfKnown::SameButTime;
+        let created_at = self.created_at.unwrap_or_else(Timestamp::now);
+        let conversation = Conversation {
+            workspace: self.workspace,
+            project: self.project,
+            user_id: self.user_id,
+            session_id: self.session_id,
+            status: self.status.unwrap_or_default(),
+            updated_at: created_at.clone(),
+            created_at,
+            ..Conversation::new(id.unwrap_or_else(Uuid::new_v4), self.client)
+        };
+        (conversation, if_known)
+    }
+}
+
+/// A conversation, and what its messages add up to.
+#[derive(Debug, Serialize, ToSchema)]
+struct Whole {
+    #[serde(flatten)]
+    conversation: Conversation,
+    #[serde(flatten)]
+    stats: ConversationStats,
+}
+
+impl Whole {
+    fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
+        Whole {
+            conversation,
+            stats,
+        }
+    }
+}
+
+fn unknown(id: Uuid) -> Problem {
+    Problem::not_found(format!("there is no conversation {id}")).with_field("id")
+}
+
+fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
+    let found = store.get_conversation(id)?;
+    found.map(Whole::of).ok_or_else(|| unknown(id))
+}
+
+/// Begins a conversation.
+///
+/// Sent again with the same id or `Idempotency-Key`, it is begun once: the answer is 200 then.
+#[utoipa::path(
+    post,
+    path = "/conversations",
+    tag = "conversations",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+    ),
+    request_body = NewConversation,
+    responses(
+        (status = 201, description = "Begun", body = Whole),
+        (status = 200, description = "It had begun before", body = Whole),
+        (status = 409, description = "The id is that of another conversation", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn create(
+    State(app): State<Shared>,
+    key: IdempotencyKey,
+    Json(new): Json<NewConversation>,
+) -> Result<Response, Problem> {
+    let (conversation, if_known) = new.into_record(&key);
+    let id = conversation.id;
+    let acks = app
+        .record(vec![(conversation.into(), if_known)], None)
+        .await?;
+    let mut is_new = false;
+    for ack in acks.into_iter().flatten() {
+        is_new = ack?.status == AckStatus::Added;
+    }
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let made = app
+        .ask(move |app| Made::new(status, &whole(&app.store, id)?))
+        .await?;
+    let mut response = made.into_response();
+    if let Ok(place) = HeaderValue::from_str(&format!("/conversations/{id}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// Which conversations to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    workspace: Option<String>,
+    project: Option<String>,
+    client: Option<Client>,
+    /// As it was given, hashed or not.
+    user_id: Option<String>,
+    session_id: Option<String>,
+    status: Option<ConversationStatus>,
+    /// Created then or later: epoch milliseconds, RFC 3339 or a day.
+    #[param(value_type = Option<String>)]
+    since: Option<Time>,
+    /// Created before.
+    #[param(value_type = Option<String>)]
+    until: Option<Time>,
+    /// By `created_at`. Default: desc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    /// So many are passed over first. Default: 0.
+    #[serde(default)]
+    #[param(value_type = Option<u32>)]
+    offset: usize,
+}
+
+/// A part of a list.
+#[derive(Debug, Serialize, ToSchema)]
+struct List {
+    items: Vec<Whole>,
+    /// How many match, whatever limit and offset are.
+    total: usize,
+    limit: usize,
+    offset: usize,
+}
+
+/// Lists conversations.
+#[utoipa::path(
+    get,
+    path = "/conversations",
+    tag = "conversations",
+    params(ListParams),
+    responses((status = 200, description = "Those that match", body = List))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let query = ConversationQuery {
+        workspace: params.workspace,
+        project: params.project,
+        client: params.client,
+        user_id: params.user_id,
+        session_id: params.session_id,
+        status: params.status,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        order: params.order.map_or(Order::NewestFirst, Order::from),
+        limit: params.limit.0,
+        offset: params.offset,
+    };
+    app.ask(move |app| {
+        let ConversationList { items, total } = app.store.conversations(&query)?;
+        Made::ok(&List {
+            items: items.into_iter().map(Whole::of).collect(),
+            total,
+            limit: query.limit,
+            offset: query.offset,
+        })
+    })
+    .await
+}
+
+/// A conversation with its messages.
+#[derive(Debug, Serialize, ToSchema)]
+struct WithMessages {
+    #[serde(flatten)]
+    whole: Whole,
+    /// Its messages from the first on, up to a thousand or a few dozen MiB.
+    messages: Vec<crate::record::ConversationMessage>,
+    /// Where the others begin, if these are not all: `after` of `/conversations/{id}/messages`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Reads a conversation with its messages.
+#[utoipa::path(
+    get,
+    path = "/conversations/{id}",
+    tag = "conversations",
+    params(("id" = Uuid, Path)),
+    responses(
+        (status = 200, description = "As it stands", body = WithMessages),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let whole = whole(&app.store, id)?;
+        let query = MessageQuery {
+            limit: LIMIT_MAX,
+            ..MessageQuery::default()
+        };
+        let Messages { items, next } = messages::list_bounded(&app.store, id, query)?;
+        Made::ok(&WithMessages {
+            whole,
+            messages: items,
+            next,
+        })
+    })
+    .await
+}
+
+/// What becomes of a conversation.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    status: Option<ConversationStatus>,
+    #[schema(max_length = 1024)]
+    project: Option<String>,
+}
+
+/// Changes a conversation's status or project.
+#[utoipa::path(
+    patch,
+    path = "/conversations/{id}",
+    tag = "conversations",
+    params(("id" = Uuid, Path)),
+    request_body = Change,
+    responses(
+        (status = 200, description = "As it stands then", body = Whole),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn change(
+    State(app): State<Shared>,
+    Id(id): Id<Uuid>,
+    Json(change): Json<Change>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        whole(&app.store, id)?;
+        app.store.update_conversation(id, |conversation| {
+            if let Some(status) = change.status {
+                conversation.status = status;
+            }
+            if let Some(project) = change.project {
+                conversation.project = Some(project);
+            }
+        })?;
+        Made::ok(&whole(&app.store, id)?)
+    })
+    .await
+}
+
+/// Erases a conversation: its messages and what belongs to it are gone from every file.
+#[utoipa::path(
+    delete,
+    path = "/conversations/{id}",
+    tag = "conversations",
+    params(("id" = Uuid, Path)),
+    responses(
+        (status = 200, description = "No file holds it any more", body = Erased),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let is_known = app.store.get_conversation(id)?.is_some();
+        let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
+        let options = EraseOptions::for_good(&mut go_on);
+        // Also one that went by itself may have left something.
+        let erased = app.store.erase(&Erasure::Conversation(id), options)?;
+        if !is_known && erased.parts.is_empty() {
+            return Err(unknown(id));
+        }
+        Made::ok(&erased)
+    })
+    .await
+}

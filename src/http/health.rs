@@ -1,0 +1,82 @@
+//! `/healthz` and `/readyz`: whether the server lives, and whether its store takes records.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::Shared;
+use super::body::Made;
+use super::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+}
+
+/// That the server lives.
+#[derive(Debug, Serialize, ToSchema)]
+struct Alive {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Whether the server answers at all. It asks nothing of the store.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "server",
+    responses((status = 200, description = "It does", body = Alive))
+)]
+async fn healthz() -> Result<Made, Problem> {
+    Made::ok(&Alive { status: "ok" })
+}
+
+/// How the store is.
+#[derive(Debug, Serialize, ToSchema)]
+struct Ready {
+    /// Whether it takes records.
+    ready: bool,
+    /// The number of the last line.
+    last_seq: u64,
+    /// Records that wait to be written.
+    queued: u64,
+    /// How many places are not as decklog wrote them: `decklog doctor` tells more. They keep
+    /// nothing from being written.
+    damage: u64,
+}
+
+/// Whether the store takes records.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "server",
+    responses(
+        (status = 200, description = "It does", body = Ready),
+        (status = 503, description = "It does not", body = Ready),
+    )
+)]
+async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
+    app.ask(|app| {
+        let health = app.store.health()?;
+        let ready = health.poisoned.is_none();
+        let status = if ready {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        Made::new(
+            status,
+            &Ready {
+                ready,
+                last_seq: health.last_seq,
+                queued: app.capture.stats().queued,
+                damage: health.damage.total(),
+            },
+        )
+    })
+    .await
+}

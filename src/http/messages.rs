@@ -1,0 +1,412 @@
+//! `/conversations/{id}/messages`: added and read.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Json, Made, OneOrMore};
+use super::params::{Id, IdempotencyKey, Limit, Ordered, Query, Wait};
+use super::problem::Problem;
+use crate::collections::{Ack, AckStatus, Cursor, IfKnown, MessageQuery, Order};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
+use crate::store::Store;
+
+/// Contents past this end a page.
+const PAGE_BYTES_MAX: usize = 32 << 20;
+/// So many messages are read before their length is known.
+const READ_AT_ONCE: usize = 32;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(add, list))
+}
+
+/// A message to add.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewMessage {
+    /// Its id: sent again with the same one, it is added once. Default: a new one.
+    id: Option<Uuid>,
+    /// Its place in the conversation. Default: the one after the greatest.
+    #[schema(minimum = 0)]
+    sequence: Option<i64>,
+    /// When it was sent. Default: now.
+    timestamp: Option<Timestamp>,
+    /// In which role it speaks.
+    role: Role,
+    /// What it comes from. Default: as its role has it.
+    source: Option<Source>,
+    /// The text.
+    content: String,
+    /// Default: text.
+    content_type: Option<ContentType>,
+    /// The tool that was called, or that answers.
+    #[schema(max_length = 1024)]
+    tool_name: Option<String>,
+    /// The tool's arguments: an object or array, kept to the byte, or a string.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<Object>)]
+    tool_args: Option<String>,
+    /// What the tool returned.
+    tool_result: Option<String>,
+    /// The model that answered.
+    #[schema(max_length = 1024)]
+    model_used: Option<String>,
+    /// The gateway's configuration that it was answered under.
+    #[schema(max_length = 1024)]
+    config_used: Option<String>,
+    /// How models were put together to answer.
+    #[schema(max_length = 1024)]
+    orchestration_mode: Option<String>,
+    /// The models that took part, in order.
+    models_in_chain: Option<Vec<String>>,
+    /// Tokens of the prompt, cached ones included.
+    #[schema(minimum = 0)]
+    tokens_in: Option<i64>,
+    /// Tokens of the answer.
+    #[schema(minimum = 0)]
+    tokens_out: Option<i64>,
+    /// How long the answer took, in milliseconds.
+    #[schema(minimum = 0)]
+    latency_ms: Option<i64>,
+    /// How much of the context window was used.
+    #[schema(minimum = 0, maximum = 1)]
+    context_utilization: Option<f64>,
+    /// The sort of task that was asked for.
+    #[schema(max_length = 1024)]
+    task_type: Option<String>,
+    /// How often one model handed over to another.
+    #[schema(minimum = 0)]
+    handoff_steps: Option<i64>,
+    /// Whether the context was compressed first.
+    compression_applied: Option<bool>,
+    /// What failed. It becomes the conversation's `last_error`, and its status `error`.
+    error: Option<String>,
+    /// The class of the error, such as `timeout`.
+    #[schema(max_length = 1024)]
+    error_type: Option<String>,
+    /// What the gateway or provider says of the answer, kept whole.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<Object>)]
+    inference_metadata: Option<String>,
+}
+
+type NewMessages = OneOrMore<NewMessage>;
+
+impl NewMessage {
+    /// The message, as the `nth` of a request.
+    fn into_message(
+        self,
+        conversation_id: Uuid,
+        key: &IdempotencyKey,
+        nth: usize,
+    ) -> (ConversationMessage, IfKnown) {
+        let if_known = if self.timestamp.is_some() {
+            IfKnown::Judged
+        } else {
+            IfKnown::SameButTime
+        };
+        let id = self.id.or_else(|| key.id(conversation_id, nth));
+        let message = ConversationMessage {
+            id: id.unwrap_or_else(Uuid::new_v4),
+            conversation_id,
+            sequence: self.sequence,
+            timestamp: self.timestamp.unwrap_or_else(Timestamp::now),
+            role: self.role,
+            source: self.source.unwrap_or_else(|| Source::of(self.role)),
+            content: self.content,
+            content_type: self.content_type.unwrap_or_default(),
+            tool_name: self.tool_name,
+            tool_args: self.tool_args,
+            tool_result: self.tool_result,
+            model_used: self.model_used,
+            config_used: self.config_used,
+            orchestration_mode: self.orchestration_mode,
+            models_in_chain: self.models_in_chain,
+            tokens_in: self.tokens_in,
+            tokens_out: self.tokens_out,
+            latency_ms: self.latency_ms,
+            context_utilization: self.context_utilization,
+            task_type: self.task_type,
+            handoff_steps: self.handoff_steps,
+            compression_applied: self.compression_applied,
+            error: self.error,
+            error_type: self.error_type,
+            inference_metadata: self.inference_metadata,
+        };
+        (message, if_known)
+    }
+}
+
+/// When records are acknowledged.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct WaitParams {
+    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; it waits in a queue, and what the log says to it is not told.
+    wait: Option<Wait>,
+}
+
+/// What became of a message.
+#[derive(Debug, Serialize, ToSchema)]
+struct Added {
+    id: Uuid,
+    conversation_id: Uuid,
+    /// Its place in the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<i64>,
+    /// The number of the line that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    status: Outcome,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    /// It is in the log.
+    Added,
+    /// It was in the log.
+    Unchanged,
+    /// It is not in the log.
+    Rejected,
+    /// It waits to be written.
+    Queued,
+}
+
+impl Added {
+    fn new(id: Uuid, conversation_id: Uuid, ack: Option<Result<Ack, Problem>>) -> Added {
+        let (sequence, seq, status, problem) = match ack {
+            None => (None, None, Outcome::Queued, None),
+            Some(Ok(ack)) => {
+                let status = match ack.status {
+                    AckStatus::Added => Outcome::Added,
+                    AckStatus::Unchanged => Outcome::Unchanged,
+                };
+                (ack.assigned, Some(ack.seq), status, None)
+            }
+            Some(Err(problem)) => (None, None, Outcome::Rejected, Some(problem)),
+        };
+        Added {
+            id,
+            conversation_id,
+            sequence,
+            seq,
+            status,
+            problem,
+        }
+    }
+}
+
+/// What became of several messages, in their order.
+#[derive(Debug, Serialize, ToSchema)]
+struct AllAdded {
+    results: Vec<Added>,
+}
+
+/// The answer to one message, or to an array of them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum AddedAnswer {
+    One(Added),
+    More(AllAdded),
+}
+
+/// Adds a message, or several in one array.
+///
+/// Sent again with the same ids or the same `Idempotency-Key`, they are added once. Of an array,
+/// each is taken or rejected by itself; a message that cannot be one rejects the request.
+#[utoipa::path(
+    post,
+    path = "/conversations/{id}/messages",
+    tag = "conversations",
+    params(
+        ("id" = Uuid, Path),
+        WaitParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of ids", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+    ),
+    request_body = NewMessages,
+    responses(
+        (status = 201, description = "Added", body = AddedAnswer),
+        (status = 200, description = "All of it was in the log", body = AddedAnswer),
+        (status = 202, description = "Queued", body = AddedAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = AllAdded),
+        (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The id or the sequence is another message's", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "More than 16 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "The queue is full: try again after Retry-After", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn add(
+    State(app): State<Shared>,
+    Id(conversation): Id<Uuid>,
+    Query(params): Query<WaitParams>,
+    key: IdempotencyKey,
+    Json(body): Json<NewMessages>,
+) -> Result<Made, Problem> {
+    let (new, is_array) = match body {
+        OneOrMore::One(one) => (vec![one], false),
+        OneOrMore::More(more) => (more, true),
+    };
+    let mut ids = Vec::with_capacity(new.len());
+    let mut records = Vec::with_capacity(new.len());
+    for (nth, new) in new.into_iter().enumerate() {
+        let (message, if_known) = new.into_message(conversation, &key, nth);
+        ids.push(message.id);
+        let record = crate::record::Record::from(message).checked();
+        let record = record.map_err(|e| Problem::of_record(&e, is_array.then_some(nth)))?;
+        records.push((record, if_known));
+    }
+    let acks = app.record(records, params.wait).await?;
+    let judged = |ack: Result<Ack>| ack.map_err(|e| rejected(&e, conversation));
+    let mut acks = acks.map(|acks| acks.into_iter().map(judged));
+    let mut results = Vec::with_capacity(ids.len());
+    for id in ids {
+        let ack = acks.as_mut().and_then(Iterator::next);
+        results.push(Added::new(id, conversation, ack));
+    }
+    if !is_array && let Some(problem) = results.first_mut().and_then(|one| one.problem.take()) {
+        return Err(problem);
+    }
+    let status = status_of(&results);
+    let answer = match results.pop() {
+        Some(one) if !is_array => AddedAnswer::One(one),
+        last => {
+            results.extend(last);
+            AddedAnswer::More(AllAdded { results })
+        }
+    };
+    Made::new(status, &answer)
+}
+
+fn status_of(results: &[Added]) -> StatusCode {
+    let is_any = |status| results.iter().any(|result| result.status == status);
+    if is_any(Outcome::Rejected) {
+        StatusCode::MULTI_STATUS
+    } else if is_any(Outcome::Queued) {
+        StatusCode::ACCEPTED
+    } else if is_any(Outcome::Added) {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    }
+}
+
+/// Why the log did not take a message.
+fn rejected(error: &Error, conversation: Uuid) -> Problem {
+    match error.kind() {
+        // A message has no other life than its conversation's.
+        ErrorKind::Lifecycle => {
+            let detail = format!("there is no conversation {conversation}: begin it first");
+            Problem::not_found(detail).with_field("id")
+        }
+        _ => Problem::from(error),
+    }
+}
+
+/// Which messages to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    /// Only those with this sequence or a later one.
+    from: Option<i64>,
+    /// Only those with an earlier sequence.
+    until: Option<i64>,
+    /// By sequence. Default: asc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    /// What an earlier page has as `next`.
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,13}-[0-9]{1,18}$")]
+    after: Option<String>,
+}
+
+/// A page of messages.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Messages {
+    pub(super) items: Vec<ConversationMessage>,
+    /// Where the next page begins: its `after`. Missing on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+/// Lists the messages of a conversation, page by page.
+#[utoipa::path(
+    get,
+    path = "/conversations/{id}/messages",
+    tag = "conversations",
+    params(("id" = Uuid, Path), ListParams),
+    responses(
+        (status = 200, description = "A page", body = Messages),
+        (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn list(
+    State(app): State<Shared>,
+    Id(id): Id<Uuid>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let after = params
+        .after
+        .map(|after| after.parse::<Cursor>())
+        .transpose();
+    let after = after.map_err(|e| Problem::bad_request(e.reason()).with_field("after"))?;
+    let query = MessageQuery {
+        from: params.from,
+        until: params.until,
+        order: params.order.map_or(Order::OldestFirst, Order::from),
+        limit: params.limit.0,
+        after,
+    };
+    app.ask(move |app| {
+        let page = list_bounded(&app.store, id, query)?;
+        if page.items.is_empty() && app.store.get_conversation(id)?.is_none() {
+            let detail = format!("there is no conversation {id}");
+            return Err(Problem::not_found(detail).with_field("id"));
+        }
+        Made::ok(&page)
+    })
+    .await
+}
+
+/// A page that ends where it grows too long for one answer.
+pub(super) fn list_bounded(store: &Store, id: Uuid, mut query: MessageQuery) -> Result<Messages> {
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let limit = query.limit;
+    loop {
+        query.limit = READ_AT_ONCE.min(limit - items.len());
+        let page = store.messages(id, &query)?;
+        bytes += page.items.iter().map(length).sum::<usize>();
+        items.extend(page.items);
+        query.after = page.next;
+        if query.after.is_none() || items.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            return Ok(Messages {
+                items,
+                next: query.after.map(|next| next.to_string()),
+            });
+        }
+    }
+}
+
+fn length(message: &ConversationMessage) -> usize {
+    let others = [
+        &message.tool_args,
+        &message.tool_result,
+        &message.inference_metadata,
+        &message.error,
+    ];
+    let others = others.into_iter().flatten().map(String::len);
+    message.content.len() + others.sum::<usize>()
+}

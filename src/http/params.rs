@@ -1,0 +1,153 @@
+//! The parameters of requests: in the path, in the query, and a header.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::problem::Problem;
+use crate::collections::Order;
+use crate::record::{NAME_BYTES_MAX, epoch_ms};
+
+/// The most records of a page.
+pub(super) const LIMIT_MAX: usize = 1_000;
+/// The records of a page unless told otherwise.
+pub(super) const LIMIT: usize = 100;
+
+/// The query of a request. A parameter that there is not is an error: it would be ignored.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        let from = serde_html_form::Deserializer::from_bytes(query.as_bytes());
+        serde_path_to_error::deserialize(from)
+            .map(Query)
+            .map_err(|e| {
+                let path = e.path().to_string();
+                let problem = Problem::bad_request(e.into_inner().to_string());
+                if path == "." {
+                    problem
+                } else {
+                    problem.with_field(path)
+                }
+            })
+    }
+}
+
+/// The id in a path.
+pub(super) struct Id<T>(pub(super) T);
+
+impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>, Problem> {
+        let bad = |detail: &str| Problem::bad_request(detail).with_field("id");
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| bad("the path is not UTF-8"))?;
+        let id = params.iter().find_map(|(_, value)| value.parse().ok());
+        id.map(Id).ok_or_else(|| {
+            bad("the path's id is none: give one that the log gave, as it stands there")
+        })
+    }
+}
+
+/// When a record is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Wait {
+    /// Once it is on disk.
+    Disk,
+    /// At once: it waits in a queue.
+    None,
+}
+
+/// An instant as a parameter: epoch milliseconds, RFC 3339 or a day.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time(pub(super) i64);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(from)?;
+        epoch_ms(&text).map(Time).map_err(D::Error::custom)
+    }
+}
+
+/// How many records, at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit(pub(super) usize);
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit(LIMIT)
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Limit, D::Error> {
+        let limit = usize::deserialize(from)?;
+        if limit > LIMIT_MAX {
+            let message = format!(
+                "limit is {limit}: give one from 0 to {LIMIT_MAX}, and ask for the next page"
+            );
+            return Err(D::Error::custom(message));
+        }
+        Ok(Limit(limit))
+    }
+}
+
+/// In which order a list is.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Ordered {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
+impl From<Ordered> for Order {
+    fn from(ordered: Ordered) -> Order {
+        match ordered {
+            Ordered::Asc => Order::OldestFirst,
+            Ordered::Desc => Order::NewestFirst,
+        }
+    }
+}
+
+/// The key under which a request is made once, however often it is sent.
+pub(super) struct IdempotencyKey(pub(super) Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<IdempotencyKey, Problem> {
+        const NAME: &str = "Idempotency-Key";
+        let mut values = parts.headers.get_all(NAME).iter();
+        let (value, more) = (values.next(), values.next());
+        let Some(value) = value else {
+            return Ok(IdempotencyKey(None));
+        };
+        let key = value.to_str().ok().filter(|_| more.is_none());
+        let key = key.filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()));
+        let key = key.ok_or_else(|| {
+            let detail =
+                format!("give one {NAME} of 1 to {NAME_BYTES_MAX} printable ASCII characters");
+            Problem::bad_request(detail).with_field(NAME)
+        })?;
+        Ok(IdempotencyKey(Some(key.to_owned())))
+    }
+}
+
+impl IdempotencyKey {
+    /// The id that goes with the key, of the `nth` record of a request within `scope`.
+    pub(super) fn id(&self, scope: Uuid, nth: usize) -> Option<Uuid> {
+        let key = self.0.as_ref()?;
+        let of_key = Uuid::new_v5(&scope, key.as_bytes());
+        Some(Uuid::new_v5(&of_key, &nth.to_le_bytes()))
+    }
+}

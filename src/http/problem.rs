@@ -1,0 +1,161 @@
+//! What a client is told that did something wrong, or met a store that cannot: RFC 9457.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::error::{Error, ErrorKind};
+
+/// The media type of a problem.
+pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Seconds after which to try again what found the store busy.
+const RETRY_AFTER_SECS: u16 = 1;
+
+/// Why a request was not done, as RFC 9457 has it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct Problem {
+    /// Always `about:blank`: `code` tells problems apart.
+    #[serde(rename = "type")]
+    uri: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// What is wrong and what to do.
+    detail: String,
+    /// What is wrong, in one word that stays the same.
+    code: &'static str,
+    /// The parameter, or the place in the body as a JSON pointer, that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(skip)]
+    retry_after: Option<u16>,
+}
+
+impl Problem {
+    pub(super) fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            uri: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code,
+            field: None,
+            retry_after: None,
+        }
+    }
+
+    /// A parameter or header that does not fit, or a body that does not read.
+    pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+    }
+
+    /// A JSON body that says what cannot be.
+    pub(super) fn invalid(detail: impl Into<String>) -> Problem {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Problem::new(status, ErrorKind::InvalidInput.as_str(), detail)
+    }
+
+    /// What the store cannot do at this moment.
+    pub(super) fn unavailable(code: &'static str, detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_soon()
+    }
+
+    pub(super) fn with_field(mut self, field: impl Into<String>) -> Problem {
+        self.field.get_or_insert_with(|| field.into());
+        self
+    }
+
+    fn retry_soon(mut self) -> Problem {
+        self.retry_after = Some(RETRY_AFTER_SECS);
+        self
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The problem of a record that stands in a body, at a JSON pointer.
+    pub(super) fn at(error: &Error, pointer: &str) -> Problem {
+        let problem = Problem::from(error);
+        if error.kind() != ErrorKind::InvalidInput {
+            return problem;
+        }
+        let field = error
+            .field()
+            .map_or(String::new(), |name| format!("/{name}"));
+        let field = format!("{pointer}{field}");
+        if field.is_empty() {
+            problem
+        } else {
+            problem.with_field(field)
+        }
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Problem {
+        let kind = error.kind();
+        // The place of a file is for who runs the server.
+        let detail = error.reason();
+        let is_of_store = |status| {
+            tracing::error!(%error, "the store failed");
+            let detail = "the store cannot do this now: the server's log tells why";
+            Problem::new(status, kind.as_str(), detail)
+        };
+        match kind {
+            ErrorKind::InvalidInput => Problem::invalid(detail),
+            ErrorKind::Lifecycle | ErrorKind::Conflict => {
+                Problem::new(StatusCode::CONFLICT, kind.as_str(), detail)
+            }
+            ErrorKind::QueueFull => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                Problem::new(status, kind.as_str(), detail).retry_soon()
+            }
+            ErrorKind::Locked => {
+                let detail = "another process keeps the store locked: try again";
+                Problem::unavailable(kind.as_str(), detail)
+            }
+            ErrorKind::Poisoned | ErrorKind::ReadOnly => {
+                is_of_store(StatusCode::SERVICE_UNAVAILABLE)
+            }
+            _ => is_of_store(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        Problem::at(&error, "")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (self.status(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}

@@ -1,0 +1,115 @@
+//! Every route, what is done around each, and the description of them all.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use super::app::Shared;
+use super::problem::Problem;
+use super::{conversations, health, messages, metrics};
+
+/// The description of the service.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "decklog",
+        description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
+    ),
+    tags(
+        (name = "conversations", description = "Conversations and their messages"),
+        (name = "server", description = "How the server is"),
+    )
+)]
+struct Described;
+
+pub(super) fn router(app: Shared) -> Router {
+    let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
+        .merge(conversations::routes())
+        .merge(messages::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .split_for_parts();
+    let api = Bytes::from(api.to_json().unwrap_or_default());
+    let describe = move || {
+        let json = HeaderValue::from_static("application/json");
+        std::future::ready(([(header::CONTENT_TYPE, json)], api.clone()))
+    };
+    router
+        .route("/openapi.json", get(describe))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(not_so)
+        .layer(middleware::from_fn_with_state(app.clone(), around))
+        .layer(CatchPanicLayer::custom(panicked))
+        .with_state(app)
+}
+
+async fn nothing_there() -> Problem {
+    Problem::not_found("there is nothing at this path: /openapi.json describes all there is")
+}
+
+async fn not_so() -> Problem {
+    let detail = "this path does not do that: Allow tells what it does";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let detail = "the server failed: its log tells why";
+    Problem::new(status, "internal", detail).into_response()
+}
+
+/// What is done around every request: it is counted, logged without anything that a client wrote,
+/// and answered with headers that keep browsers from guessing.
+async fn around(
+    State(app): State<Shared>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let method = name_of(request.method());
+    let mut response = next.run(request).await;
+    let route = path.as_ref().map_or("none", MatchedPath::as_str);
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    app.metrics.count(method, route, status, took);
+    tracing::info!(
+        method,
+        route,
+        status,
+        took_us = took.as_micros(),
+        "answered"
+    );
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A method's name; a client may make up others.
+fn name_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}

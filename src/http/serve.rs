@@ -1,0 +1,319 @@
+//! The server: it listens, bounds what clients may take of it, and ends in order.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use super::app::{App, Limits};
+use super::metrics::Metrics;
+use super::routes::router;
+use super::syncer::Syncer;
+use super::tls;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// After a connection could not be accepted, as where no file can be opened any more.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Threads that may wait for the disk at the same time.
+const BLOCKING_THREADS_MAX: usize = 128;
+
+/// How to serve.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The files of a certificate and its key; without them connections are not encrypted.
+    /// Default: none.
+    pub tls: Option<Tls>,
+    /// Connections at the same time; others wait to be accepted. Default: 4096.
+    pub connections_max: usize,
+    /// The longest body of a request, in bytes, as it is once decompressed. Default: 16 MiB.
+    pub body_bytes_max: usize,
+    /// How long a request's headers may take to come, also while a connection is kept open for
+    /// the next request. Default: 10 s.
+    pub header_timeout: Duration,
+    /// How long a request's body may take to come. Default: 30 s.
+    pub body_timeout: Duration,
+    /// How long a record may take to be acknowledged; then the client is told to send it again.
+    /// Default: 30 s.
+    pub write_timeout: Duration,
+    /// Records that may wait to be written. Default: 10,000.
+    pub queue_records_max: usize,
+    /// How long requests that have begun may take to end once the server is to stop. Default: 10 s.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tls: None,
+            connections_max: 4_096,
+            body_bytes_max: 16 << 20,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            queue_records_max: 10_000,
+            shutdown_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where a certificate is.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The file with the certificate and those that vouch for it, in PEM.
+    pub certificates: PathBuf,
+    /// The file with its key, in PEM.
+    pub key: PathBuf,
+}
+
+/// A server that listens; [`run`](Server::run) has it serve.
+pub struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+    addr: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    app: Arc<App>,
+    options: Options,
+    stop: watch::Sender<bool>,
+}
+
+/// Has a server stop.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Has the server accept nothing more, end what has begun, write what waits, and return.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Listens at an address; port 0 for any that is free.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the address is taken or is none of this machine;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files that hold no certificate or key;
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a store that is.
+    pub fn bind(store: Store, addr: SocketAddr, options: &Options) -> Result<Server> {
+        let acceptor = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let cannot = |doing: &'static str| {
+            let path = store.path().to_path_buf();
+            move |e| Error::io(doing, &path, e)
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .thread_name("decklog-http")
+            .build()
+            .map_err(cannot("start the threads that serve"))?;
+        let listener = runtime.block_on(TcpListener::bind(addr));
+        let listener = listener.map_err(|e| not_bound(addr, &e))?;
+        let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
+        let capture = store
+            .capture_options()
+            .queue_records_max(options.queue_records_max)
+            .on_error(|error, record| {
+                tracing::error!(kind = %record.kind(), reason = error.kind().as_str(), "a queued record was not taken");
+            })
+            .start()?;
+        let app = App {
+            capture,
+            syncer: Syncer::new(store.clone()),
+            metrics: Metrics::new(),
+            limits: Limits {
+                body_bytes_max: options.body_bytes_max,
+                body_timeout: options.body_timeout,
+                write_timeout: options.write_timeout,
+            },
+            store,
+        };
+        Ok(Server {
+            runtime,
+            listener,
+            addr,
+            acceptor,
+            app: Arc::new(app),
+            options: options.clone(),
+            stop: watch::Sender::new(false),
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// A handle to have it stop.
+    pub fn stop_handle(&self) -> Stop {
+        Stop(self.stop.clone())
+    }
+
+    /// Has the server stop when the process is asked to end: by SIGINT or SIGTERM, or Ctrl-C.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the system lets no one listen for that.
+    pub fn stop_on_signals(&self) -> Result<()> {
+        let stop = self.stop_handle();
+        let path = self.app.store.path();
+        let _in_runtime = self.runtime.enter();
+        let asked = signals().map_err(|e| Error::io("listen for signals", path, e))?;
+        self.runtime.spawn(async move {
+            asked.await;
+            stop.stop();
+        });
+        Ok(())
+    }
+
+    /// Serves until it is stopped. What was accepted is written then, and on disk, when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if what was written could not be synced.
+    pub fn run(self) -> Result<()> {
+        let Server {
+            runtime,
+            listener,
+            acceptor,
+            app,
+            options,
+            stop,
+            ..
+        } = self;
+        let store = app.store.clone();
+        let stopped = stop.subscribe();
+        runtime.block_on(serve(listener, acceptor, router(app), &options, stopped));
+        // The last handles of the queue go with it, which writes what waits.
+        drop(runtime);
+        store.sync()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("addr", &self.addr)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn not_bound(addr: SocketAddr, error: &io::Error) -> Error {
+    let message = format!("cannot listen at {addr}: {error}; give another address or port");
+    Error::new(crate::error::ErrorKind::Io, message)
+}
+
+#[cfg(unix)]
+fn signals() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn signals() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+async fn serve(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    options: &Options,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(options.connections_max.max(1)));
+    let graceful = GracefulShutdown::new();
+    let is_stopped = stopped.wait_for(|stopped| *stopped);
+    tokio::pin!(is_stopped);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = &mut is_stopped => break,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(e) => {
+                tracing::warn!(error = %e, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Answers are written at once, whole.
+        let _ = stream.set_nodelay(true);
+        let router = router.clone();
+        let header_timeout = options.header_timeout;
+        let watcher = graceful.watcher();
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let Some(acceptor) = acceptor else {
+                return answer(stream, router, header_timeout, watcher).await;
+            };
+            let handshake = tokio::time::timeout(header_timeout, acceptor.accept(stream)).await;
+            if let Ok(Ok(stream)) = handshake {
+                answer(stream, router, header_timeout, watcher).await;
+            }
+        });
+    }
+    drop(listener);
+    drop(router);
+    let ended = tokio::time::timeout(options.shutdown_timeout, graceful.shutdown()).await;
+    if ended.is_err() {
+        tracing::warn!("some requests were cut short: they took too long to end");
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await;
+    let place = place.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+/// Answers the requests of a connection.
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    header_timeout: Duration,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    // How a connection breaks is its client's affair.
+    let _ = watcher.watch(connection).await;
+}

@@ -1,0 +1,63 @@
+//! One fsync for all who wait for the disk at the same time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::Store;
+
+pub(super) struct Syncer {
+    store: Store,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Those whom the next fsync is for.
+    next: Vec<oneshot::Sender<Result<()>>>,
+    is_running: bool,
+}
+
+impl Syncer {
+    pub(super) fn new(store: Store) -> Syncer {
+        Syncer {
+            store,
+            waiting: Arc::default(),
+        }
+    }
+
+    /// Returns once all that was acknowledged before is on disk.
+    pub(super) async fn sync(&self) -> Result<()> {
+        let (told, answer) = oneshot::channel();
+        let is_running = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.next.push(told);
+            std::mem::replace(&mut waiting.is_running, true)
+        };
+        if !is_running {
+            let (store, waiting) = (self.store.clone(), Arc::clone(&self.waiting));
+            tokio::task::spawn_blocking(move || run(&store, &waiting));
+        }
+        let ended = |_| Error::new(ErrorKind::Poisoned, "the thread that syncs ended");
+        answer.await.map_err(ended)?
+    }
+}
+
+fn run(store: &Store, waiting: &Mutex<Waiting>) {
+    loop {
+        let those = {
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.next.is_empty() {
+                waiting.is_running = false;
+                return;
+            }
+            std::mem::take(&mut waiting.next)
+        };
+        let synced = store.sync();
+        for told in those {
+            let answer = synced.as_ref().map(|()| ()).map_err(Error::again);
+            let _ = told.send(answer);
+        }
+    }
+}

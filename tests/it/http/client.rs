@@ -1,0 +1,162 @@
+//! A client that sends what it is told, byte by byte, also what no library would.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Asks one question a connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    addr: SocketAddr,
+    headers: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    /// With their names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(addr: SocketAddr) -> Client {
+        Client {
+            addr,
+            headers: Vec::new(),
+        }
+    }
+
+    /// The same client with one more header in each request.
+    pub fn with(&self, name: &str, value: &str) -> Client {
+        let mut client = self.clone();
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, b"")
+    }
+
+    pub fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, b"")
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.json("POST", path, body.to_string().as_bytes())
+    }
+
+    pub fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.json("PATCH", path, body.to_string().as_bytes())
+    }
+
+    /// Sends bytes that are said to be JSON.
+    pub fn json(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let client = self.with("Content-Type", "application/json");
+        client.send(method, path, body)
+    }
+
+    /// Sends a request; `Host` and `Content-Length` are as they should be, unless given.
+    pub fn send(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let given = |name: &str| {
+            self.headers
+                .iter()
+                .any(|(it, _)| it.eq_ignore_ascii_case(name))
+        };
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !given("Host") {
+            head += &format!("Host: {}\r\n", self.addr);
+        }
+        if !given("Content-Length") && !given("Transfer-Encoding") && method != "GET" {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "\r\n";
+        self.raw(&[head.as_bytes(), body].concat())
+    }
+
+    /// Sends bytes, and reads the answer until the server ends it.
+    pub fn raw(&self, bytes: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        // One that refuses early reads no more.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Answer::read(&answer)
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.addr).unwrap();
+        let timeout = Some(Duration::from_secs(60));
+        stream.set_read_timeout(timeout).unwrap();
+        stream
+    }
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Answer {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+        let head = std::str::from_utf8(&bytes[..end]).unwrap();
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap();
+        let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(':').unwrap();
+            (name.to_ascii_lowercase(), value.trim().to_owned())
+        });
+        Answer {
+            status,
+            headers: headers.collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| &**value)
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {:?}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The body of an answer that must have this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(
+            self.status,
+            status,
+            "{}",
+            String::from_utf8_lossy(&self.body)
+        );
+        self.value()
+    }
+
+    /// That it is a problem of this status, which says what and, if so, where.
+    #[track_caller]
+    pub fn expect_problem(&self, status: u16, code: &str, field: Option<&str>) {
+        let problem = self.expect(status);
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json")
+        );
+        assert_eq!(problem["status"], status, "{problem}");
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(problem["field"].as_str(), field, "{problem}");
+        assert!(
+            problem["detail"]
+                .as_str()
+                .is_some_and(|detail| !detail.is_empty())
+        );
+    }
+}

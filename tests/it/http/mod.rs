@@ -1,0 +1,60 @@
+//! The service over HTTP, asked over real sockets.
+
+mod client;
+mod conversations;
+
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+use decklog::Store;
+use decklog::http::{Options, Server, Stop};
+
+use client::Client;
+
+use crate::support::still;
+
+/// A server in this process, over a store of its own.
+struct Service {
+    addr: SocketAddr,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+    /// The store that it serves, by another handle, as an agent beside it has one.
+    store: Store,
+    _dir: tempfile::TempDir,
+}
+
+impl Service {
+    fn start() -> Service {
+        Service::with(&Options::default())
+    }
+
+    fn with(options: &Options) -> Service {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let served = still().open(&path).unwrap();
+        let server = Server::bind(served, "127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let (addr, stop) = (server.local_addr(), server.stop_handle());
+        let thread = std::thread::spawn(move || server.run().unwrap());
+        Service {
+            addr,
+            stop,
+            thread: Some(thread),
+            store: still().open(&path).unwrap(),
+            _dir: dir,
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.addr)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
