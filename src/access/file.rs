@@ -10,7 +10,7 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 use super::secret::{Secret, random_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::AccessRole;
-use crate::record::{hex, now, words};
+use crate::record::{hex, words};
 use crate::segment::seal::Digest;
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
@@ -127,6 +127,7 @@ impl AccessFile {
         kind: TokenKind,
         name: &str,
         role: AccessRole,
+        created_at: i64,
         expires_at: Option<i64>,
     ) -> Result<(Secret, TokenInfo)> {
         let secret = Secret::random()?;
@@ -139,7 +140,7 @@ impl AccessFile {
             kind,
             name: name.to_owned(),
             role,
-            created_at: now(),
+            created_at,
             expires_at,
         };
         self.entries.push(Entry {

@@ -4,9 +4,11 @@
 
 mod file;
 mod secret;
+mod watch;
 
 pub use file::{TokenInfo, TokenKind};
 pub use secret::Secret;
+pub(crate) use watch::Watch;
 
 use self::file::AccessFile;
 use crate::error::{Error, Result};
@@ -57,12 +59,13 @@ impl Store {
                 "a token's name has 1 to {NAME_CHARS_MAX} characters in one line: say who is to use it"
             )));
         }
-        if expires_at.is_some_and(|at| at <= now()) {
+        let now = now();
+        if expires_at.is_some_and(|at| at <= now) {
             return Err(Error::invalid(
                 "the token would have expired already: give a time to come",
             ));
         }
-        self.change_access(|file| file.add(TokenKind::Token, name, role, expires_at))
+        self.change_access(|file| file.add(TokenKind::Token, name, role, now, expires_at))
     }
 
     /// Makes a code with which one browser can log in within ten minutes, once; see
@@ -71,8 +74,9 @@ impl Store {
     /// # Errors
     /// As [`add_token`](Store::add_token).
     pub fn add_login_code(&self, role: AccessRole) -> Result<(Secret, TokenInfo)> {
-        let expires_at = Some(now().saturating_add(CODE_MS));
-        self.change_access(|file| file.add(TokenKind::Code, BROWSER, role, expires_at))
+        let now = now();
+        let expires_at = Some(now.saturating_add(CODE_MS));
+        self.change_access(|file| file.add(TokenKind::Code, BROWSER, role, now, expires_at))
     }
 
     /// Uses a code up for a browser session of 30 days; `None` if there is no such code, or it was
@@ -86,14 +90,15 @@ impl Store {
         if known.find(TokenKind::Code, code, now()).is_none() {
             return Ok(None);
         }
-        let expires_at = Some(now().saturating_add(SESSION_MS));
         self.change_access(|file| {
-            let Some(found) = file.find(TokenKind::Code, code, now()) else {
+            let now = now();
+            let Some(found) = file.find(TokenKind::Code, code, now) else {
                 return Ok(None);
             };
             let (id, role) = (found.id.clone(), found.role);
             file.remove(&id);
-            let added = file.add(TokenKind::Session, BROWSER, role, expires_at);
+            let expires_at = Some(now.saturating_add(SESSION_MS));
+            let added = file.add(TokenKind::Session, BROWSER, role, now, expires_at);
             added.map(Some)
         })
     }

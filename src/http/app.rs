@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::oneshot;
 
+use super::access::Gatekeeper;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -33,6 +34,7 @@ pub(super) struct App {
     pub(super) capture: Capture,
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
+    pub(super) gatekeeper: Gatekeeper,
     pub(super) limits: Limits,
 }
 

@@ -14,6 +14,7 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 
+mod access;
 mod app;
 mod body;
 mod conversations;

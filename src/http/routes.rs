@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
 use super::problem::Problem;
-use super::{conversations, health, messages, metrics};
+use super::{access, conversations, health, messages, metrics};
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -36,6 +36,7 @@ pub(super) fn router(app: Shared) -> Router {
         .merge(conversations::routes())
         .merge(messages::routes())
         .merge(health::routes())
+        .merge(access::routes())
         .merge(metrics::routes())
         .split_for_parts();
     let api = Bytes::from(api.to_json().unwrap_or_default());
@@ -47,6 +48,7 @@ pub(super) fn router(app: Shared) -> Router {
         .route("/openapi.json", get(describe))
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
+        .layer(middleware::from_fn_with_state(app.clone(), access::guard))
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(app)

@@ -12,7 +12,7 @@ use crate::record::Day;
 use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
-const NAME: &str = "decklog.json";
+pub(crate) const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest it reads.
 const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;

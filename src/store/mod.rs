@@ -56,6 +56,8 @@ use self::gate::Gate;
 pub(crate) use self::gate::{Admitted, Kept};
 use self::lock::Lock;
 use self::manifest::Manifest;
+#[cfg(feature = "http")]
+pub(crate) use self::manifest::NAME as MANIFEST;
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;

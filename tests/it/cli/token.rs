@@ -77,7 +77,7 @@ fn a_browser_gets_an_address() {
     assert_eq!(listed[0]["kind"], "code");
     let (made, expires) = (&listed[0]["created_at"], &listed[0]["expires_at"]);
     let lives_ms = expires.as_i64().unwrap() - made.as_i64().unwrap();
-    assert!((590_000..=600_000).contains(&lives_ms), "{lives_ms}");
+    assert_eq!(lives_ms, 600_000);
 
     let args = [
         "token",
@@ -185,4 +185,24 @@ fn a_name_is_shown_harmless() {
         !text.contains('\u{202e}') && text.contains("evil"),
         "{text}"
     );
+}
+
+#[test]
+fn others_are_not_served_without_a_token() {
+    let log = Log::new();
+    let output = log.run(&["serve", "--host", "0.0.0.0", "--port", "0"]);
+    assert_eq!(code(&output), USAGE, "{}", err(&output));
+    assert!(
+        err(&output).contains("privacy.require_auth"),
+        "{}",
+        err(&output)
+    );
+    for args in [&["--allow-host", "a/b"][..], &["--allow-origin", "*"]] {
+        let args: Vec<&str> = ["serve", "--port", "0"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
+        assert_eq!(code(&log.run(&args)), USAGE, "{args:?}");
+    }
 }

@@ -60,6 +60,12 @@ impl Client {
 
     /// Sends a request; `Host` and `Content-Length` are as they should be, unless given.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let head = self.head(method, path, body);
+        self.raw(&[head.as_bytes(), body].concat())
+    }
+
+    /// A request up to its body.
+    pub fn head(&self, method: &str, path: &str, body: &[u8]) -> String {
         let given = |name: &str| {
             self.headers
                 .iter()
@@ -76,7 +82,7 @@ impl Client {
             head += &format!("{name}: {value}\r\n");
         }
         head += "\r\n";
-        self.raw(&[head.as_bytes(), body].concat())
+        head
     }
 
     /// Sends bytes, and reads the answer until the server ends it.

@@ -1,5 +1,6 @@
 //! The service over HTTP, asked over real sockets.
 
+mod access;
 mod client;
 mod conversations;
 
