@@ -120,10 +120,10 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path {
         match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Seq { index } => pointer = format!("{pointer}/{index}"),
             Segment::Map { key } => {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                pointer.push_str(&format!("/{key}"));
+                pointer = format!("{pointer}/{key}");
             }
             Segment::Enum { .. } | Segment::Unknown => {}
         }

@@ -37,7 +37,7 @@ async fn healthz() -> Result<Made, Problem> {
 
 /// How the store is.
 #[derive(Debug, Serialize, ToSchema)]
-struct Ready {
+struct Readiness {
     /// Whether it takes records.
     ready: bool,
     /// The number of the last line.
@@ -55,8 +55,8 @@ struct Ready {
     path = "/readyz",
     tag = "server",
     responses(
-        (status = 200, description = "It does", body = Ready),
-        (status = 503, description = "It does not", body = Ready),
+        (status = 200, description = "It does", body = Readiness),
+        (status = 503, description = "It does not", body = Readiness),
     )
 )]
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
@@ -70,7 +70,7 @@ async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
         };
         Made::new(
             status,
-            &Ready {
+            &Readiness {
                 ready,
                 last_seq: health.last_seq,
                 queued: app.capture.stats().queued,

@@ -11,10 +11,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
+use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
-use super::problem::Problem;
+use super::problem::{MEDIA_TYPE, Problem};
 use super::{access, conversations, health, messages, metrics};
 
 /// The description of the service.
@@ -39,6 +40,7 @@ pub(super) fn router(app: Shared) -> Router {
         .merge(access::routes())
         .merge(metrics::routes())
         .split_for_parts();
+    let api = described(api);
     let api = Bytes::from(api.to_json().unwrap_or_default());
     let describe = move || {
         let json = HeaderValue::from_static("application/json");
@@ -52,6 +54,35 @@ pub(super) fn router(app: Shared) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(app)
+}
+
+/// The description with what holds for every route, which the handlers do not say.
+fn described(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    access::describe(&mut api);
+    for (path, item) in &mut api.paths.paths {
+        let operations = [
+            ("get", &mut item.get),
+            ("post", &mut item.post),
+            ("patch", &mut item.patch),
+            ("delete", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            let Some(operation) = operation else { continue };
+            let words = path.split(|c: char| !c.is_ascii_alphanumeric());
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            let problem = ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name("Problem")))
+                .build();
+            let other = ResponseBuilder::new()
+                .description("Not done, and why")
+                .content(MEDIA_TYPE, problem)
+                .build();
+            let responses = &mut operation.responses.responses;
+            responses.insert("default".to_owned(), other.into());
+        }
+    }
+    api
 }
 
 async fn nothing_there() -> Problem {

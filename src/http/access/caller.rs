@@ -10,7 +10,7 @@ use crate::privacy::AccessRole;
 pub(super) const COOKIE: &str = "decklog_session";
 
 /// What everyone may ask for: how the server is, what it offers, and to be let in.
-const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", super::login::PATH];
+pub(super) const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", super::login::PATH];
 
 /// The role that a request needs; `None` if it needs none.
 pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {

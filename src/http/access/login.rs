@@ -28,7 +28,6 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
         (status = 400, description = "There is no code", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "The code is not known, was used, or is too old", body = Problem, content_type = "application/problem+json"),
     ),
-    security(())
 )]
 async fn login(
     State(app): State<Shared>,

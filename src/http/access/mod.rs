@@ -4,6 +4,7 @@
 
 mod caller;
 mod cors;
+mod describe;
 mod host;
 mod login;
 mod origin;
@@ -15,6 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+pub(super) use self::describe::describe;
 pub(super) use self::login::routes;
 
 use self::host::{Authority, Host, Names, NotOurs};

@@ -191,6 +191,9 @@ fn a_refusal_says_what_to_show_and_repeats_nothing() {
     answer.expect_problem(403, "forbidden", None);
     assert!(!answer.text().contains(&token));
     assert_eq!(answer.header("www-authenticate"), None);
+    let reader = service.with_token(&token);
+    let answer = reader.patch("/conversations/x", &json!({"status": "completed"}));
+    answer.expect_problem(403, "forbidden", None);
 }
 
 #[test]
@@ -599,4 +602,24 @@ fn what_other_machines_reach_is_not_served_without_a_token() {
         .expect_problem(401, "unauthorized", None);
     stop.stop();
     thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_description_says_where_a_token_may_be_asked_for() {
+    let service = Service::start();
+    let described = service.client().get("/openapi.json").expect(200);
+    let schemes = &described["components"]["securitySchemes"];
+    assert_eq!(schemes["bearer"]["scheme"], "bearer");
+    assert_eq!(schemes["session"]["name"], "decklog_session");
+    assert_eq!(
+        described["security"],
+        json!([{}, {"bearer": []}, {"session": []}])
+    );
+    for (path, item) in described["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let is_open = operation.get("security") == Some(&json!([]));
+            let expected = least(&method.to_ascii_uppercase(), path).is_none();
+            assert_eq!(is_open, expected, "{method} {path}");
+        }
+    }
 }

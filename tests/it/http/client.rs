@@ -71,18 +71,20 @@ impl Client {
                 .iter()
                 .any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        let mut lines = vec![
+            format!("{method} {path} HTTP/1.1"),
+            "Connection: close".to_owned(),
+        ];
         if !given("Host") {
-            head += &format!("Host: {}\r\n", self.addr);
+            lines.push(format!("Host: {}", self.addr));
         }
         if !given("Content-Length") && !given("Transfer-Encoding") && method != "GET" {
-            head += &format!("Content-Length: {}\r\n", body.len());
+            lines.push(format!("Content-Length: {}", body.len()));
         }
         for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
+            lines.push(format!("{name}: {value}"));
         }
-        head += "\r\n";
-        head
+        lines.join("\r\n") + "\r\n\r\n"
     }
 
     /// Sends bytes, and reads the answer until the server ends it.
