@@ -44,6 +44,7 @@
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
 //!   what happened, as trees.
+//! - [`Store::analytics`] makes reports: tokens, latencies, errors, conversations.
 //! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
@@ -54,6 +55,7 @@
 
 #[cfg(feature = "http")]
 mod access;
+mod analytics;
 mod capture;
 mod collections;
 mod error;
@@ -75,6 +77,13 @@ mod store;
 
 #[cfg(feature = "http")]
 pub use access::{Secret, TokenInfo, TokenKind};
+pub use analytics::{
+    ActiveReport, ActiveRow, Analytics, AnalyticsQuery, Bucket, CompressionReport, CompressionRow,
+    CompressionSums, ContextReport, ContextRow, ContextSums, DashboardMetrics, Dimension,
+    ErrorCount, ErrorRow, ErrorSample, ErrorSums, ErrorsReport, LatencyMs, LatencyReport,
+    LatencyRow, LatencySums, ModelRow, ModelSums, ModelsReport, ROWS_DEFAULT, ROWS_MAX, RequestsOf,
+    RowKey, Scope, TaskRow, TaskSums, TasksReport, Tokens, UsageReport, UsageRow, UsageSums,
+};
 pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
@@ -88,10 +97,10 @@ pub use privacy::{AccessRole, Pattern, PrivacySettings};
 pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
-    HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
-    ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord,
-    ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
-    Validity, args_sha256, epoch_ms, event_type, payload_json,
+    HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, MessageSums,
+    NAME_BYTES_MAX, ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus,
+    ThoughtRecord, ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq,
+    ToolStatus, TurnKind, Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

@@ -38,6 +38,7 @@ mod seal;
 #[cfg(feature = "http")]
 mod serve;
 mod show;
+mod stats;
 mod stdin;
 mod tail;
 mod thoughts;
@@ -96,6 +97,7 @@ enum Command {
     History(history::Args),
     Thoughts(thoughts::Args),
     Rollups(rollups::Args),
+    Stats(stats::Args),
     Get(get::Args),
     Tail(tail::Args),
     Replay(replay::Args),
@@ -166,6 +168,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::History(args) => history::run(args, context),
         Command::Thoughts(args) => thoughts::run(args, context),
         Command::Rollups(args) => rollups::run(args, context),
+        Command::Stats(args) => stats::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),

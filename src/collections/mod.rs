@@ -18,6 +18,10 @@ mod turns;
 
 pub(crate) use conversations::ended_in_error;
 pub(crate) use events::{children as events_under, find as event};
+pub(crate) use rollups::{
+    Adds, DaySum, Message, all_days as days_of_messages, read as read_messages, sum_day,
+    with_seqs as messages_with_seqs,
+};
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;

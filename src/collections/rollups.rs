@@ -9,15 +9,19 @@
 //! Messages are removed only once the rollups that count them are durable. So if the day's rollups
 //! are what they were when the reading began, no message was missed but one that was erased.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+mod sum;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::page::ROWS_AT_A_TIME;
-use super::{Ack, BATCH_RECORDS_MAX, collision, standing, standing_as, unchanged};
+use self::sum::Found;
+use self::sum::Part;
+pub(crate) use self::sum::{Adds, DaySum, Message, read, sum_day, with_seqs};
+use super::{Ack, BATCH_RECORDS_MAX, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select, Walk};
-use crate::record::{ConversationMessage, Counted, Day, Group, Kind, Record, Rollup};
+use crate::index::{Position, Select, Walk};
+use crate::record::{Day, Group, Kind, Record, Rollup};
 use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Rollups;
@@ -157,35 +161,15 @@ fn days(view: &View<'_>, query: &RollupQuery) -> Vec<Day> {
     days.into_iter().collect()
 }
 
+/// All days that have a message or a rollup, in order.
+pub(crate) fn all_days(view: &View<'_>) -> Vec<Day> {
+    days(view, &RollupQuery::default())
+}
+
 /// The rows of a kind from one time on until before another.
 fn walk<'v>(view: &'v View<'_>, kind: Kind, (from, until): (i64, i64)) -> Walk<'v> {
     let (from, until) = (Position::before(from), Position::before(until));
     view.table(kind).walk(Select::All, from, until)
-}
-
-/// What the log has of a day.
-struct Found {
-    rollups: Vec<Rollup>,
-    /// The sequence numbers of its messages, in order.
-    messages: Vec<u64>,
-    /// The greatest of the log.
-    last_seq: u64,
-}
-
-impl Found {
-    fn of(view: &View<'_>, day: Day) -> Result<Found> {
-        let table = view.table(Kind::Messages);
-        let rows = walk(view, Kind::Messages, day.bounds_ms());
-        let mut messages: Vec<u64> = rows
-            .filter_map(|row| table.row(row).map(|row| row.seq))
-            .collect();
-        messages.sort_unstable();
-        Ok(Found {
-            rollups: standing_rollups(view, day)?,
-            messages,
-            last_seq: view.last_seq(),
-        })
-    }
 }
 
 /// The rollups of a day as they stand, in the order of their groups.
@@ -204,129 +188,53 @@ fn standing_rollups(view: &View<'_>, day: Day) -> Result<Vec<Rollup>> {
 
 /// How far the log was read, and what the messages of a day add up to, by group.
 fn sum_up(store: &Store, day: Day) -> Result<(u64, Vec<Rollup>)> {
-    let inner = store.inner();
-    for _ in 0..TRIES_MAX {
-        let found = inner.ask(|view| Found::of(view, day))?;
-        let mut sum = Sum::new(day, &found);
-        for seqs in found.messages.chunks(ROWS_AT_A_TIME) {
-            for message in inner.ask(|view| read(view, seqs))? {
-                sum.add(message);
-            }
-        }
-        if inner.ask(|view| standing_rollups(view, day))? == found.rollups {
-            return Ok((found.last_seq, sum.rollups(found.last_seq)));
-        }
-    }
-    let message = "the day's rollups were written again and again while its messages were read: try it again later";
-    Err(Error::new(ErrorKind::Conflict, message).with_key(format!("{KIND} {day}")))
+    let (found, sum, ()) = sum_day(store, day, Sum::new, |_| ())?;
+    Ok((found.last_seq, sum.rollups(day, found.last_seq)))
 }
 
-/// A message to be counted.
-struct Message {
-    seq: u64,
-    conversation: Uuid,
-    group: Group,
-    counted: Counted,
-}
-
-/// The messages with these sequence numbers, but for those that are gone.
-fn read(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
-    let table = view.table(Kind::Messages);
-    let row = |seq: &u64| {
-        let id = table.row_from_seq(*seq);
-        table
-            .row(id)
-            .filter(|row| row.seq == *seq)
-            .map(|_| (id, *seq))
-    };
-    let rows: Vec<(RowId, u64)> = seqs.iter().filter_map(row).collect();
-    let mut messages = Vec::with_capacity(rows.len());
-    for (id, seq) in view.reading(Kind::Messages, &rows, |(id, _)| id) {
-        let Some(message) = standing_as::<Box<ConversationMessage>>(view, id)? else {
-            continue;
-        };
-        let conversation = message.conversation_id;
-        let (group, counted) = Counted::of(*message);
-        messages.push(Message {
-            seq,
-            conversation,
-            group,
-            counted,
-        });
-    }
-    Ok(messages)
-}
-
-/// What a day's rollups and messages add up to, the messages in the order of their sequence
-/// numbers: sums of fractions depend on it.
+/// The sums of a day, with how many conversations each group is of.
 struct Sum {
-    day: Day,
-    groups: BTreeMap<Group, Part>,
-    /// The number up to which messages are counted in `active_conversations`, and those that are.
-    active_through: u64,
-    active_conversations: u64,
-    conversations: HashSet<Uuid>,
+    day: DaySum,
+    conversations: HashMap<Group, (HashSet<Uuid>, u64)>,
 }
 
-/// What a group's rollup and messages add up to.
-struct Part {
-    rollup: Rollup,
-    conversations: HashSet<Uuid>,
+impl Adds for Sum {
+    fn add(&mut self, message: Message) {
+        let is_counted = self.day.count(&message);
+        let (known, count) = self.conversations.entry(message.group).or_default();
+        if known.insert(message.conversation) && is_counted {
+            *count = count.saturating_add(1);
+        }
+    }
 }
 
 impl Sum {
-    fn new(day: Day, found: &Found) -> Sum {
-        let farthest = found.rollups.iter().max_by_key(|rollup| rollup.through_seq);
-        let groups = found.rollups.iter().map(|rollup| {
-            let part = Part {
-                rollup: rollup.clone(),
-                conversations: HashSet::new(),
-            };
-            (rollup.group(), part)
+    fn new(found: &Found) -> Sum {
+        let rolled = found.rollups.iter().map(|rollup| {
+            let conversations = (HashSet::new(), rollup.conversations);
+            (rollup.group(), conversations)
         });
         Sum {
-            day,
-            groups: groups.collect(),
-            active_through: farthest.map_or(0, |rollup| rollup.through_seq),
-            active_conversations: farthest.map_or(0, |rollup| rollup.active_conversations),
-            conversations: HashSet::new(),
+            day: DaySum::new(&found.rollups),
+            conversations: rolled.collect(),
         }
     }
 
-    fn add(&mut self, message: Message) {
-        let Message {
-            seq,
-            conversation,
-            group,
-            counted,
-        } = message;
-        let is_new = self.conversations.insert(conversation);
-        if is_new && seq > self.active_through {
-            self.active_conversations = self.active_conversations.saturating_add(1);
-        }
-        let part = self.groups.entry(group).or_insert_with_key(|group| Part {
-            rollup: Rollup::of_none(self.day, group.clone()),
-            conversations: HashSet::new(),
-        });
-        let is_new = part.conversations.insert(conversation);
-        if seq <= part.rollup.through_seq {
-            return;
-        }
-        part.rollup.count(&counted);
-        if is_new {
-            let sum = &mut part.rollup.conversations;
-            *sum = sum.saturating_add(1);
-        }
-    }
-
-    fn rollups(self, last_seq: u64) -> Vec<Rollup> {
-        let parts = self.groups.into_values();
-        let rollup = |part: Part| Rollup {
+    fn rollups(self, day: Day, last_seq: u64) -> Vec<Rollup> {
+        let active_conversations = self.day.active_conversations();
+        let rollup = |(group, part): (Group, Part)| {
+            let conversations = self
+                .conversations
+                .get(&group)
+                .map_or(0, |(_, count)| *count);
             // One from another log may reach farther than this log does.
-            through_seq: part.rollup.through_seq.max(last_seq),
-            active_conversations: self.active_conversations,
-            ..part.rollup
+            let through_seq = part.through_seq.max(last_seq);
+            Rollup {
+                conversations,
+                active_conversations,
+                ..Rollup::of(day, group, through_seq, part.tally)
+            }
         };
-        parts.map(rollup).collect()
+        self.day.into_parts().map(rollup).collect()
     }
 }

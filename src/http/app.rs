@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::access::Gatekeeper;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
+use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
 use crate::error::{Error, Result};
@@ -32,6 +34,8 @@ pub(super) struct Limits {
 pub(super) struct App {
     pub(super) store: Store,
     pub(super) capture: Capture,
+    pub(super) analytics: Analytics,
+    pub(super) readers: Handle,
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
@@ -39,14 +43,25 @@ pub(super) struct App {
 }
 
 impl App {
-    /// Asks the store, on a thread that may wait for the disk.
+    /// Reads the store, on one of a few threads that may wait for the disk: where they are busy,
+    /// they take one request after the other and need not be woken for each.
     pub(super) async fn ask<T: Send + 'static>(
         self: &Arc<App>,
         ask: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let app = Arc::clone(self);
-        let asked = tokio::task::spawn_blocking(move || ask(&app)).await;
+        let asked = self.readers.spawn_blocking(move || ask(&app)).await;
         asked.unwrap_or_else(|_| Err(panicked()))
+    }
+
+    /// As [`ask`](Self::ask), for what writes, or reads much: it holds up no reader.
+    pub(super) async fn work<T: Send + 'static>(
+        self: &Arc<App>,
+        work: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let app = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&app)).await;
+        done.unwrap_or_else(|_| Err(panicked()))
     }
 
     /// Records what a request hands over, through the one queue, so that no connection waits for

@@ -295,7 +295,7 @@ async fn change(
     Id(id): Id<Uuid>,
     Json(change): Json<Change>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         whole(&app.store, id)?;
         app.store.update_conversation(id, |conversation| {
             if let Some(status) = change.status {
@@ -322,7 +322,7 @@ async fn change(
     )
 )]
 async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let is_known = app.store.get_conversation(id)?.is_some();
         let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
         let options = EraseOptions::for_good(&mut go_on);

@@ -60,7 +60,7 @@ struct Readiness {
     )
 )]
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
-    app.ask(|app| {
+    app.work(|app| {
         let health = app.store.health()?;
         let ready = health.poisoned.is_none();
         let status = if ready {

@@ -15,6 +15,7 @@
 //! ```
 
 mod access;
+mod analytics;
 mod app;
 mod body;
 mod conversations;

@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{access, conversations, health, messages, metrics};
+use super::{access, analytics, conversations, health, messages, metrics};
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -27,6 +27,7 @@ use super::{access, conversations, health, messages, metrics};
     ),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
+        (name = "analytics", description = "What messages add up to"),
         (name = "server", description = "How the server is"),
     )
 )]
@@ -36,6 +37,7 @@ pub(super) fn router(app: Shared) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
         .merge(conversations::routes())
         .merge(messages::routes())
+        .merge(analytics::routes())
         .merge(health::routes())
         .merge(access::routes())
         .merge(metrics::routes())

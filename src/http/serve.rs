@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +34,10 @@ use crate::store::Store;
 
 /// After a connection could not be accepted, as where no file can be opened any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Threads that may wait for the disk at the same time.
+/// Threads that write, or read much, at the same time.
 const BLOCKING_THREADS_MAX: usize = 128;
+/// Threads that read, at the least: one for each core, if there are more.
+const READERS_MIN: usize = 2;
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -96,6 +99,7 @@ pub struct Tls {
 /// A server that listens; [`run`](Server::run) has it serve.
 pub struct Server {
     runtime: Runtime,
+    readers: Runtime,
     listener: TcpListener,
     addr: SocketAddr,
     acceptor: Option<TlsAcceptor>,
@@ -137,6 +141,14 @@ impl Server {
             .thread_name("decklog-http")
             .build()
             .map_err(cannot("start the threads that serve"))?;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        // It is there for its threads that may block, of which it has so many.
+        let readers = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(cores.max(READERS_MIN))
+            .thread_name("decklog-read")
+            .build()
+            .map_err(cannot("start the threads that read"))?;
         let listener = runtime.block_on(TcpListener::bind(addr));
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
@@ -149,6 +161,8 @@ impl Server {
             .start()?;
         let app = App {
             capture,
+            analytics: store.analytics(),
+            readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
             metrics: Metrics::new(),
             gatekeeper,
@@ -161,6 +175,7 @@ impl Server {
         };
         Ok(Server {
             runtime,
+            readers,
             listener,
             addr,
             acceptor,
@@ -204,6 +219,7 @@ impl Server {
     pub fn run(self) -> Result<()> {
         let Server {
             runtime,
+            readers,
             listener,
             acceptor,
             app,
@@ -211,11 +227,21 @@ impl Server {
             stop,
             ..
         } = self;
-        let store = app.store.clone();
+        let (store, capture) = (app.store.clone(), app.capture.clone());
+        let analytics = app.analytics.clone();
+        // The first report would take long.
+        runtime.spawn_blocking(move || analytics.catch_up());
         let stopped = stop.subscribe();
         runtime.block_on(serve(listener, acceptor, router(app), &options, stopped));
-        // The last handles of the queue go with it, which writes what waits.
-        drop(runtime);
+        // What still reads, or writes on its own, may go on: the process ends it.
+        runtime.shutdown_timeout(options.shutdown_timeout);
+        readers.shutdown_background();
+        // Dropping it writes what waits; this tells of what was not taken.
+        if let Err(error) = capture.flush() {
+            let reason = error.kind().as_str();
+            tracing::error!(reason, "some queued records were not taken");
+        }
+        drop(capture);
         store.sync()
     }
 }

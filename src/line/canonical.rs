@@ -5,8 +5,8 @@ use super::cursor::{Cursor, Read, Unsure};
 use super::{Decoded, Op, member, split_crc};
 use crate::record::{
     CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep, Record, Rollup, TaskStatus,
-    ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, Validity,
+    InboxStep, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record, Rollup,
+    TaskStatus, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, Validity,
 };
 
 /// The record of a canonical line; whether its checksum holds is not asked.
@@ -282,5 +282,24 @@ fn rollup(line: &mut Cursor<'_>) -> Read<Rollup> {
         errors_by_type: line.need(member!("errors_by_type"), Cursor::parsed)?,
         conversations: line.need(member!("conversations"), Cursor::digits)?,
         active_conversations: line.need(member!("active_conversations"), Cursor::digits)?,
+        others: line.may(member!("others"), sums)?.unwrap_or_default(),
     })
+}
+
+fn sums(line: &mut Cursor<'_>) -> Read<MessageSums> {
+    line.expect("{\"tokens_in\":")?;
+    let sums = MessageSums {
+        tokens_in: line.digits()?,
+        tokens_out: line.need(member!("tokens_out"), Cursor::digits)?,
+        latency_ms_sum: line.need(member!("latency_ms_sum"), Cursor::digits)?,
+        latency_count: line.need(member!("latency_count"), Cursor::digits)?,
+        latency_sketch: line.need(member!("latency_sketch"), Cursor::parsed)?,
+        context_utilization_sum: line.need(member!("context_utilization_sum"), Cursor::fraction)?,
+        context_utilization_count: line
+            .need(member!("context_utilization_count"), Cursor::digits)?,
+        compressed: line.need(member!("compressed"), Cursor::digits)?,
+        errors: line.need(member!("errors"), Cursor::digits)?,
+        errors_by_type: line.need(member!("errors_by_type"), Cursor::parsed)?,
+    };
+    line.expect("}").map(|()| sums)
 }

@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
 
     #[inline(always)]
     #[allow(clippy::inline_always)]
-    fn expect(&mut self, text: &str) -> Read<()> {
+    pub(super) fn expect(&mut self, text: &str) -> Read<()> {
         if self.skip(text) { Ok(()) } else { Err(Unsure) }
     }
 

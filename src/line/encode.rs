@@ -188,6 +188,8 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
         Record::Rollup(rollup) => {
             let types = rollup.errors_by_type.keys();
             told("errors_by_type", types.map(String::len).sum());
+            let types = rollup.others.errors_by_type.keys();
+            told("others", types.map(String::len).sum());
         }
         Record::ProposalStep(_) => {}
     }

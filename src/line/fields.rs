@@ -64,6 +64,8 @@ pub(super) enum Type {
     /// How many there are of each, by name.
     Counts,
     Sketch,
+    /// What messages add up to, an object.
+    Sums,
     Day,
     Fraction,
     Flag,
@@ -273,4 +275,5 @@ const ROLLUP: &[(&str, Type)] = &[
     ("errors_by_type", Type::Counts),
     ("conversations", Type::Count),
     ("active_conversations", Type::Count),
+    ("others", Type::Sums),
 ];

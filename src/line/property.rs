@@ -9,9 +9,9 @@ use super::decode::decode_any;
 use super::*;
 use crate::record::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
-    ConversationTurn, Day, Event, HistoryEntry, InboxStep, InboxTask, ProposalStatus, ProposalStep,
-    Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
-    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
+    ConversationTurn, Day, Event, HistoryEntry, InboxStep, InboxTask, MessageSums, ProposalStatus,
+    ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType,
+    Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
 };
 
 /// Draws whatever is asked for from a seed.
@@ -225,6 +225,24 @@ impl Dice {
                 .collect(),
             conversations: self.count(),
             active_conversations: self.count(),
+            others: self.others(),
+        }
+    }
+
+    fn others(&mut self) -> MessageSums {
+        if self.below(2) == 0 {
+            return MessageSums::default();
+        }
+        let mut latency_sketch = Sketch::default();
+        latency_sketch.add(self.count());
+        MessageSums {
+            tokens_in: self.count(),
+            latency_count: self.pick(&[1, 1, 7]),
+            latency_sketch,
+            context_utilization_sum: self.fraction(),
+            errors: self.count(),
+            errors_by_type: [(self.text(), self.count())].into(),
+            ..MessageSums::default()
         }
     }
 

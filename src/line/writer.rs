@@ -195,6 +195,9 @@ impl LineWriter<'_> {
         self.json_of(member!("errors_by_type"), &rollup.errors_by_type);
         self.count(member!("conversations"), rollup.conversations);
         self.count(member!("active_conversations"), rollup.active_conversations);
+        if !rollup.others.are_zero() {
+            self.json_of(member!("others"), &rollup.others);
+        }
     }
 
     fn task(&mut self, task: &InboxTask) -> Result<()> {

@@ -99,11 +99,13 @@ impl<'a> Visit<'a> {
                 ] {
                     self.optional_name(name.as_mut());
                 }
-                let types = std::mem::take(&mut rollup.errors_by_type);
-                for (mut name, errors) in types {
-                    self.name(&mut name);
-                    let known = rollup.errors_by_type.entry(name).or_default();
-                    *known = known.saturating_add(errors);
+                let others = &mut rollup.others.errors_by_type;
+                for types in [&mut rollup.errors_by_type, others] {
+                    for (mut name, errors) in std::mem::take(types) {
+                        self.name(&mut name);
+                        let known = types.entry(name).or_default();
+                        *known = known.saturating_add(errors);
+                    }
                 }
             }
         }

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::check_name;
 use super::sketch::Sketch;
 use super::strings::push_quoted;
+use super::sums::{MessageSums, Tally};
 use super::time::Day;
-use super::{ConversationMessage, Role, check_name};
 use crate::error::{Error, Result};
-
-/// The most types of errors that a rollup tells apart.
-const ERROR_TYPES_MAX: usize = 1_000;
 
 /// What the messages of one day add up to, of those that have the same model, configuration,
 /// orchestration mode and task type, or none. Key: the day and these four.
@@ -66,36 +64,63 @@ pub struct Rollup {
     /// How many conversations have a message of the day in any group; the same in all rollups of
     /// a day.
     pub active_conversations: u64,
+    /// What of these sums is of messages in other roles than `assistant`: what is left is of the
+    /// `requests`.
+    #[serde(default, skip_serializing_if = "MessageSums::are_zero")]
+    pub others: MessageSums,
 }
 
 /// The four by which messages of a day are told apart.
 pub(crate) type Group = [Option<String>; 4];
 
 impl Rollup {
-    /// A rollup of no messages.
-    pub(crate) fn of_none(day: Day, group: Group) -> Rollup {
+    /// A rollup that says what the messages of a group add up to.
+    pub(crate) fn of(day: Day, group: Group, through_seq: u64, tally: Tally) -> Rollup {
         let [model_used, config_used, orchestration_mode, task_type] = group;
+        let all = tally.all;
         Rollup {
             day,
             model_used,
             config_used,
             orchestration_mode,
             task_type,
-            through_seq: 0,
-            messages: 0,
-            requests: 0,
-            tokens_in: 0,
-            tokens_out: 0,
-            latency_ms_sum: 0,
-            latency_count: 0,
-            latency_sketch: Sketch::default(),
-            context_utilization_sum: 0.0,
-            context_utilization_count: 0,
-            compressed: 0,
-            errors: 0,
-            errors_by_type: BTreeMap::new(),
+            through_seq,
+            messages: tally.messages,
+            requests: tally.requests,
+            tokens_in: all.tokens_in,
+            tokens_out: all.tokens_out,
+            latency_ms_sum: all.latency_ms_sum,
+            latency_count: all.latency_count,
+            latency_sketch: all.latency_sketch,
+            context_utilization_sum: all.context_utilization_sum,
+            context_utilization_count: all.context_utilization_count,
+            compressed: all.compressed,
+            errors: all.errors,
+            errors_by_type: all.errors_by_type,
             conversations: 0,
             active_conversations: 0,
+            others: tally.others,
+        }
+    }
+
+    /// What its messages add up to.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            messages: self.messages,
+            requests: self.requests,
+            all: MessageSums {
+                tokens_in: self.tokens_in,
+                tokens_out: self.tokens_out,
+                latency_ms_sum: self.latency_ms_sum,
+                latency_count: self.latency_count,
+                latency_sketch: self.latency_sketch.clone(),
+                context_utilization_sum: self.context_utilization_sum,
+                context_utilization_count: self.context_utilization_count,
+                compressed: self.compressed,
+                errors: self.errors,
+                errors_by_type: self.errors_by_type.clone(),
+            },
+            others: self.others.clone(),
         }
     }
 
@@ -130,38 +155,6 @@ impl Rollup {
         (count > 0).then(|| self.context_utilization_sum / count as f64)
     }
 
-    /// Counts a message of the group, but not its conversation.
-    pub(crate) fn count(&mut self, message: &Counted) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.messages, 1);
-        add(&mut self.requests, u64::from(message.is_request));
-        add(&mut self.tokens_in, message.tokens_in);
-        add(&mut self.tokens_out, message.tokens_out);
-        if let Some(ms) = message.latency_ms {
-            add(&mut self.latency_ms_sum, ms);
-            add(&mut self.latency_count, 1);
-            self.latency_sketch.add(ms);
-        }
-        if let Some(part) = message.context_utilization {
-            self.context_utilization_sum += part;
-            add(&mut self.context_utilization_count, 1);
-        }
-        add(&mut self.compressed, u64::from(message.is_compressed));
-        if !message.is_error {
-            return;
-        }
-        add(&mut self.errors, 1);
-        let Some(error_type) = &message.error_type else {
-            return;
-        };
-        let types = &mut self.errors_by_type;
-        if let Some(count) = types.get_mut(error_type) {
-            add(count, 1);
-        } else if types.len() < ERROR_TYPES_MAX {
-            types.insert(error_type.clone(), 1);
-        }
-    }
-
     pub(super) fn check(&self) -> Result<()> {
         let names = [
             "model_used",
@@ -172,62 +165,25 @@ impl Rollup {
         for (field, name) in names.into_iter().zip(self.group_names()) {
             check_name(field, name.unwrap_or_default(), true)?;
         }
-        for error_type in self.errors_by_type.keys() {
-            check_name("errors_by_type", error_type, true)?;
-        }
-        let sketched = self.latency_sketch.count();
-        if sketched != self.latency_count {
-            let count = self.latency_count;
-            return Err(Error::invalid(format!(
-                "latency_count is {count}, and latency_sketch counts {sketched}: give all latencies in both"
-            )));
-        }
-        let sum = self.context_utilization_sum;
-        if !(0.0..=f64::MAX).contains(&sum) {
-            return Err(Error::invalid(format!(
-                "context_utilization_sum is {sum}: give a number from 0 up"
-            )));
+        let Tally { all, others, .. } = self.tally();
+        all.check("")?;
+        others.check("others.")?;
+        let sums = [
+            ("tokens_in", all.tokens_in, others.tokens_in),
+            ("tokens_out", all.tokens_out, others.tokens_out),
+            ("latency_ms_sum", all.latency_ms_sum, others.latency_ms_sum),
+            ("latency_count", all.latency_count, others.latency_count),
+            ("compressed", all.compressed, others.compressed),
+            ("errors", all.errors, others.errors),
+        ];
+        for (field, all, others) in sums {
+            if others > all {
+                return Err(Error::invalid(format!(
+                    "others.{field} is {others}, and {field} is {all}: the others are some of all"
+                )));
+            }
         }
         Ok(())
-    }
-}
-
-/// What of a message goes into a rollup.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Counted {
-    is_request: bool,
-    tokens_in: u64,
-    tokens_out: u64,
-    latency_ms: Option<u64>,
-    context_utilization: Option<f64>,
-    is_compressed: bool,
-    is_error: bool,
-    error_type: Option<String>,
-}
-
-impl Counted {
-    /// The group of a message, and what it adds to its rollup.
-    pub(crate) fn of(message: ConversationMessage) -> (Group, Counted) {
-        // A line that someone rewrote may say less than nothing.
-        let number = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
-        let is_part = |part: &f64| (0.0..=1.0).contains(part);
-        let counted = Counted {
-            is_request: message.role == Role::Assistant,
-            tokens_in: number(message.tokens_in).unwrap_or(0),
-            tokens_out: number(message.tokens_out).unwrap_or(0),
-            latency_ms: number(message.latency_ms),
-            context_utilization: message.context_utilization.filter(is_part),
-            is_compressed: message.compression_applied == Some(true),
-            is_error: message.error.is_some(),
-            error_type: message.error_type,
-        };
-        let group = [
-            message.model_used,
-            message.config_used,
-            message.orchestration_mode,
-            message.task_type,
-        ];
-        (group, counted)
     }
 }
 
@@ -271,27 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn types_of_errors_without_end_stay_few() {
-        let day = Day::of(0).unwrap();
-        let mut rollup = Rollup::of_none(day, [const { None }; 4]);
-        for nth in (0..2_000).chain(0..2_000) {
-            let message = ConversationMessage {
-                error: Some("no".into()),
-                error_type: Some(format!("type {nth}")),
-                ..ConversationMessage::new(uuid::Uuid::nil(), Role::Assistant, "")
-            };
-            let (_, counted) = Counted::of(message);
-            rollup.count(&counted);
-        }
-        assert_eq!((rollup.errors, rollup.requests), (4_000, 4_000));
-        assert_eq!(rollup.errors_by_type.len(), ERROR_TYPES_MAX);
-        assert_eq!(rollup.errors_by_type.get("type 999"), Some(&2));
-        rollup.check().unwrap();
-    }
-
-    #[test]
     fn what_cannot_be_is_refused() {
-        let sound = Rollup::of_none(Day::of(0).unwrap(), [const { None }; 4]);
+        let sound = Rollup::of(
+            Day::of(0).unwrap(),
+            [const { None }; 4],
+            0,
+            Tally::default(),
+        );
         sound.check().unwrap();
         let cases = [
             Rollup {
@@ -304,6 +246,22 @@ mod tests {
             },
             Rollup {
                 context_utilization_sum: f64::INFINITY,
+                ..sound.clone()
+            },
+            Rollup {
+                others: MessageSums {
+                    tokens_in: 1,
+                    ..MessageSums::default()
+                },
+                ..sound.clone()
+            },
+            Rollup {
+                others: MessageSums {
+                    latency_count: 1,
+                    ..MessageSums::default()
+                },
+                latency_count: 1,
+                latency_sketch: serde_json::from_str("[[7,1]]").unwrap(),
                 ..sound.clone()
             },
             Rollup {

@@ -4,7 +4,7 @@
 // below 0.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -33,8 +33,8 @@ const BUCKET_MAX: u16 = 2_242;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// None is 0.
-    counts: BTreeMap<u16, u64>,
+    /// By bucket; none is 0.
+    counts: Vec<(u16, u64)>,
 }
 
 impl Sketch {
@@ -45,33 +45,126 @@ impl Sketch {
 
     /// Counts all that another one counted.
     pub fn merge(&mut self, other: &Sketch) {
-        for (bucket, count) in &other.counts {
-            self.add_to(*bucket, *count);
+        let mut merged = Vec::with_capacity(self.counts.len() + other.counts.len());
+        let (mut ours, mut theirs) = (
+            self.counts.iter().peekable(),
+            other.counts.iter().peekable(),
+        );
+        while let (Some((our, count)), Some((their, more))) = (ours.peek(), theirs.peek()) {
+            merged.push((
+                *our.min(their),
+                match our.cmp(their) {
+                    Ordering::Less => *count,
+                    Ordering::Equal => count.saturating_add(*more),
+                    Ordering::Greater => *more,
+                },
+            ));
+            ours.next_if(|_| our <= their);
+            theirs.next_if(|_| their <= our);
+        }
+        merged.extend(ours.chain(theirs));
+        self.counts = merged;
+    }
+
+    /// What is left of this one without another one, which is a part of it.
+    pub(super) fn without(&self, part: &Sketch) -> Sketch {
+        let mut less = part.counts.iter().peekable();
+        let left = self.counts.iter().filter_map(|(bucket, count)| {
+            while less.next_if(|(other, _)| other < bucket).is_some() {}
+            let same = less.peek().filter(|(other, _)| other == bucket);
+            let left = count.saturating_sub(same.map_or(0, |(_, count)| *count));
+            (left > 0).then_some((*bucket, left))
+        });
+        Sketch {
+            counts: left.collect(),
         }
     }
 
     fn add_to(&mut self, bucket: u16, count: u64) {
-        let sum = self.counts.entry(bucket).or_default();
-        *sum = sum.saturating_add(count);
+        let place = self
+            .counts
+            .binary_search_by_key(&bucket, |(known, _)| *known);
+        match place {
+            Ok(place) => {
+                let sum = &mut self.counts[place].1;
+                *sum = sum.saturating_add(count);
+            }
+            Err(place) => self.counts.insert(place, (bucket, count)),
+        }
     }
 
     /// How many numbers were counted.
     pub fn count(&self) -> u64 {
-        let counts = self.counts.values();
-        counts.fold(0, |sum, count| sum.saturating_add(*count))
+        let counts = self.counts.iter();
+        counts.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// The least number that a part `q` of all numbers, from 0 to 1, is not greater than, within
     /// 1 %: the median for 0.5. `None` where there are no numbers.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0);
-        let mut sum = 0_u64;
-        let mut buckets = self.counts.iter().map(|(bucket, count)| {
-            sum = sum.saturating_add(*count);
-            (*bucket, sum)
+        quantile(self.count(), self.counts.iter().copied(), q)
+    }
+}
+
+/// As [`Sketch::quantile`], of so many numbers in buckets that come in order.
+fn quantile(count: u64, buckets: impl Iterator<Item = (u16, u64)>, q: f64) -> Option<f64> {
+    let rank = (q.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
+    let mut sum = 0_u64;
+    let mut buckets = buckets.map(|(bucket, count)| {
+        sum = sum.saturating_add(count);
+        (bucket, sum)
+    });
+    let found = buckets.find(|(_, sum)| *sum as f64 >= rank);
+    found.map(|(bucket, _)| middle_of(bucket))
+}
+
+/// Adds many sketches up: one place for every bucket that there is.
+#[derive(Debug)]
+pub(crate) struct DenseSketch {
+    counts: Vec<u64>,
+    count: u64,
+    /// The first bucket that has numbers, and the one after the last.
+    used: (u16, u16),
+}
+
+impl DenseSketch {
+    pub(crate) fn new() -> DenseSketch {
+        DenseSketch {
+            counts: vec![0; usize::from(BUCKET_MAX) + 1],
+            count: 0,
+            used: (BUCKET_MAX, 0),
+        }
+    }
+
+    /// Counts all that a sketch counted.
+    pub(crate) fn merge(&mut self, sketch: &Sketch) {
+        let (Some((first, _)), Some((last, _))) = (sketch.counts.first(), sketch.counts.last())
+        else {
+            return;
+        };
+        self.used = (self.used.0.min(*first), self.used.1.max(last + 1));
+        for (bucket, more) in &sketch.counts {
+            let sum = &mut self.counts[usize::from(*bucket)];
+            *sum = sum.saturating_add(*more);
+            self.count = self.count.saturating_add(*more);
+        }
+    }
+
+    /// As [`Sketch::quantile`].
+    pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
+        let buckets = (self.used.0..self.used.1).map(|bucket| {
+            let count = self.counts[usize::from(bucket)];
+            (bucket, count)
         });
-        let found = buckets.find(|(_, sum)| *sum as f64 >= rank);
-        found.map(|(bucket, _)| middle_of(bucket))
+        quantile(self.count, buckets, q)
+    }
+
+    /// Counts nothing any more.
+    pub(crate) fn clear(&mut self) {
+        if self.count > 0 {
+            self.counts[usize::from(self.used.0)..usize::from(self.used.1)].fill(0);
+        }
+        (self.count, self.used) = (0, (BUCKET_MAX, 0));
     }
 }
 
@@ -100,6 +193,7 @@ impl Serialize for Sketch {
 impl<'de> Deserialize<'de> for Sketch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sketch, D::Error> {
         let mut sketch = Sketch::default();
+        // Those of a line are in order, so that each goes to the end.
         for (bucket, count) in Vec::<(u16, u64)>::deserialize(deserializer)? {
             if bucket > BUCKET_MAX {
                 let message = format!("there is no bucket {bucket}: the last is {BUCKET_MAX}");
@@ -152,6 +246,15 @@ mod tests {
             sum.merge(&sketch(other));
             prop_assert_eq!(&sum, &sketch(&values));
             prop_assert_eq!(sum.count(), values.len() as u64);
+            prop_assert_eq!(&sum.without(&sketch(one)), &sketch(other));
+            let mut dense = DenseSketch::new();
+            dense.merge(&sketch(&[7, u64::MAX]));
+            dense.clear();
+            dense.merge(&sketch(one));
+            dense.merge(&sketch(other));
+            for q in [0.0, 0.5, 0.95, 1.0] {
+                prop_assert_eq!(dense.quantile(q), sum.quantile(q));
+            }
             let json = serde_json::to_string(&sum).unwrap();
             prop_assert_eq!(serde_json::from_str::<Sketch>(&json).unwrap(), sum);
         }
@@ -176,6 +279,7 @@ mod tests {
     #[test]
     fn nothing_has_no_quantile_and_no_bucket_is_past_the_last() {
         assert_eq!(Sketch::default().quantile(0.5), None);
+        assert_eq!(DenseSketch::new().quantile(0.5), None);
         let past = format!("[[{},1]]", BUCKET_MAX + 1);
         assert!(serde_json::from_str::<Sketch>(&past).is_err());
         let none: Sketch = serde_json::from_str("[[7,0]]").unwrap();

@@ -120,7 +120,48 @@ impl Day {
         let start = i64::from(self.0) * DAY_MS;
         (start, start + DAY_MS)
     }
+
+    /// The day that is so many days before this one, or the first there is.
+    pub(crate) fn minus(self, days: u32) -> Day {
+        Day(self.0.saturating_sub(days))
+    }
+
+    /// The next day; `None` after the last there is.
+    pub(crate) fn next(self) -> Option<Day> {
+        Day::of(self.bounds_ms().1).ok()
+    }
+
+    /// The Monday of its week, or the first day there is, which is a Thursday.
+    pub(crate) fn monday(self) -> Day {
+        const FROM_MONDAY_1970: u32 = 3;
+        self.minus((self.0 + FROM_MONDAY_1970) % 7)
+    }
+
+    /// The first day of its month.
+    pub(crate) fn first_of_month(self) -> Day {
+        self.minus(self.date().day0())
+    }
+
+    fn date(self) -> DateTime<chrono::Utc> {
+        // The constructors bound the value, so the fallback is never meant.
+        DateTime::from_timestamp_millis(self.bounds_ms().0).unwrap_or_default()
+    }
 }
+
+#[cfg(feature = "http")]
+impl utoipa::PartialSchema for Day {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        // Those of February in short: which years have a 29th is more than a pattern tells.
+        const DAYS: &str = "^(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$";
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .pattern(Some(DAYS))
+            .into()
+    }
+}
+
+#[cfg(feature = "http")]
+impl utoipa::ToSchema for Day {}
 
 impl Serialize for Day {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -146,8 +187,7 @@ impl<'de> Deserialize<'de> for Day {
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The constructors bound the value, so the fallback is never printed.
-        let date = DateTime::from_timestamp_millis(i64::from(self.0) * DAY_MS).unwrap_or_default();
+        let date = self.date();
         write!(
             f,
             "{:04}-{:02}-{:02}",
@@ -238,6 +278,26 @@ mod tests {
         assert!(Day::of(-1).is_err());
         assert!(Day::of(AT_MAX + 1).is_err());
         assert!(Day::of(i64::MIN).is_err());
+    }
+
+    #[test]
+    fn weeks_begin_on_mondays_and_months_on_the_first() {
+        for (day, monday, first) in [
+            ("1970-01-01", "1970-01-01", "1970-01-01"),
+            ("1970-01-04", "1970-01-01", "1970-01-01"),
+            ("1970-01-05", "1970-01-05", "1970-01-01"),
+            ("2024-02-29", "2024-02-26", "2024-02-01"),
+            ("2025-12-28", "2025-12-22", "2025-12-01"),
+            ("2026-01-01", "2025-12-29", "2026-01-01"),
+            ("9999-12-31", "9999-12-27", "9999-12-01"),
+        ] {
+            let parsed: Day = day.parse().unwrap();
+            assert_eq!(parsed.monday().to_string(), monday, "{day}");
+            assert_eq!(parsed.first_of_month().to_string(), first, "{day}");
+        }
+        let last: Day = "9999-12-31".parse().unwrap();
+        assert_eq!(last.next(), None);
+        assert_eq!(last.minus(1).next(), Some(last));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod head;
 mod health;
 mod lock;
 mod manifest;
+mod marks;
 mod mend;
 mod moves;
 mod news;
@@ -58,6 +59,7 @@ use self::lock::Lock;
 use self::manifest::Manifest;
 #[cfg(feature = "http")]
 pub(crate) use self::manifest::NAME as MANIFEST;
+pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use decklog::{
     Ack, CallQuery, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
-    EventQuery, HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, ProposalQuery,
+    EventQuery, HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, MessageSums, ProposalQuery,
     ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery, Sketch, Source, Store,
     TaskQuery, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCall, ToolCallDone,
     ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
@@ -479,6 +479,7 @@ impl Mirror {
                 .collect(),
             conversations: number(rng).unsigned_abs(),
             active_conversations: 5,
+            others: MessageSums::default(),
         };
         for _ in 0..rng.below(5) {
             let ms = number(rng).unsigned_abs();

@@ -18,9 +18,9 @@ use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
     ErrorKind, Event, HistoryEntry, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
-    NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery,
-    Sketch, Source, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallReq,
-    Validity, WhenFull, args_sha256, payload_json, verify,
+    MessageSums, NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Rollup,
+    RollupQuery, Sketch, Source, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
+    ToolCallReq, Validity, WhenFull, args_sha256, payload_json, verify,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -294,6 +294,7 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
         errors_by_type: BTreeMap::new(),
         conversations: 1,
         active_conversations: 1,
+        others: MessageSums::default(),
     };
     change(&mut rollup);
     vec![rollup.into()]
@@ -515,6 +516,11 @@ pub fn fields() -> Vec<Field> {
         }),
         name("errors_by_type", |id, text| {
             rollups(id, |one| one.errors_by_type = [(text.into(), 1)].into())
+        }),
+        name("errors_by_type", |id, text| {
+            rollups(id, |one| {
+                one.others.errors_by_type = [(text.into(), 1)].into();
+            })
         }),
     ]
 }

@@ -11,6 +11,7 @@
 
 #[cfg(feature = "http")]
 mod access;
+mod analytics;
 mod anything;
 mod auto;
 mod capture;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use decklog::storage::{Memory, Storage};
 use decklog::{
-    AckStatus, Client, Conversation, ConversationMessage, Day, Durability, ErrorKind, Record, Role,
-    Rollup, RollupQuery, Sketch, Store, Timestamp, verify,
+    AckStatus, Client, Conversation, ConversationMessage, Day, Durability, ErrorKind, MessageSums,
+    Record, Role, Rollup, RollupQuery, Sketch, Store, Timestamp, verify,
 };
 use uuid::Uuid;
 
@@ -78,26 +78,11 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
     };
     let active_conversations = distinct(&mut all.iter().filter(of_day));
     let rollup = |(group, messages): (Group, Vec<&ConversationMessage>)| {
-        let sum = |of: fn(&ConversationMessage) -> Option<i64>| {
-            let numbers = messages.iter().filter_map(|message| of(message));
-            numbers.fold(0_u64, |sum, n| sum.saturating_add(n.unsigned_abs()))
-        };
-        let how_many = |is: fn(&ConversationMessage) -> bool| {
-            messages.iter().filter(|message| is(message)).count() as u64
-        };
-        let mut errors_by_type = BTreeMap::new();
-        for message in messages.iter().filter(|message| message.error.is_some()) {
-            if let Some(error_type) = &message.error_type {
-                *errors_by_type.entry(error_type.clone()).or_default() += 1;
-            }
-        }
-        let mut latency_sketch = Sketch::default();
-        for message in &messages {
-            if let Some(ms) = message.latency_ms {
-                latency_sketch.add(ms.unsigned_abs());
-            }
-        }
-        let parts = messages.iter().filter_map(|one| one.context_utilization);
+        let is_request = |one: &&&ConversationMessage| one.role == Role::Assistant;
+        let requests = messages.iter().filter(is_request).count() as u64;
+        let all = sums(&messages);
+        let mut others = messages.clone();
+        others.retain(|one| one.role != Role::Assistant);
         let [model_used, config_used, orchestration_mode, task_type] = group;
         Rollup {
             day,
@@ -107,22 +92,59 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
             task_type,
             through_seq: 0,
             messages: messages.len() as u64,
-            requests: how_many(|one| one.role == Role::Assistant),
-            tokens_in: sum(|one| one.tokens_in),
-            tokens_out: sum(|one| one.tokens_out),
-            latency_ms_sum: sum(|one| one.latency_ms),
-            latency_count: how_many(|one| one.latency_ms.is_some()),
-            latency_sketch,
-            context_utilization_sum: parts.fold(0.0, |sum, part| sum + part),
-            context_utilization_count: how_many(|one| one.context_utilization.is_some()),
-            compressed: how_many(|one| one.compression_applied == Some(true)),
-            errors: how_many(|one| one.error.is_some()),
-            errors_by_type,
+            requests,
+            tokens_in: all.tokens_in,
+            tokens_out: all.tokens_out,
+            latency_ms_sum: all.latency_ms_sum,
+            latency_count: all.latency_count,
+            latency_sketch: all.latency_sketch,
+            context_utilization_sum: all.context_utilization_sum,
+            context_utilization_count: all.context_utilization_count,
+            compressed: all.compressed,
+            errors: all.errors,
+            errors_by_type: all.errors_by_type,
             conversations: distinct(&mut messages.iter().copied()),
             active_conversations,
+            others: sums(&others),
         }
     };
     groups.into_iter().map(rollup).collect()
+}
+
+/// What messages add up to.
+fn sums(messages: &[&ConversationMessage]) -> MessageSums {
+    let sum = |of: fn(&ConversationMessage) -> Option<i64>| {
+        let numbers = messages.iter().filter_map(|message| of(message));
+        numbers.fold(0_u64, |sum, n| sum.saturating_add(n.unsigned_abs()))
+    };
+    let how_many = |is: fn(&ConversationMessage) -> bool| {
+        messages.iter().filter(|message| is(message)).count() as u64
+    };
+    let mut errors_by_type = BTreeMap::new();
+    for message in messages.iter().filter(|message| message.error.is_some()) {
+        if let Some(error_type) = &message.error_type {
+            *errors_by_type.entry(error_type.clone()).or_default() += 1;
+        }
+    }
+    let mut latency_sketch = Sketch::default();
+    for message in messages {
+        if let Some(ms) = message.latency_ms {
+            latency_sketch.add(ms.unsigned_abs());
+        }
+    }
+    let parts = messages.iter().filter_map(|one| one.context_utilization);
+    MessageSums {
+        tokens_in: sum(|one| one.tokens_in),
+        tokens_out: sum(|one| one.tokens_out),
+        latency_ms_sum: sum(|one| one.latency_ms),
+        latency_count: how_many(|one| one.latency_ms.is_some()),
+        latency_sketch,
+        context_utilization_sum: parts.fold(0.0, |sum, part| sum + part),
+        context_utilization_count: how_many(|one| one.context_utilization.is_some()),
+        compressed: how_many(|one| one.compression_applied == Some(true)),
+        errors: how_many(|one| one.error.is_some()),
+        errors_by_type,
+    }
 }
 
 fn check(store: &Store, all: &[ConversationMessage], case: &str) {

@@ -1,4 +1,4 @@
-//! Who may do what: roles, tokens and browsers, and requests that come by way of other sites.
+//! Who may do what: roles, tokens and browsers.
 
 use std::io::{Read, Write};
 
@@ -16,13 +16,13 @@ const EVERYONE: [AccessRole; 3] = [ReadOnly, Developer, Admin];
 
 impl Service {
     /// One that asks for a token, and takes those of all roles.
-    fn asking() -> Service {
+    pub(super) fn asking() -> Service {
         let service = Service::start();
         service.ask();
         service
     }
 
-    fn ask(&self) {
+    pub(super) fn ask(&self) {
         let asked = self.store.change_settings(|settings| {
             settings.privacy.require_auth = true;
             settings.privacy.allowed_roles = EVERYONE.to_vec();
@@ -30,19 +30,19 @@ impl Service {
         asked.unwrap();
     }
 
-    fn token(&self, role: AccessRole) -> String {
+    pub(super) fn token(&self, role: AccessRole) -> String {
         let (secret, _) = self.store.add_token("test", role, None).unwrap();
         secret.as_str().to_owned()
     }
 
-    fn with_token(&self, token: &str) -> Client {
+    pub(super) fn with_token(&self, token: &str) -> Client {
         self.client()
             .with("Authorization", &format!("Bearer {token}"))
     }
 
     /// Every method and path that the server describes, with ids in the paths, and those that it
     /// does not.
-    fn operations(&self) -> Vec<(String, String)> {
+    pub(super) fn operations(&self) -> Vec<(String, String)> {
         let described = self.client().get("/openapi.json").expect(200);
         let mut operations = Vec::new();
         for (path, item) in described["paths"].as_object().unwrap() {
@@ -81,7 +81,7 @@ impl Service {
 }
 
 /// The status alone: some answers have no end.
-fn status(client: &Client, method: &str, path: &str) -> u16 {
+pub(super) fn status(client: &Client, method: &str, path: &str) -> u16 {
     let mut stream = client.connect();
     let head = client.head(method, path, b"");
     stream.write_all(head.as_bytes()).unwrap();
@@ -257,7 +257,7 @@ fn where_the_file_is_gone_or_does_not_read_nobody_gets_in() {
     std::fs::write(&manifest, whole).unwrap();
 }
 
-fn cookie_of(answer: &Answer) -> String {
+pub(super) fn cookie_of(answer: &Answer) -> String {
     let cookie = answer.header("set-cookie").unwrap();
     let (pair, rest) = cookie.split_once("; ").unwrap();
     assert_eq!(rest, "Max-Age=2592000; Path=/; HttpOnly; SameSite=Strict");
@@ -338,224 +338,6 @@ fn a_browser_logs_in_once_by_its_address() {
         .unwrap();
     service.store.revoke_token(&session.id).unwrap();
     assert_eq!(browser.get("/conversations").status, 401);
-}
-
-/// With its cookie, which a browser would not send; and if it did.
-#[test]
-fn pages_of_other_sites_do_nothing_on_any_route() {
-    let service = Service::asking();
-    let (code, _) = service.store.add_login_code(Admin).unwrap();
-    let answer = service
-        .client()
-        .get(&format!("/login?code={}", code.as_str()));
-    let browser = service.client().with("Cookie", &cookie_of(&answer));
-    let own = format!("http://{}", service.addr);
-    let port = service.addr.port();
-    let clients = [
-        browser.with("Origin", "http://evil.com"),
-        browser.with("Origin", "null"),
-        browser.with("Origin", ""),
-        browser.with("Origin", &format!("http://localhost:{port}")),
-        browser.with("Origin", &format!("https://127.0.0.1:{port}")),
-        browser.with("Origin", "http://127.0.0.1:3000"),
-        browser.with("Origin", "http://127.0.0.1"),
-        browser
-            .with("Origin", &own)
-            .with("Origin", "http://evil.com"),
-        browser
-            .with("Origin", &own)
-            .with("Sec-Fetch-Site", "cross-site"),
-        browser.with("Sec-Fetch-Site", "cross-site"),
-        browser.with("Sec-Fetch-Site", "same-site"),
-        browser
-            .with("Sec-Fetch-Site", "cross-site")
-            .with("Sec-Fetch-Mode", "no-cors"),
-    ];
-    for (method, path) in service.operations() {
-        for client in &clients {
-            assert_eq!(
-                status(client, &method, &path),
-                403,
-                "{method} {path} {client:?}"
-            );
-        }
-    }
-    let answer = clients[0].get("/conversations");
-    answer.expect_problem(403, "cross_site", Some("Origin"));
-    assert!(!answer.text().contains("evil"));
-    let is_cors = |answer: &Answer| {
-        answer
-            .headers
-            .iter()
-            .any(|(name, _)| name.starts_with("access-control"))
-    };
-    assert!(!is_cors(&answer) && !is_cors(&browser.get("/conversations")));
-    let preflight = clients[0].with("Access-Control-Request-Method", "POST");
-    assert!(!is_cors(&preflight.send("OPTIONS", "/conversations", b"")));
-
-    let page = browser
-        .with("Origin", &own)
-        .with("Sec-Fetch-Site", "same-origin");
-    page.post("/conversations", &json!({"client": "web"}))
-        .expect(201);
-    // Someone follows a link from elsewhere.
-    let link = browser.with("Sec-Fetch-Site", "cross-site");
-    let link = link
-        .with("Sec-Fetch-Mode", "navigate")
-        .with("Sec-Fetch-Dest", "document");
-    link.get("/conversations").expect(200);
-    assert_eq!(link.post("/conversations", &json!({})).status, 403);
-}
-
-#[test]
-fn a_name_that_is_not_the_servers_is_refused_on_every_route() {
-    let service = Service::start();
-    for (method, path) in service.operations() {
-        let client = service.client().with("Host", "evil.com");
-        assert_eq!(status(&client, &method, &path), 421, "{method} {path}");
-    }
-    let port = service.addr.port();
-    for (host, expected) in [
-        ("localhost", 200),
-        (&*format!("localhost:{port}"), 200),
-        (&*format!("LOCALHOST:{port}"), 200),
-        ("localhost:1", 200),
-        ("[::1]:8084", 200),
-        ("127.0.0.2", 200),
-        ("localhost.evil.com", 421),
-        ("127.0.0.1.evil.com", 421),
-        ("0x7f.1", 421),
-        ("2130706433", 421),
-        ("0.0.0.0", 421),
-        ("[::ffff:127.0.0.1]", 421),
-        ("localhost.", 400),
-        ("me@localhost", 400),
-        ("localhost:port", 400),
-        ("localhost, evil.com", 400),
-        ("löcalhost", 400),
-        ("", 400),
-    ] {
-        let answer = service.client().with("Host", host).get("/healthz");
-        assert_eq!(answer.status, expected, "{host}");
-        if expected != 200 {
-            let code = if expected == 421 {
-                "misdirected"
-            } else {
-                "bad_request"
-            };
-            answer.expect_problem(expected, code, Some("Host"));
-            assert!(host.is_empty() || !answer.text().contains("evil"), "{host}");
-        }
-    }
-    for (request, expected) in [
-        ("GET /healthz HTTP/1.1\r\n", 400),
-        ("GET /healthz HTTP/1.0\r\n", 400),
-        (
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n",
-            400,
-        ),
-        (
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.com\r\n",
-            400,
-        ),
-        (
-            "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n",
-            200,
-        ),
-        (
-            "GET http://evil.com/healthz HTTP/1.1\r\nHost: localhost\r\n",
-            400,
-        ),
-        (
-            "GET http://localhost/healthz HTTP/1.1\r\nHost: evil.com\r\n",
-            400,
-        ),
-        (
-            "GET http://evil.com/healthz HTTP/1.1\r\nHost: evil.com\r\n",
-            421,
-        ),
-        (
-            "GET http://me@localhost/healthz HTTP/1.1\r\nHost: localhost\r\n",
-            400,
-        ),
-    ] {
-        let bytes = format!("{request}Connection: close\r\n\r\n");
-        let answer = service.client().raw(bytes.as_bytes());
-        assert_eq!(answer.status, expected, "{request:?}");
-    }
-}
-
-#[test]
-fn what_is_allowed_by_name_may_ask() {
-    let mut options = Options::default();
-    options.allow_hosts = vec!["Log.Example".to_owned()];
-    options.allow_origins = vec!["https://app.example".to_owned()];
-    let service = Service::with(&options);
-    service.ask();
-    let token = service.token(Developer);
-    let answer = service
-        .with_token(&token)
-        .with("Host", "log.example")
-        .get("/conversations");
-    answer.expect(200);
-    assert_eq!(answer.header("access-control-allow-origin"), None);
-
-    let page = service
-        .client()
-        .with("Origin", "https://app.example")
-        .with("Sec-Fetch-Site", "cross-site");
-    let preflight = page.with("Access-Control-Request-Method", "POST");
-    let answer = preflight.send("OPTIONS", "/conversations", b"");
-    assert_eq!(answer.status, 204);
-    for (name, value) in [
-        ("access-control-allow-origin", "https://app.example"),
-        (
-            "access-control-allow-methods",
-            "GET, HEAD, POST, PATCH, DELETE",
-        ),
-        ("vary", "origin"),
-    ] {
-        assert_eq!(answer.header(name), Some(value), "{name}");
-    }
-    assert!(
-        answer
-            .header("access-control-allow-headers")
-            .unwrap()
-            .contains("authorization")
-    );
-    assert_eq!(answer.header("access-control-allow-credentials"), None);
-
-    let with_token = page.with("Authorization", &format!("Bearer {token}"));
-    let answer = with_token.post("/conversations", &json!({"client": "web"}));
-    answer.expect(201);
-    assert_eq!(
-        answer.header("access-control-allow-origin"),
-        Some("https://app.example")
-    );
-    // It reads why not, too.
-    let answer = page.get("/conversations");
-    answer.expect_problem(401, "unauthorized", None);
-    assert_eq!(
-        answer.header("access-control-allow-origin"),
-        Some("https://app.example")
-    );
-    // No cookie is taken from it.
-    let (code, _) = service.store.add_login_code(Admin).unwrap();
-    let answer = service
-        .client()
-        .get(&format!("/login?code={}", code.as_str()));
-    let page = page.with("Cookie", &cookie_of(&answer));
-    assert_eq!(page.get("/conversations").status, 401);
-    for other in [
-        "http://app.example",
-        "https://app.example:444",
-        "https://x.app.example",
-    ] {
-        let other = service.with_token(&token).with("Origin", other);
-        let answer = other.get("/conversations");
-        answer.expect_problem(403, "cross_site", Some("Origin"));
-        assert_eq!(answer.header("access-control-allow-origin"), None);
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod access;
 mod client;
 mod conversations;
+mod sites;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;

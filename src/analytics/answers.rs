@@ -1,0 +1,336 @@
+//! What reports say: plain values, the same as JSON in every face.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::query::Scope;
+use crate::record::{Day, Timestamp};
+
+/// What a row is of: the bucket, and what its messages have in common. A name is left out where
+/// the report does not tell it apart, or where the messages have none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct RowKey {
+    /// The first day of the bucket, or the Monday of a week of which only later days are asked
+    /// for; left out where all days are told together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = Date))]
+    pub bucket: Option<Day>,
+    /// The model that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_used: Option<String>,
+    /// The gateway's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_used: Option<String>,
+    /// How models were put together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestration_mode: Option<String>,
+    /// The sort of task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+}
+
+/// How long answers took, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct LatencyMs {
+    /// How many answers say how long they took.
+    pub count: u64,
+    /// On average; left out if none says it, as are the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg: Option<f64>,
+    /// Half of them took no longer, within 1 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
+    /// 95 % of them took no longer, within 1 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
+    /// 99 % of them took no longer, within 1 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+}
+
+/// How many messages and tokens there were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct UsageSums {
+    /// Messages in any role.
+    pub messages: u64,
+    /// Those in the role `assistant`.
+    pub requests: u64,
+    /// Tokens of prompts, of messages in any role.
+    pub tokens_in: u64,
+    /// Tokens of answers, of messages in any role.
+    pub tokens_out: u64,
+}
+
+/// What the requests of a model and configuration came to. Messages in the role `assistant` alone
+/// count.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ModelSums {
+    /// How many there were.
+    pub requests: u64,
+    /// How long they took.
+    pub latency_ms: LatencyMs,
+    /// Tokens of their prompts.
+    pub tokens_in: u64,
+    /// Tokens of their answers.
+    pub tokens_out: u64,
+    /// How much of the context window was used on average, from 0 to 1; left out if none says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_utilization_avg: Option<f64>,
+    /// How many failed.
+    pub errors: u64,
+    /// Which part of them failed, from 0 to 1; left out if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<f64>,
+}
+
+/// How many errors there were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ErrorSums {
+    /// Messages in any role that have an error.
+    pub errors: u64,
+    /// Messages in the role `assistant`.
+    pub requests: u64,
+    /// Those of them that have an error.
+    pub failed_requests: u64,
+    /// Which part of the requests failed, from 0 to 1; left out if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<f64>,
+}
+
+/// How many errors of one type there were.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ErrorCount {
+    /// The class of the error; left out for errors of none, and for those past the first 1000
+    /// types of a group and day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// Messages in any role that have such an error.
+    pub errors: u64,
+}
+
+/// A message with an error, as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ErrorSample {
+    /// The message's id.
+    pub id: Uuid,
+    /// Its conversation's.
+    pub conversation_id: Uuid,
+    /// When it was sent, RFC 3339.
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// The model that was to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_used: Option<String>,
+    /// The class of the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// What failed.
+    pub error: String,
+}
+
+/// How many requests were of some sort.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct TaskSums {
+    /// Messages in the role `assistant`.
+    pub requests: u64,
+    /// Which part of the bucket's requests these are, from 0 to 1; left out if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+}
+
+/// How full the context window was. Messages in the role `assistant` alone count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ContextSums {
+    /// How many answers say it.
+    pub count: u64,
+    /// How much of it was used on average, from 0 to 1; left out if none says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg: Option<f64>,
+}
+
+/// How often the context was compressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct CompressionSums {
+    /// Messages in the role `assistant`.
+    pub requests: u64,
+    /// Those of them whose context was compressed first.
+    pub compressed: u64,
+    /// Which part of the requests these are, from 0 to 1; left out if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+/// How many answers took how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct LatencySums {
+    /// Messages in the role `assistant`.
+    pub requests: u64,
+    /// How long they took.
+    pub latency_ms: LatencyMs,
+}
+
+macro_rules! reports {
+    ($($(#[$doc:meta])* $report:ident $row:ident { $sums:ident } { $($more:tt)* })+) => { $(
+        /// A row of its report.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+        #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+        pub struct $row {
+            /// What it is of.
+            #[serde(flatten)]
+            pub of: RowKey,
+            /// What that adds up to.
+            #[serde(flatten)]
+            pub sums: $sums,
+        }
+
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+        pub struct $report {
+            /// What it was made of.
+            pub scope: Scope,
+            /// By bucket, the earliest first; then those with the most requests first.
+            pub rows: Vec<$row>,
+            /// How many rows there are, whatever the limit is.
+            pub row_count: usize,
+            $($more)*
+        }
+    )+ };
+}
+
+reports! {
+    /// Messages and tokens.
+    UsageReport UsageRow { UsageSums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: UsageSums,
+    }
+    /// What requests came to, by model and configuration.
+    ModelsReport ModelRow { ModelSums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: ModelSums,
+    }
+    /// Errors by type, the most first; and the latest of them.
+    ErrorsReport ErrorRow { ErrorCount } {
+        /// What all rows add up to, those past the limit included.
+        pub total: ErrorSums,
+        /// The latest messages with an error that are in the log, the latest first; at most 20.
+        pub samples: Vec<ErrorSample>,
+    }
+    /// How long answers took, by orchestration mode.
+    LatencyReport LatencyRow { LatencySums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: LatencySums,
+    }
+    /// Which sorts of tasks were asked for.
+    TasksReport TaskRow { TaskSums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: TaskSums,
+    }
+    /// How full context windows were, by model.
+    ContextReport ContextRow { ContextSums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: ContextSums,
+    }
+    /// How often contexts were compressed, by model.
+    CompressionReport CompressionRow { CompressionSums } {
+        /// What all rows add up to, those past the limit included.
+        pub total: CompressionSums,
+    }
+}
+
+/// How many conversations were held in a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ActiveRow {
+    /// The first day of the bucket; left out where all days are told together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = Date))]
+    pub bucket: Option<Day>,
+    /// The conversations that have a message of its days, each once.
+    pub conversations: u64,
+}
+
+/// How many conversations were held.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct ActiveReport {
+    /// What it was made of.
+    pub scope: Scope,
+    /// By bucket, the earliest first; those without any are left out.
+    pub rows: Vec<ActiveRow>,
+    /// How many rows there are, whatever the limit is.
+    pub row_count: usize,
+}
+
+/// Tokens of prompts and answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Tokens {
+    /// Of prompts.
+    #[serde(rename = "in")]
+    pub tokens_in: u64,
+    /// Of answers.
+    #[serde(rename = "out")]
+    pub tokens_out: u64,
+}
+
+/// How many requests were of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct RequestsOf {
+    /// The model, configuration or sort of task; left out for requests of none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Messages in the role `assistant`.
+    pub requests: u64,
+}
+
+/// What a dashboard shows: of the current UTC day, or of the days asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct DashboardMetrics {
+    /// What it was made of.
+    pub scope: Scope,
+    /// The conversations that have a message of these days; left out for several days of which
+    /// messages were removed, as no one knows whether they were of the same conversations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversations_today: Option<u64>,
+    /// Messages in any role.
+    pub messages_today: u64,
+    /// Tokens, of messages in any role.
+    pub tokens_today: Tokens,
+    /// How long answers took on average, in milliseconds; left out if none says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg_latency_ms: Option<f64>,
+    /// 95 % of the answers took no longer, in milliseconds, within 1 %; left out if none says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_latency_ms: Option<f64>,
+    /// Which part of the requests failed, from 0 to 1; left out if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<f64>,
+    /// By model, the most first; at most 100, as of the two below.
+    pub requests_by_model: Vec<RequestsOf>,
+    /// By configuration.
+    pub requests_by_config: Vec<RequestsOf>,
+    /// By sort of task.
+    pub requests_by_task_type: Vec<RequestsOf>,
+    /// How much of the context window was used on average, from 0 to 1; left out if no answer
+    /// says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg_context_utilization: Option<f64>,
+    /// Which part of the requests had their context compressed, from 0 to 1; left out if there
+    /// were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression_rate: Option<f64>,
+}

@@ -1,0 +1,291 @@
+//! What is kept of the log: the sums of each day, and what to make reports of them with. A day is
+//! added up anew when a segment that it was read from is no longer the one that it was, or its
+//! rollups were written; else messages that came since are added to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use uuid::Uuid;
+
+use super::cells::{Cell, Groups, Mask};
+use super::query::Scope;
+use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages, sum_day};
+use crate::error::Result;
+use crate::index::RowId;
+use crate::record::{Day, Kind};
+use crate::store::{Mark, Moment, Reads, Store, View};
+
+/// So many messages are read at a time; writers wait for no more.
+const MESSAGES_AT_A_TIME: usize = 128;
+/// Days are added up by no more threads than this.
+const THREADS_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct KeptDay {
+    /// The segments that its messages and its rollups were in.
+    messages: Vec<Mark>,
+    rollups: Vec<Mark>,
+    /// The sequence number up to which messages are counted.
+    through_seq: u64,
+    pub sum: Sum,
+    /// The sums by the dimensions that were asked for, once they were.
+    cells: HashMap<Mask, Vec<Cell>>,
+    /// Its conversations that are left, likewise.
+    talks: Option<Vec<u32>>,
+}
+
+/// What the messages of a day add up to.
+#[derive(Debug)]
+pub(super) struct Sum {
+    pub day: DaySum,
+    /// Messages with an error, by their time and then their sequence number.
+    pub failed: Vec<(i64, u64)>,
+}
+
+impl Adds for Sum {
+    fn add(&mut self, message: Message) {
+        self.day.count(&message);
+        if message.counted.is_error {
+            // Mostly the last one.
+            let failed = (message.at, message.seq);
+            let place = self.failed.partition_point(|known| *known < failed);
+            self.failed.insert(place, failed);
+        }
+    }
+}
+
+impl KeptDay {
+    /// Adds a day up.
+    fn read(store: &Store, day: Day) -> Result<KeptDay> {
+        let marks = |view: &View<'_>| {
+            (
+                marks(view, day, Kind::Messages),
+                marks(view, day, Kind::Rollups),
+            )
+        };
+        let (found, sum, (messages, rollups)) = sum_day(
+            store,
+            day,
+            |found| Sum {
+                day: DaySum::new(&found.rollups),
+                failed: Vec::new(),
+            },
+            marks,
+        )?;
+        Ok(KeptDay {
+            messages,
+            rollups,
+            through_seq: found.last_seq,
+            sum,
+            cells: HashMap::new(),
+            talks: None,
+        })
+    }
+
+    /// Whether all that was counted is still there as it was.
+    fn stands(&self, messages: &[Mark], rollups: &[Mark]) -> bool {
+        let is_kept = |mark: &Mark| messages.iter().any(|later| mark.is_kept_in(later));
+        self.rollups == rollups && self.messages.iter().all(is_kept)
+    }
+
+    fn add(&mut self, message: Message) {
+        if message.seq > self.through_seq {
+            self.through_seq = message.seq;
+            self.cells.clear();
+            self.talks = None;
+            self.sum.add(message);
+        }
+    }
+}
+
+fn marks(view: &View<'_>, day: Day, kind: Kind) -> Vec<Mark> {
+    view.marks(day, kind)
+}
+
+/// What is kept of a whole log.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// When the log was as it is kept here.
+    moment: Option<Moment>,
+    days: BTreeMap<Day, KeptDay>,
+    groups: Groups,
+    /// Conversations have numbers here, so that those of many days are counted fast.
+    talks: HashMap<Uuid, u32>,
+}
+
+/// What came since.
+struct News {
+    now: Moment,
+    /// Of days that stand, the segments that their messages are in by now.
+    grown: Vec<(Day, Vec<Mark>)>,
+    /// Days to be added up.
+    unread: Vec<Day>,
+    /// Messages to be added to the days that stand, by their sequence numbers.
+    messages: Vec<u64>,
+}
+
+impl Kept {
+    /// Takes in all that was acknowledged before this call.
+    pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
+        let Some(news) = store.inner().ask(|view| Ok(self.news(view)))? else {
+            return Ok(());
+        };
+        let mut before = std::mem::take(&mut self.days);
+        for (day, messages) in news.grown {
+            if let Some(kept) = before.remove(&day) {
+                self.days.insert(day, KeptDay { messages, ..kept });
+            }
+        }
+        for seqs in news.messages.chunks(MESSAGES_AT_A_TIME) {
+            for message in store.inner().ask(|view| read_messages(view, seqs))? {
+                let day = Day::of(message.at).ok();
+                if let Some(kept) = day.and_then(|day| self.days.get_mut(&day)) {
+                    kept.add(message);
+                }
+            }
+        }
+        self.days.extend(read_all(store, &news.unread)?);
+        // Not before: what failed half-way is done again, and counts nothing twice.
+        self.moment = Some(news.now);
+        Ok(())
+    }
+
+    /// What is new; `None` if nothing is.
+    fn news(&self, view: &View<'_>) -> Option<News> {
+        let now = view.moment();
+        if self.moment == Some(now) {
+            return None;
+        }
+        let since = self.moment.filter(|moment| moment.leads_to(now));
+        let (mut grown, mut unread) = (Vec::new(), Vec::new());
+        for day in days_of_messages(view) {
+            let messages = marks(view, day, Kind::Messages);
+            let rollups = marks(view, day, Kind::Rollups);
+            let kept = self.days.get(&day).filter(|_| since.is_some());
+            if kept.is_some_and(|kept| kept.stands(&messages, &rollups)) {
+                grown.push((day, messages));
+            } else {
+                unread.push(day);
+            }
+        }
+        let table = view.table(Kind::Messages);
+        let first = since.map(|since| table.row_from_seq(since.last_seq.saturating_add(1)));
+        let rows = first.into_iter().flat_map(|first| first.0..);
+        let rows = rows.map_while(|row| table.row(RowId(row)));
+        let is_of_unread = |at| Day::of(at).is_ok_and(|day| unread.binary_search(&day).is_ok());
+        let messages = rows.filter(|row| !is_of_unread(row.at)).map(|row| row.seq);
+        Some(News {
+            now,
+            grown,
+            messages: messages.collect(),
+            unread,
+        })
+    }
+
+    /// The days of a report.
+    pub(super) fn days(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (Day, &KeptDay)> {
+        let days = self.days.iter().map(|(day, kept)| (*day, kept));
+        days.filter(|(day, _)| scope.has(*day))
+    }
+
+    fn days_mut(&mut self, scope: &Scope) -> impl Iterator<Item = &mut KeptDay> {
+        let days = self.days.iter_mut();
+        let days = days.filter(|(day, _)| scope.has(**day));
+        days.map(|(_, kept)| kept)
+    }
+
+    /// The sums of the days of a report by these dimensions, and the names of the groups.
+    pub(super) fn cells(
+        &mut self,
+        scope: &Scope,
+        mask: Mask,
+    ) -> (impl Iterator<Item = (Day, &[Cell])>, &Groups) {
+        let mut groups = std::mem::take(&mut self.groups);
+        for KeptDay { sum, cells, .. } in self.days_mut(scope) {
+            let of_day = || mask.cells(&sum.day, &mut groups);
+            cells.entry(mask).or_insert_with(of_day);
+        }
+        self.groups = groups;
+        let days = self.days(scope);
+        let cells = days.filter_map(move |(day, kept)| {
+            let cells = kept.cells.get(&mask)?;
+            Some((day, cells.as_slice()))
+        });
+        (cells, &self.groups)
+    }
+
+    /// How many conversations have a message in each bucket of a report. An error is a day of
+    /// which messages were removed that were of no one knows which conversations, and that shares
+    /// its bucket with others.
+    pub(super) fn conversations(&mut self, scope: &Scope) -> Result<Vec<(Option<Day>, u64)>, Day> {
+        let mut talks = std::mem::take(&mut self.talks);
+        for kept in self.days_mut(scope) {
+            let of_day = kept.sum.day.conversations().iter().map(|id| {
+                let next = talks.len() as u32;
+                *talks.entry(*id).or_insert(next)
+            });
+            if kept.talks.is_none() {
+                kept.talks = Some(of_day.collect());
+            }
+        }
+        self.talks = talks;
+        let mut buckets: Vec<(Option<Day>, Vec<(Day, &KeptDay)>)> = Vec::new();
+        for (day, kept) in self.days(scope) {
+            let bucket = scope.bucket.of(day);
+            match buckets.last_mut().filter(|(last, _)| *last == bucket) {
+                Some((_, days)) => days.push((day, kept)),
+                None => buckets.push((bucket, vec![(day, kept)])),
+            }
+        }
+        let mut seen = vec![false; self.talks.len()];
+        let count = |(bucket, days): (Option<Day>, Vec<(Day, &KeptDay)>)| {
+            if let [(_, one)] = &days[..] {
+                return Ok((bucket, one.sum.day.active_conversations()));
+            }
+            seen.fill(false);
+            let mut count = 0;
+            for (day, kept) in days {
+                let talks = kept.talks.as_deref().unwrap_or_default();
+                if talks.len() as u64 != kept.sum.day.active_conversations() {
+                    return Err(day);
+                }
+                for talk in talks {
+                    let seen = &mut seen[*talk as usize];
+                    count += u64::from(!*seen);
+                    *seen = true;
+                }
+            }
+            Ok((bucket, count))
+        };
+        buckets.into_iter().map(count).collect()
+    }
+}
+
+/// Adds days up, several at once.
+fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, KeptDay)>> {
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut read = Vec::new();
+        while let Some(day) = days.get(next.fetch_add(1, Ordering::Relaxed)) {
+            read.push((*day, KeptDay::read(store, *day)?));
+        }
+        Ok(read)
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors.min(THREADS_MAX).min(days.len());
+    if threads < 2 {
+        return read();
+    }
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        let mut all = Vec::with_capacity(days.len());
+        for thread in threads {
+            match thread.join() {
+                Ok(read) => all.extend(read?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(all)
+    })
+}

@@ -1,0 +1,303 @@
+//! The reports, each with its defaults.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::answers::{
+    ActiveReport, ActiveRow, CompressionReport, CompressionRow, ContextReport, ContextRow,
+    DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorsReport, LatencyReport, LatencyRow,
+    ModelRow, ModelsReport, RequestsOf, RowKey, TaskRow, TaskSums, TasksReport, Tokens,
+    UsageReport, UsageRow,
+};
+use super::kept::Kept;
+use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
+use super::rows::Row;
+use super::{Analytics, rows};
+use crate::collections::messages_with_seqs;
+use crate::error::{Error, Result};
+use crate::record::Day;
+
+/// The most messages with errors that are shown.
+const SAMPLES_MAX: usize = 20;
+/// The most names that a dashboard shows of each dimension.
+const DASHBOARD_NAMES_MAX: usize = 100;
+
+/// A report of all days together, by these.
+const fn all_days(group: &'static [Dimension]) -> Defaults {
+    Defaults {
+        days_before: None,
+        group: Some(group),
+        bucket: Some(Bucket::All),
+    }
+}
+
+/// Makes a report of the rows that pass, each with what it adds up to.
+macro_rules! report {
+    ($report:ident { $row:ident }: $analytics:ident, $scope:expr, $query:ident, $passes:expr, $sum:expr) => {{
+        let scope = $scope;
+        let mut kept = $analytics.caught_up()?;
+        let (rows, row_count) = kept.sums(&scope, $query.rows_max(), $passes, $sum);
+        let rows = rows.into_iter().map(|(of, sums)| $row { of, sums });
+        Ok($report {
+            rows: rows.collect(),
+            row_count,
+            total: kept.total(&scope, $sum),
+            scope,
+        })
+    }};
+}
+
+impl Analytics {
+    /// Messages and tokens, in any role: by model, configuration and day unless told otherwise, of
+    /// all days.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a query that cannot be answered, as
+    /// one whose `until` is before its `since`; else as [`catch_up`](Self::catch_up). So it is for
+    /// all reports.
+    pub fn usage(&self, query: &AnalyticsQuery) -> Result<UsageReport> {
+        let by_day = Defaults {
+            bucket: Some(Bucket::Day),
+            ..all_days(&[Dimension::Model, Dimension::Config])
+        };
+        let scope = query.scope("usage", &by_day)?;
+        report!(UsageReport { UsageRow }: self, scope, query, |_| true, rows::usage)
+    }
+
+    /// What requests came to: by model and configuration unless told otherwise, of the current
+    /// UTC day and the six before it if no day is given.
+    pub fn models(&self, query: &AnalyticsQuery) -> Result<ModelsReport> {
+        let last_week = Defaults {
+            days_before: Some(6),
+            ..all_days(&[Dimension::Model, Dimension::Config])
+        };
+        let scope = query.scope("models", &last_week)?;
+        report!(ModelsReport { ModelRow }: self, scope, query, has_requests, rows::models)
+    }
+
+    /// How long requests took: by orchestration mode unless told otherwise, of all days.
+    pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
+        let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
+        report!(LatencyReport { LatencyRow }: self, scope, query, has_requests, rows::latency)
+    }
+
+    /// Which sorts of tasks requests were of: by task type unless told otherwise, of all days.
+    pub fn tasks(&self, query: &AnalyticsQuery) -> Result<TasksReport> {
+        let scope = query.scope("tasks", &all_days(&[Dimension::TaskType]))?;
+        let mut kept = self.caught_up()?;
+        let buckets = Scope {
+            group: Vec::new(),
+            ..scope.clone()
+        };
+        let (buckets, _) = kept.rows(&buckets);
+        let of_bucket: HashMap<Option<Day>, u64> = buckets
+            .iter()
+            .map(|row| (row.bucket, row.requests))
+            .collect();
+        let (rows, row_count) = kept.sums(&scope, query.rows_max(), has_requests, rows::requests);
+        let row = |(of, requests): (RowKey, u64)| {
+            let all = of_bucket.get(&of.bucket).copied().unwrap_or(0);
+            let share = rows::part(requests, all);
+            let sums = TaskSums { requests, share };
+            TaskRow { of, sums }
+        };
+        let rows = rows.into_iter().map(row).collect();
+        let requests = kept.total(&scope, rows::requests);
+        Ok(TasksReport {
+            scope,
+            rows,
+            row_count,
+            total: TaskSums {
+                requests,
+                share: rows::part(requests, requests),
+            },
+        })
+    }
+
+    /// How full context windows were at requests: by model unless told otherwise, of all days.
+    pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
+        let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
+        let says = |row: &Row<'_>| {
+            let mut cells = row.cells.iter();
+            cells.any(|cell| cell.answers.context_utilization_count > 0)
+        };
+        report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
+    }
+
+    /// How often the context was compressed for a request: by model unless told otherwise, of all
+    /// days.
+    pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
+        let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
+        report!(CompressionReport { CompressionRow }: self, scope, query, has_requests, rows::compression)
+    }
+
+    /// Errors of messages in any role, by type: and by model unless told otherwise, of all days.
+    /// With the latest of them that are in the log.
+    pub fn errors(&self, query: &AnalyticsQuery) -> Result<ErrorsReport> {
+        let scope = query.scope("errors", &all_days(&[Dimension::Model]))?;
+        let mut kept = self.caught_up()?;
+        let mut rows = error_rows(&mut kept, &scope);
+        let row_count = rows.len();
+        rows.truncate(query.rows_max());
+        let total = kept.total(&scope, rows::errors);
+        let latest = kept.latest_failed(&scope);
+        drop(kept);
+        Ok(ErrorsReport {
+            rows,
+            row_count,
+            total,
+            samples: self.samples(&latest)?,
+            scope,
+        })
+    }
+
+    /// Messages with errors, by their sequence numbers, as they stand in the log.
+    fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
+        let inner = self.store.inner();
+        let found = inner
+            .ask(|view| messages_with_seqs(view, seqs))?
+            .into_iter();
+        let samples = found.filter_map(|(.., message)| {
+            Some(ErrorSample {
+                id: message.id,
+                conversation_id: message.conversation_id,
+                timestamp: message.timestamp,
+                model_used: message.model_used,
+                error_type: message.error_type,
+                error: message.error?,
+            })
+        });
+        Ok(samples.collect())
+    }
+
+    /// How many conversations were held: by day unless told otherwise, of all days. It has no
+    /// groups.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a bucket of several days of which
+    /// messages were removed: of which conversations these were is not kept, so that it is not
+    /// known which of them were held on several days.
+    pub fn active(&self, query: &AnalyticsQuery) -> Result<ActiveReport> {
+        let by_day = Defaults {
+            days_before: None,
+            group: None,
+            bucket: Some(Bucket::Day),
+        };
+        let scope = query.scope("active", &by_day)?;
+        let counts = self.caught_up()?.conversations(&scope).map_err(|day| {
+            let message = format!(
+                "messages of {day} were removed, and of which conversations they were is not kept: give bucket day, or a since after that day"
+            );
+            Error::invalid(message)
+        })?;
+        let row = |(bucket, conversations)| ActiveRow {
+            bucket,
+            conversations,
+        };
+        let rows = counts.into_iter().filter(|(_, count)| *count > 0).map(row);
+        let mut rows: Vec<ActiveRow> = rows.collect();
+        let row_count = rows.len();
+        rows.truncate(query.rows_max());
+        Ok(ActiveReport {
+            scope,
+            rows,
+            row_count,
+        })
+    }
+
+    /// What a dashboard shows: of the current UTC day if no day is given. It has no groups and no
+    /// buckets.
+    pub fn dashboard(&self, query: &AnalyticsQuery) -> Result<DashboardMetrics> {
+        let today = Defaults {
+            days_before: Some(0),
+            group: None,
+            bucket: None,
+        };
+        let scope = query.scope("dashboard", &today)?;
+        let mut kept = self.caught_up()?;
+        let usage = kept.total(&scope, rows::usage);
+        let models = kept.total(&scope, rows::models);
+        // Of no day at all there is nothing.
+        let conversations = kept.conversations(&scope).ok();
+        let conversations_today = conversations.map(|counts| {
+            let of_all = counts.first();
+            of_all.map_or(0, |(_, count)| *count)
+        });
+        let mut requests_by = |dimension| {
+            let scope = Scope {
+                group: vec![dimension],
+                ..scope.clone()
+            };
+            let (rows, _) = kept.sums(&scope, DASHBOARD_NAMES_MAX, has_requests, rows::requests);
+            let requests = rows.into_iter().map(|(of, requests)| RequestsOf {
+                // The others are not told apart.
+                name: of.model_used.or(of.config_used).or(of.task_type),
+                requests,
+            });
+            requests.collect()
+        };
+        Ok(DashboardMetrics {
+            conversations_today,
+            messages_today: usage.messages,
+            tokens_today: Tokens {
+                tokens_in: usage.tokens_in,
+                tokens_out: usage.tokens_out,
+            },
+            avg_latency_ms: models.latency_ms.avg,
+            p95_latency_ms: models.latency_ms.p95,
+            error_rate: models.error_rate,
+            requests_by_model: requests_by(Dimension::Model),
+            requests_by_config: requests_by(Dimension::Config),
+            requests_by_task_type: requests_by(Dimension::TaskType),
+            avg_context_utilization: models.context_utilization_avg,
+            compression_rate: kept.total(&scope, rows::compression).rate,
+            scope,
+        })
+    }
+}
+
+fn has_requests(row: &Row<'_>) -> bool {
+    row.requests > 0
+}
+
+fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {
+    let (rows, groups) = kept.rows(scope);
+    let mut found = Vec::new();
+    for row in rows {
+        let mut types: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+        for cell in row.cells.iter().filter(|cell| cell.all.errors > 0) {
+            let mut untold = cell.all.errors;
+            for (error_type, errors) in &cell.all.errors_by_type {
+                let sum = types.entry(Some(error_type)).or_default();
+                *sum = sum.saturating_add(*errors);
+                untold = untold.saturating_sub(*errors);
+            }
+            let sum = types.entry(None).or_default();
+            *sum = sum.saturating_add(untold);
+        }
+        let types = types.into_iter().filter(|(_, errors)| *errors > 0);
+        found.extend(types.map(|(error_type, errors)| ErrorRow {
+            of: row.key(groups),
+            sums: ErrorCount {
+                error_type: error_type.map(str::to_owned),
+                errors,
+            },
+        }));
+    }
+    let order = |row: &ErrorRow| (row.of.bucket, Reverse(row.sums.errors));
+    found.sort_by(|a, b| {
+        let names = |row: &ErrorRow| (row.of.clone(), row.sums.error_type.clone());
+        let by_names = || names(a).cmp(&names(b));
+        order(a).cmp(&order(b)).then_with(by_names)
+    });
+    found
+}
+
+impl Kept {
+    /// The sequence numbers of the latest messages with an error, the latest first.
+    fn latest_failed(&self, scope: &Scope) -> Vec<u64> {
+        let days = self.days(scope).rev();
+        let failed = days.flat_map(|(_, kept)| kept.sum.failed.iter().rev());
+        failed.map(|(_, seq)| *seq).take(SAMPLES_MAX).collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! Rows of reports, put together of the days and groups that they are of.
+
+use std::cmp::Reverse;
+
+use super::answers::{
+    CompressionSums, ContextSums, ErrorSums, LatencyMs, LatencySums, ModelSums, RowKey, UsageSums,
+};
+use super::cells::{Cell, Groups, Mask};
+use super::kept::Kept;
+use super::query::Scope;
+use crate::record::{Day, DenseSketch};
+
+/// The cells that a row is made of.
+pub(super) struct Row<'a> {
+    pub bucket: Option<Day>,
+    pub group: u32,
+    pub messages: u64,
+    pub requests: u64,
+    pub cells: Vec<&'a Cell>,
+}
+
+impl Kept {
+    /// The rows of a report, unordered but for their buckets, and the names of their groups.
+    pub(super) fn rows(&mut self, scope: &Scope) -> (Vec<Row<'_>>, &Groups) {
+        let (cells, groups) = self.cells(scope, Mask::of(&scope.group));
+        let mut rows: Vec<Row<'_>> = Vec::new();
+        // Of the bucket's rows, where that of each group is.
+        let mut places: Vec<Option<usize>> = vec![None; groups.len()];
+        let mut bucket = None;
+        for (day, cells) in cells {
+            let of = scope.bucket.of(day);
+            if of != bucket {
+                bucket = of;
+                places.fill(None);
+            }
+            for cell in cells {
+                let place = *places[cell.group as usize].get_or_insert_with(|| {
+                    rows.push(Row {
+                        bucket,
+                        group: cell.group,
+                        messages: 0,
+                        requests: 0,
+                        cells: Vec::new(),
+                    });
+                    rows.len() - 1
+                });
+                let row = &mut rows[place];
+                row.messages = row.messages.saturating_add(cell.messages);
+                row.requests = row.requests.saturating_add(cell.requests);
+                row.cells.push(cell);
+            }
+        }
+        (rows, groups)
+    }
+
+    /// Those of the rows that pass, in order, so many of them at most, with what each adds up to;
+    /// and how many pass.
+    pub(super) fn sums<S>(
+        &mut self,
+        scope: &Scope,
+        rows_max: usize,
+        passes: impl Fn(&Row<'_>) -> bool,
+        sum: impl Fn(&[&Cell], &mut DenseSketch) -> S,
+    ) -> (Vec<(RowKey, S)>, usize) {
+        let (mut rows, groups) = self.rows(scope);
+        rows.retain(|row| passes(row));
+        let row_count = rows.len();
+        let order = |row: &Row<'_>| (row.bucket, Reverse((row.requests, row.messages)));
+        rows.sort_unstable_by(|a, b| {
+            let by_name = || groups.name(a.group).cmp(groups.name(b.group));
+            order(a).cmp(&order(b)).then_with(by_name)
+        });
+        rows.truncate(rows_max);
+        let mut sketch = DenseSketch::new();
+        let row = |row: Row<'_>| (row.key(groups), sum(&row.cells, &mut sketch));
+        (rows.into_iter().map(row).collect(), row_count)
+    }
+
+    /// What all rows add up to.
+    pub(super) fn total<S>(
+        &mut self,
+        scope: &Scope,
+        sum: impl Fn(&[&Cell], &mut DenseSketch) -> S,
+    ) -> S {
+        let (cells, _) = self.cells(scope, Mask::of(&[]));
+        let cells: Vec<&Cell> = cells.flat_map(|(_, cells)| cells).collect();
+        sum(&cells, &mut DenseSketch::new())
+    }
+}
+
+impl Row<'_> {
+    pub(super) fn key(&self, groups: &Groups) -> RowKey {
+        let [model_used, config_used, orchestration_mode, task_type] =
+            groups.name(self.group).clone();
+        RowKey {
+            bucket: self.bucket,
+            model_used,
+            config_used,
+            orchestration_mode,
+            task_type,
+        }
+    }
+}
+
+fn total(cells: &[&Cell], of: impl Fn(&Cell) -> u64) -> u64 {
+    let numbers = cells.iter().map(|cell| of(cell));
+    numbers.fold(0, u64::saturating_add)
+}
+
+/// Which part of a number another one is.
+#[allow(clippy::cast_precision_loss)] // A part is not to the last digit.
+pub(super) fn part(some: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| some as f64 / all as f64)
+}
+
+pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
+    UsageSums {
+        messages: total(cells, |cell| cell.messages),
+        requests: total(cells, |cell| cell.requests),
+        tokens_in: total(cells, |cell| cell.all.tokens_in),
+        tokens_out: total(cells, |cell| cell.all.tokens_out),
+    }
+}
+
+pub(super) fn latency(cells: &[&Cell], sketch: &mut DenseSketch) -> LatencySums {
+    sketch.clear();
+    for cell in cells {
+        sketch.merge(&cell.answers.latency_sketch);
+    }
+    let count = total(cells, |cell| cell.answers.latency_count);
+    LatencySums {
+        requests: total(cells, |cell| cell.requests),
+        latency_ms: LatencyMs {
+            count,
+            avg: part(total(cells, |cell| cell.answers.latency_ms_sum), count),
+            p50: sketch.quantile(0.5),
+            p95: sketch.quantile(0.95),
+            p99: sketch.quantile(0.99),
+        },
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn context(cells: &[&Cell], _: &mut DenseSketch) -> ContextSums {
+    let count = total(cells, |cell| cell.answers.context_utilization_count);
+    let parts = cells
+        .iter()
+        .map(|cell| cell.answers.context_utilization_sum);
+    let sum = parts.fold(0.0, |sum, part| sum + part);
+    ContextSums {
+        count,
+        avg: (count > 0).then(|| sum / count as f64),
+    }
+}
+
+pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
+    let LatencySums {
+        requests,
+        latency_ms,
+    } = latency(cells, sketch);
+    let errors = total(cells, |cell| cell.answers.errors);
+    ModelSums {
+        requests,
+        latency_ms,
+        tokens_in: total(cells, |cell| cell.answers.tokens_in),
+        tokens_out: total(cells, |cell| cell.answers.tokens_out),
+        context_utilization_avg: context(cells, sketch).avg,
+        errors,
+        error_rate: part(errors, requests),
+    }
+}
+
+pub(super) fn errors(cells: &[&Cell], _: &mut DenseSketch) -> ErrorSums {
+    let requests = total(cells, |cell| cell.requests);
+    let failed_requests = total(cells, |cell| cell.answers.errors);
+    ErrorSums {
+        errors: total(cells, |cell| cell.all.errors),
+        requests,
+        failed_requests,
+        error_rate: part(failed_requests, requests),
+    }
+}
+
+pub(super) fn requests(cells: &[&Cell], _: &mut DenseSketch) -> u64 {
+    total(cells, |cell| cell.requests)
+}
+
+pub(super) fn compression(cells: &[&Cell], _: &mut DenseSketch) -> CompressionSums {
+    let requests = total(cells, |cell| cell.requests);
+    let compressed = total(cells, |cell| cell.answers.compressed);
+    CompressionSums {
+        requests,
+        compressed,
+        rate: part(compressed, requests),
+    }
+}

@@ -1,0 +1,275 @@
+//! What messages add up to: the same sums in a rollup and in a report.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::rollup::Group;
+use super::sketch::Sketch;
+use super::{ConversationMessage, Role, check_name};
+use crate::error::{Error, Result};
+
+/// The most types of errors that are told apart.
+pub(super) const ERROR_TYPES_MAX: usize = 1_000;
+
+/// What some messages add up to. Sums stop at the greatest number there is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MessageSums {
+    /// The sum of their `tokens_in`.
+    pub tokens_in: u64,
+    /// The sum of their `tokens_out`.
+    pub tokens_out: u64,
+    /// The sum of their `latency_ms`.
+    pub latency_ms_sum: u64,
+    /// How many say a latency.
+    pub latency_count: u64,
+    /// How these latencies are spread, in milliseconds.
+    pub latency_sketch: Sketch,
+    /// The sum of their `context_utilization`.
+    pub context_utilization_sum: f64,
+    /// How many say a context utilization.
+    pub context_utilization_count: u64,
+    /// How many had their context compressed.
+    pub compressed: u64,
+    /// How many have an `error`.
+    pub errors: u64,
+    /// How many of these are of each `error_type`. The first 1000 types are told apart; errors of
+    /// others, as those of none, count in `errors` alone.
+    pub errors_by_type: BTreeMap<String, u64>,
+}
+
+impl MessageSums {
+    /// Whether nothing was added.
+    pub(crate) fn are_zero(&self) -> bool {
+        *self == MessageSums::default()
+    }
+
+    fn count(&mut self, message: &Counted) {
+        add(&mut self.tokens_in, message.tokens_in);
+        add(&mut self.tokens_out, message.tokens_out);
+        if let Some(ms) = message.latency_ms {
+            add(&mut self.latency_ms_sum, ms);
+            add(&mut self.latency_count, 1);
+            self.latency_sketch.add(ms);
+        }
+        if let Some(part) = message.context_utilization {
+            self.context_utilization_sum += part;
+            add(&mut self.context_utilization_count, 1);
+        }
+        add(&mut self.compressed, u64::from(message.is_compressed));
+        if message.is_error {
+            add(&mut self.errors, 1);
+            if let Some(error_type) = &message.error_type {
+                self.add_errors(error_type, 1);
+            }
+        }
+    }
+
+    fn add_errors(&mut self, error_type: &str, more: u64) {
+        let types = &mut self.errors_by_type;
+        if let Some(count) = types.get_mut(error_type) {
+            add(count, more);
+        } else if types.len() < ERROR_TYPES_MAX {
+            types.insert(error_type.to_owned(), more);
+        }
+    }
+
+    fn merge(&mut self, other: &MessageSums) {
+        add(&mut self.tokens_in, other.tokens_in);
+        add(&mut self.tokens_out, other.tokens_out);
+        add(&mut self.latency_ms_sum, other.latency_ms_sum);
+        add(&mut self.latency_count, other.latency_count);
+        self.latency_sketch.merge(&other.latency_sketch);
+        self.context_utilization_sum += other.context_utilization_sum;
+        let count = &mut self.context_utilization_count;
+        add(count, other.context_utilization_count);
+        add(&mut self.compressed, other.compressed);
+        add(&mut self.errors, other.errors);
+        for (error_type, count) in &other.errors_by_type {
+            self.add_errors(error_type, *count);
+        }
+    }
+
+    /// What is left of these without those, which are some of them.
+    fn without(&self, those: &MessageSums) -> MessageSums {
+        let mut errors_by_type = self.errors_by_type.clone();
+        for (error_type, less) in &those.errors_by_type {
+            if let Some(count) = errors_by_type.get_mut(error_type) {
+                *count = count.saturating_sub(*less);
+            }
+        }
+        errors_by_type.retain(|_, count| *count > 0);
+        let context = self.context_utilization_sum - those.context_utilization_sum;
+        let context_count = self.context_utilization_count;
+        MessageSums {
+            tokens_in: self.tokens_in.saturating_sub(those.tokens_in),
+            tokens_out: self.tokens_out.saturating_sub(those.tokens_out),
+            latency_ms_sum: self.latency_ms_sum.saturating_sub(those.latency_ms_sum),
+            latency_count: self.latency_count.saturating_sub(those.latency_count),
+            latency_sketch: self.latency_sketch.without(&those.latency_sketch),
+            context_utilization_sum: context.max(0.0),
+            context_utilization_count: context_count
+                .saturating_sub(those.context_utilization_count),
+            compressed: self.compressed.saturating_sub(those.compressed),
+            errors: self.errors.saturating_sub(those.errors),
+            errors_by_type,
+        }
+    }
+
+    /// Checks what stands in a record, under these names or after `prefix`.
+    pub(super) fn check(&self, prefix: &str) -> Result<()> {
+        for error_type in self.errors_by_type.keys() {
+            check_name(&format!("{prefix}errors_by_type"), error_type, true)?;
+        }
+        let sketched = self.latency_sketch.count();
+        if sketched != self.latency_count {
+            let count = self.latency_count;
+            return Err(Error::invalid(format!(
+                "{prefix}latency_count is {count}, and {prefix}latency_sketch counts {sketched}: give all latencies in both"
+            )));
+        }
+        let sum = self.context_utilization_sum;
+        if !(0.0..=f64::MAX).contains(&sum) {
+            return Err(Error::invalid(format!(
+                "{prefix}context_utilization_sum is {sum}: give a number from 0 up"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// What the messages of a group add up to, in any role and in others than `assistant`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tally {
+    pub messages: u64,
+    pub requests: u64,
+    pub all: MessageSums,
+    pub others: MessageSums,
+}
+
+impl Tally {
+    /// Counts a message. Sums of fractions depend on the order.
+    pub(crate) fn count(&mut self, message: &Counted) {
+        add(&mut self.messages, 1);
+        add(&mut self.requests, u64::from(message.is_request));
+        self.all.count(message);
+        if !message.is_request {
+            self.others.count(message);
+        }
+    }
+
+    /// Counts all that another one counted.
+    pub(crate) fn merge(&mut self, other: &Tally) {
+        add(&mut self.messages, other.messages);
+        add(&mut self.requests, other.requests);
+        self.all.merge(&other.all);
+        self.others.merge(&other.others);
+    }
+
+    /// What the answers alone add up to, those in the role `assistant`.
+    pub(crate) fn answers(&self) -> MessageSums {
+        self.all.without(&self.others)
+    }
+}
+
+/// What of a message is added up.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Counted {
+    pub is_request: bool,
+    tokens_in: u64,
+    tokens_out: u64,
+    latency_ms: Option<u64>,
+    context_utilization: Option<f64>,
+    is_compressed: bool,
+    pub is_error: bool,
+    error_type: Option<String>,
+}
+
+impl Counted {
+    /// The group of a message, and what it adds to its sums.
+    pub(crate) fn of(message: ConversationMessage) -> (Group, Counted) {
+        // A line that someone rewrote may say less than nothing.
+        let number = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        let is_part = |part: &f64| (0.0..=1.0).contains(part);
+        let counted = Counted {
+            is_request: message.role == Role::Assistant,
+            tokens_in: number(message.tokens_in).unwrap_or(0),
+            tokens_out: number(message.tokens_out).unwrap_or(0),
+            latency_ms: number(message.latency_ms),
+            context_utilization: message.context_utilization.filter(is_part),
+            is_compressed: message.compression_applied == Some(true),
+            is_error: message.error.is_some(),
+            error_type: message.error_type,
+        };
+        let group = [
+            message.model_used,
+            message.config_used,
+            message.orchestration_mode,
+            message.task_type,
+        ];
+        (group, counted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_errors_without_end_stay_few() {
+        let mut tally = Tally::default();
+        for nth in (0..2_000).chain(0..2_000) {
+            let message = ConversationMessage {
+                error: Some("no".into()),
+                error_type: Some(format!("type {nth}")),
+                ..ConversationMessage::new(uuid::Uuid::nil(), Role::Assistant, "")
+            };
+            tally.count(&Counted::of(message).1);
+        }
+        assert_eq!((tally.all.errors, tally.requests), (4_000, 4_000));
+        assert_eq!(tally.all.errors_by_type.len(), ERROR_TYPES_MAX);
+        assert_eq!(tally.all.errors_by_type.get("type 999"), Some(&2));
+        tally.all.check("").unwrap();
+    }
+
+    #[test]
+    fn answers_are_what_is_not_in_other_roles() {
+        let said = |role, nth: i64| {
+            let message = ConversationMessage {
+                tokens_in: Some(nth),
+                tokens_out: Some(2 * nth),
+                latency_ms: Some(nth * nth),
+                context_utilization: Some(1.0 / nth as f64),
+                compression_applied: Some(nth % 2 == 0),
+                error: (nth % 3 == 0).then(|| "no".into()),
+                error_type: Some(format!("type {}", nth % 5)),
+                ..ConversationMessage::new(uuid::Uuid::nil(), role, "")
+            };
+            Counted::of(message).1
+        };
+        let [mut both, mut answers] = [Tally::default(), Tally::default()];
+        for nth in 1..200 {
+            let role = *[Role::Assistant, Role::User, Role::Tool]
+                .get(nth as usize % 3)
+                .unwrap();
+            both.count(&said(role, nth));
+            if role == Role::Assistant {
+                answers.count(&said(role, nth));
+            }
+        }
+        let found = both.answers();
+        let sum = found.context_utilization_sum;
+        assert!((sum - answers.all.context_utilization_sum).abs() < 1e-9);
+        let found = MessageSums {
+            context_utilization_sum: answers.all.context_utilization_sum,
+            ..found
+        };
+        assert_eq!(found, answers.all);
+        assert!(answers.others.are_zero() && !both.others.are_zero());
+    }
+}

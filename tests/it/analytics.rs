@@ -1,0 +1,255 @@
+//! Reports say what messages add up to: every figure against a sum that is made anew of all
+//! messages, by other code and without sketches; whatever they are told apart by, however the
+//! log came to be what it is, and whoever changed it.
+//!
+//! `DECKLOG_ANALYTICS_MESSAGES` sets how many messages are made up, and
+//! `DECKLOG_ANALYTICS_CASES` how many logs are changed at random.
+
+#![allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+
+mod changes;
+mod plain;
+
+use std::path::Path;
+
+use decklog::import::Importer;
+use decklog::storage::Memory;
+use decklog::{
+    Analytics, AnalyticsQuery, Bucket, Client, Conversation, ConversationMessage,
+    ConversationQuery, Day, Dimension, Durability, ErrorKind, MessageQuery, Record, Role, Store,
+    Timestamp,
+};
+use uuid::Uuid;
+
+use super::support::{DAY_1, DAY_MS, Rng, count, in_memory, still};
+
+/// Every message that is in the log.
+fn messages(store: &Store) -> Vec<ConversationMessage> {
+    let all = ConversationQuery {
+        limit: usize::MAX,
+        ..ConversationQuery::default()
+    };
+    let conversations = store.conversations(&all).unwrap().items;
+    let of = |(conversation, _): (Conversation, _)| {
+        let all = MessageQuery {
+            limit: usize::MAX,
+            ..MessageQuery::default()
+        };
+        store.messages(conversation.id, &all).unwrap().items
+    };
+    conversations.into_iter().flat_map(of).collect()
+}
+
+/// A message as a gateway has them, at some time of these days: a few groups have most of them.
+fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage {
+    let role = *rng.pick(&[
+        Role::User,
+        Role::Assistant,
+        Role::Assistant,
+        Role::Assistant,
+        Role::Tool,
+        Role::System,
+    ]);
+    let skewed = |rng: &mut Rng, names: &[&str]| {
+        let place = rng.below(names.len()).min(rng.below(names.len()));
+        (!rng.one_in(10)).then(|| names[place].to_owned())
+    };
+    let spoke = role == Role::Assistant || rng.one_in(4);
+    let failed = rng.one_in(12);
+    let mut message = ConversationMessage {
+        id: Uuid::from_u64_pair(rng.next(), rng.next()),
+        timestamp: Timestamp::from_ms(at).unwrap(),
+        tokens_in: rng.one_in(2).then(|| rng.below(10_000) as i64),
+        error: failed.then(|| "it \u{1b}[31mfailed".to_owned()),
+        error_type: rng
+            .one_in(3)
+            .then(|| (*rng.pick(&["timeout", "refused", "quota"])).to_owned()),
+        ..ConversationMessage::new(conversation_id, role, "words")
+    };
+    if spoke {
+        message.model_used = skewed(rng, &["small-1", "big-2", "big \"3\"", "local", "m5", "m6"]);
+        message.config_used = skewed(rng, &["fast", "cheap", "careful", "default"]);
+        message.orchestration_mode = skewed(rng, &["single", "cascade", "vote"]);
+        message.task_type = skewed(rng, &["code", "chat", "plan", "edit", "search"]);
+        message.tokens_out = Some(rng.below(3_000) as i64);
+        let latency = (rng.next() >> (45 + rng.below(15))) as i64;
+        message.latency_ms = (!rng.one_in(9)).then_some(latency);
+        let used = (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
+        message.context_utilization = (!rng.one_in(5)).then_some(used);
+        message.compression_applied = rng.one_in(2).then(|| rng.one_in(3));
+    }
+    message
+}
+
+fn conversation(id: Uuid, at: i64) -> Conversation {
+    Conversation {
+        created_at: Timestamp::from_ms(at).unwrap(),
+        updated_at: Timestamp::from_ms(at).unwrap(),
+        ..Conversation::new(id, Client::Api)
+    }
+}
+
+/// Records so many messages of so many days from one on, of as many conversations as there are
+/// twenties of them.
+fn fill(store: &Store, rng: &mut Rng, first: i64, days: usize, count: usize) {
+    let conversations: Vec<Uuid> = (0..count.div_ceil(20))
+        .map(|_| Uuid::from_u64_pair(rng.next(), rng.next()))
+        .collect();
+    let begun = conversations
+        .iter()
+        .map(|id| conversation(*id, first).into());
+    let said = (0..count).map(|_| {
+        let at = first + rng.below(days) as i64 * DAY_MS + rng.below(DAY_MS as usize) as i64;
+        let conversation = *rng.pick(&conversations);
+        Record::from(message(rng, conversation, at))
+    });
+    let records: Vec<Record> = begun.chain(said).collect();
+    for batch in records.chunks(1_000) {
+        for answer in store.record_batch(batch.iter().cloned()).unwrap() {
+            answer.unwrap();
+        }
+    }
+}
+
+/// Queries of all sorts over the days from one on.
+fn queries(first: i64, days: i64) -> Vec<AnalyticsQuery> {
+    use Dimension::{Config, Mode, Model, TaskType};
+    let day = |n: i64| Some(Day::of(first + n * DAY_MS).unwrap());
+    let all = AnalyticsQuery {
+        since: day(0),
+        ..AnalyticsQuery::default()
+    };
+    let grouped = |group: &[Dimension], bucket| AnalyticsQuery {
+        group: Some(group.to_vec()),
+        bucket: Some(bucket),
+        ..all.clone()
+    };
+    vec![
+        AnalyticsQuery::default(),
+        all.clone(),
+        grouped(&[], Bucket::All),
+        grouped(&[], Bucket::Month),
+        grouped(&[TaskType, Model], Bucket::All),
+        grouped(&[Mode], Bucket::Week),
+        AnalyticsQuery {
+            until: day(days / 2),
+            ..grouped(&[Model, Config, Mode, TaskType], Bucket::All)
+        },
+        AnalyticsQuery {
+            since: day(days / 3),
+            until: day(days / 3 + 1),
+            ..grouped(&[Config], Bucket::Day)
+        },
+        AnalyticsQuery {
+            until: day(days),
+            limit: Some(7),
+            ..grouped(&[Model, TaskType], Bucket::Day)
+        },
+        AnalyticsQuery {
+            since: day(1),
+            until: day(1),
+            ..all
+        },
+    ]
+}
+
+/// Compares all reports with what messages add up to.
+fn check(analytics: &Analytics, all: &[ConversationMessage], queries: &[AnalyticsQuery]) {
+    let all = plain::Plain::new(all);
+    for query in queries {
+        println!("{query:?}");
+        plain::check(analytics, &all, query);
+    }
+}
+
+#[test]
+fn the_samples_add_up() {
+    let store = still()
+        .storage(std::sync::Arc::new(Memory::new()))
+        .open("memory")
+        .unwrap();
+    let analytics = store.analytics();
+    check(&analytics, &[], &queries(DAY_1, 3));
+    let mut importer = Importer::new(&store);
+    importer
+        .path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data"))
+        .unwrap();
+    importer.finish().unwrap();
+    let all = messages(&store);
+    assert!(all.len() >= 30, "{}", all.len());
+    let first = all.iter().map(|message| message.timestamp.at()).min();
+    check(&analytics, &all, &queries(first.unwrap(), 2));
+    check(&store.analytics(), &all, &queries(first.unwrap(), 60));
+    let tokens = analytics.usage(&AnalyticsQuery::default()).unwrap().total;
+    assert!(tokens.tokens_out > 100 && tokens.requests > 5, "{tokens:?}");
+}
+
+#[test]
+fn a_hundred_thousand_messages_add_up() {
+    let count = count("DECKLOG_ANALYTICS_MESSAGES", 100_000) as usize;
+    let mut rng = Rng::seeded("a_hundred_thousand_messages_add_up");
+    let memory = Memory::new();
+    let store = in_memory(&memory, Durability::Process);
+    let days = 90;
+    // Up to today, so that there is something in the reports' own days.
+    let first = (Timestamp::now().at() / DAY_MS - days + 1) * DAY_MS;
+    let early = store.analytics();
+    fill(&store, &mut rng, first, days as usize, count / 2);
+    early.catch_up().unwrap();
+    fill(&store, &mut rng, first, days as usize, count - count / 2);
+    let all = messages(&store);
+    assert_eq!(all.len(), count);
+    check(&early, &all, &queries(first, days));
+    let [early, late] =
+        [early, store.analytics()].map(|of| plain::all_of(&of, &queries(first, days)));
+    assert_eq!(early, late);
+    // What is kept is all that counts, whatever was in the segments: rollups alone say the same.
+    for day in 0..3 {
+        store
+            .roll_up(Day::of(first + day * DAY_MS).unwrap())
+            .unwrap();
+    }
+    check(&store.analytics(), &all, &queries(first, 5));
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let store = in_memory(&Memory::new(), Durability::Process);
+    let analytics = store.analytics();
+    let day = |n: i64| Some(Day::of(DAY_1 + n * DAY_MS).unwrap());
+    let refused = |result: decklog::Result<()>, words: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    let backwards = AnalyticsQuery {
+        since: day(1),
+        until: day(0),
+        ..AnalyticsQuery::default()
+    };
+    refused(analytics.models(&backwards).map(drop), "give a later until");
+    refused(
+        analytics.dashboard(&backwards).map(drop),
+        "give a later until",
+    );
+    let grouped = AnalyticsQuery {
+        group: Some(vec![Dimension::Model]),
+        ..AnalyticsQuery::default()
+    };
+    refused(analytics.active(&grouped).map(drop), "leave group out");
+    refused(analytics.dashboard(&grouped).map(drop), "leave group out");
+    let by_day = AnalyticsQuery {
+        bucket: Some(Bucket::Day),
+        ..AnalyticsQuery::default()
+    };
+    refused(analytics.dashboard(&by_day).map(drop), "leave bucket out");
+    let long = AnalyticsQuery {
+        limit: Some(100_001),
+        ..AnalyticsQuery::default()
+    };
+    refused(analytics.usage(&long).map(drop), "at most 100000");
+}

@@ -1,0 +1,256 @@
+//! A handle that went through everything says what one says that reads the log as it is by now.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use decklog::storage::Memory;
+use decklog::{
+    Analytics, AnalyticsQuery, Bucket, CompactOptions, ConversationMessage, Day, Durability,
+    EraseOptions, Erasure, RetainOptions, Store,
+};
+use uuid::Uuid;
+
+use super::{conversation, message, plain, queries};
+use crate::support::{DAY_1, DAY_MS, Rng, all_lines, count, in_memory};
+
+const DAYS: usize = 6;
+
+/// A log that is changed in all ways there are, by two handles, and what it must add up to.
+struct Log {
+    memory: Memory,
+    writer: Store,
+    other: Store,
+    /// What counts, with the numbers of their lines.
+    counted: Vec<(u64, ConversationMessage)>,
+    conversations: Vec<Uuid>,
+}
+
+impl Log {
+    fn new() -> Log {
+        let memory = Memory::new();
+        Log {
+            writer: in_memory(&memory, Durability::Process),
+            other: in_memory(&memory, Durability::Process),
+            memory,
+            counted: Vec::new(),
+            conversations: Vec::new(),
+        }
+    }
+
+    /// Messages of any of the days, also of those that were rolled up, removed and sealed.
+    fn say(&mut self, rng: &mut Rng, count: usize) {
+        let store = if rng.one_in(2) {
+            &self.writer
+        } else {
+            &self.other
+        };
+        for _ in 0..count {
+            let at = DAY_1 + rng.below(DAYS * DAY_MS as usize) as i64;
+            if self.conversations.len() < 3 || rng.one_in(15) {
+                let id = Uuid::from_u64_pair(rng.next(), rng.next());
+                let begun = DAY_1 + rng.below(DAYS) as i64 * DAY_MS;
+                store.record(conversation(id, begun)).unwrap();
+                self.conversations.push(id);
+            }
+            let id = *rng.pick(&self.conversations);
+            let said = message(rng, id, at);
+            let ack = store.record(said.clone()).unwrap();
+            self.counted.push((ack.seq, said));
+        }
+    }
+
+    /// Up to where the messages of each day are rolled up.
+    fn rolled(&self) -> BTreeMap<Day, u64> {
+        let mut rolled = BTreeMap::new();
+        for (_, record) in all_lines(&self.writer) {
+            if let decklog::Record::Rollup(rollup) = record {
+                let through: &mut u64 = rolled.entry(rollup.day).or_default();
+                *through = rollup.through_seq.max(*through);
+            }
+        }
+        rolled
+    }
+
+    fn erase(&mut self, rng: &mut Rng) {
+        if self.conversations.is_empty() {
+            return;
+        }
+        let id = self
+            .conversations
+            .swap_remove(rng.below(self.conversations.len()));
+        let mut go_on = |_: &_| ControlFlow::Continue(());
+        let what = Erasure::Conversation(id);
+        let options = EraseOptions::for_good(&mut go_on);
+        self.writer.erase(&what, options).unwrap();
+        // What was rolled up before still counts.
+        let rolled = self.rolled();
+        self.counted.retain(|(seq, message)| {
+            let day = Day::of(message.timestamp.at()).unwrap();
+            message.conversation_id != id || rolled.get(&day).is_some_and(|through| seq <= through)
+        });
+    }
+
+    fn retain(&mut self, rng: &mut Rng) {
+        // Messages are kept for 90 days: those of the first days go.
+        let now = DAY_1 + (90 + rng.below(DAYS) as i64) * DAY_MS;
+        let mut go_on = |_: &_| ControlFlow::Continue(());
+        let options = RetainOptions {
+            now,
+            ..RetainOptions::now(&mut go_on)
+        };
+        self.writer.retain(options).unwrap();
+        let left = |id: &Uuid| self.writer.get_conversation(*id).unwrap().is_some();
+        self.conversations.retain(left);
+    }
+
+    fn compact(&mut self) {
+        let mut go_on = |_: &_| ControlFlow::Continue(());
+        let options = CompactOptions {
+            now: DAY_1 + 90 * DAY_MS,
+            ..CompactOptions::now(&mut go_on)
+        };
+        self.other.compact(options).unwrap();
+    }
+
+    /// Someone writes something that is no line into a segment, and it is repaired.
+    fn repair(&mut self, rng: &mut Rng) {
+        let day = Day::of(DAY_1 + rng.below(DAYS) as i64 * DAY_MS).unwrap();
+        let path = format!("{day}/messages.0001.jsonl");
+        let Some(mut bytes) = self.memory.bytes(&path) else {
+            return;
+        };
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0) + 1;
+        bytes.splice(end..end, *b"not a line\n");
+        self.memory.put_bytes(&path, bytes);
+        self.other.refresh().unwrap();
+        self.other.repair(true).unwrap();
+    }
+
+    fn check(&self, handles: &[Analytics]) {
+        let counted = self.counted.iter().map(|(_, message)| message.clone());
+        let counted: Vec<ConversationMessage> = counted.collect();
+        let queries = &queries(DAY_1, DAYS as i64)[1..];
+        let fresh = self.other.analytics();
+        super::check(&fresh, &counted, &queries[1..6]);
+        let expected = plain::all_of(&fresh, queries);
+        for handle in handles {
+            assert_eq!(plain::all_of(handle, queries), expected);
+        }
+    }
+}
+
+#[test]
+fn a_handle_says_what_a_new_one_says_whatever_happened() {
+    let mut rng = Rng::seeded("a_handle_says_what_a_new_one_says_whatever_happened");
+    for case in 0..count("DECKLOG_ANALYTICS_CASES", 6) {
+        let mut log = Log::new();
+        let handles = [&log.writer, &log.other].map(Store::analytics);
+        for step in 0..14 {
+            let what = rng.below(9);
+            println!("case {case}, step {step}: {what}");
+            match what {
+                0 => log.erase(&mut rng),
+                1 => log.retain(&mut rng),
+                2 => log.compact(),
+                3 => log.repair(&mut rng),
+                4 => {
+                    let day = DAY_1 + rng.below(DAYS) as i64 * DAY_MS;
+                    log.other.roll_up(Day::of(day).unwrap()).unwrap();
+                }
+                5 => _ = log.writer.seal(DAY_1 + 30 * DAY_MS).unwrap(),
+                _ => {
+                    let some = rng.below(60);
+                    log.say(&mut rng, some);
+                }
+            }
+            // One that does not look each time has more to catch up with.
+            if rng.one_in(3) {
+                log.check(&handles);
+            } else {
+                log.check(&handles[..1]);
+            }
+        }
+        log.check(&handles);
+    }
+}
+
+/// What conversations removed messages were of is not known.
+#[test]
+fn conversations_of_several_days_are_counted_only_where_they_are_known() {
+    let mut rng = Rng(5);
+    let mut log = Log::new();
+    let analytics = log.other.analytics();
+    log.say(&mut rng, 200);
+    let by_week = AnalyticsQuery {
+        bucket: Some(Bucket::Week),
+        ..AnalyticsQuery::default()
+    };
+    assert!(!analytics.active(&by_week).unwrap().rows.is_empty());
+    let all_days = AnalyticsQuery {
+        since: Some(Day::of(0).unwrap()),
+        ..AnalyticsQuery::default()
+    };
+    let known = analytics.dashboard(&all_days).unwrap();
+    assert!(known.conversations_today.is_some());
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let options = RetainOptions {
+        now: DAY_1 + 100 * DAY_MS,
+        ..RetainOptions::now(&mut go_on)
+    };
+    assert!(!log.writer.retain(options).unwrap().parts.is_empty());
+    let error = analytics.active(&by_week).unwrap_err();
+    assert!(error.to_string().contains("give bucket day"), "{error}");
+    assert_eq!(
+        analytics
+            .active(&AnalyticsQuery::default())
+            .unwrap()
+            .row_count,
+        DAYS
+    );
+    let after = analytics.dashboard(&all_days).unwrap();
+    assert_eq!(after.conversations_today, None);
+    assert_eq!(after.messages_today, known.messages_today);
+    assert_eq!(after.requests_by_model, known.requests_by_model);
+}
+
+/// Threads ask while others record: what was acknowledged counts in what is asked after it, once.
+#[test]
+fn many_ask_while_messages_come() {
+    let memory = Memory::new();
+    let store = in_memory(&memory, Durability::Process);
+    let analytics = in_memory(&memory, Durability::Process).analytics();
+    let total = |analytics: &Analytics| {
+        let usage = analytics.usage(&AnalyticsQuery::default()).unwrap();
+        usage.total.messages
+    };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let analytics = analytics.clone();
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut last = 0;
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let now = total(&analytics);
+                    assert!(now >= last, "{now} after {last}");
+                    last = now;
+                }
+            });
+        }
+        let mut rng = Rng::seeded("many_ask_while_messages_come");
+        let id = Uuid::from_u128(1);
+        store.record(conversation(id, DAY_1)).unwrap();
+        for nth in 1..=300 {
+            let at = DAY_1 + rng.below(DAYS * DAY_MS as usize) as i64;
+            store.record(message(&mut rng, id, at)).unwrap();
+            if nth % 10 == 0 {
+                assert_eq!(total(&analytics), nth);
+            }
+            if nth % 40 == 0 {
+                store.roll_up(Day::of(at).unwrap()).unwrap();
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(total(&analytics), 300);
+}

@@ -1,0 +1,214 @@
+//! `decklog stats`: reports, as tables and as JSON.
+
+use decklog::{AnalyticsQuery, Bucket, Dimension, Store};
+
+use super::*;
+
+const NAMES: [&str; 9] = [
+    "usage",
+    "models",
+    "errors",
+    "latency",
+    "tasks",
+    "context",
+    "compression",
+    "active",
+    "dashboard",
+];
+
+fn answer(n: u32, at: &str, more: &str) -> String {
+    let (own, conversation) = (id(100 + n), id(1));
+    format!(
+        r#"{{"kind":"messages","id":"{own}","conversation_id":"{conversation}","role":"assistant","content":"2","timestamp":"{at}"{more}}}"#
+    )
+}
+
+fn log() -> Log {
+    let log = Log::keeping_all();
+    let small = r#","model_used":"small-1","config_used":"fast","orchestration_mode":"cascade","task_type":"code","tokens_in":1200,"tokens_out":34"#;
+    log.record(&[
+        conversation(1),
+        message(1, 1, "hello"),
+        answer(
+            1,
+            "2025-12-27T08:00:00Z",
+            &format!(r#"{small},"latency_ms":100,"context_utilization":0.25"#),
+        ),
+        answer(
+            2,
+            "2025-12-27T09:00:00Z",
+            &format!(r#"{small},"latency_ms":2000,"context_utilization":0.75"#),
+        ),
+        answer(
+            3,
+            "2025-12-28T23:59:59.999Z",
+            r#","model_used":"big\u001b[2J","error":"gone\nfor good\u001b[31m","error_type":"time\u202eout","compression_applied":true"#,
+        ),
+    ]);
+    log
+}
+
+#[test]
+fn json_is_what_the_library_says() {
+    let log = log();
+    let days = ["--since", "2025-12-27", "--until", "2025-12-29"];
+    let [since, until] = [days[1], days[3]].map(|day| Some(day.parse().unwrap()));
+    let query = AnalyticsQuery {
+        since,
+        until,
+        ..AnalyticsQuery::default()
+    };
+    let store = Store::options().read_only(true).open(log.path()).unwrap();
+    let analytics = store.analytics();
+    let by_week = AnalyticsQuery {
+        group: Some(vec![Dimension::Model, Dimension::TaskType]),
+        bucket: Some(Bucket::Week),
+        limit: Some(1),
+        ..query.clone()
+    };
+    let json = |args: &[&str]| {
+        let args: Vec<&str> = ["stats"].iter().chain(args).chain(&days).copied().collect();
+        log.json(&args)
+    };
+    let expected = [
+        serde_json::to_value(analytics.usage(&query).unwrap()),
+        serde_json::to_value(analytics.models(&query).unwrap()),
+        serde_json::to_value(analytics.errors(&query).unwrap()),
+        serde_json::to_value(analytics.latency(&query).unwrap()),
+        serde_json::to_value(analytics.tasks(&query).unwrap()),
+        serde_json::to_value(analytics.context(&query).unwrap()),
+        serde_json::to_value(analytics.compression(&query).unwrap()),
+        serde_json::to_value(analytics.active(&query).unwrap()),
+        serde_json::to_value(analytics.dashboard(&query).unwrap()),
+    ];
+    for (name, expected) in NAMES.into_iter().zip(expected) {
+        assert_eq!(json(&[name]), [expected.unwrap()], "{name}");
+    }
+    let args = [
+        "models",
+        "--group",
+        "task_type,model",
+        "--bucket",
+        "week",
+        "--limit",
+        "1",
+    ];
+    let expected = serde_json::to_value(analytics.models(&by_week).unwrap()).unwrap();
+    assert_eq!(expected["rows"][0]["bucket"], "2025-12-22");
+    assert_eq!(json(&args), [expected]);
+}
+
+#[test]
+fn tables_are_for_people() {
+    let log = log();
+    let since = ["--since", "2025-12-27"];
+    let text = |args: &[&str]| {
+        let args: Vec<&str> = ["stats"]
+            .iter()
+            .chain(args)
+            .chain(&since)
+            .copied()
+            .collect();
+        log.ok(&args)
+    };
+    let expected = "\
+MODEL                 CONFIG                REQUESTS  AVG MS  P50 MS  P95 MS  P99 MS  TOKENS IN  TOKENS OUT  CONTEXT  ERRORS     RATE
+small-1               fast                         2   1,050     100   1,987   1,987      2,400          68   50.0 %       0    0.0 %
+big\\u{1b}[2J          -                            1       -       -       -       -          0           0        -       1  100.0 %
+total                                              3   1,050     100   1,987   1,987      2,400          68   50.0 %       1   33.3 %
+";
+    assert_eq!(text(&["models"]), expected);
+    let expected = "\
+MODEL                 ERROR TYPE            ERRORS
+big\\u{1b}[2J          time\\u{202e}out            1
+total                                            1
+
+the latest:
+2025-12-28 23:59:59.999  big\\u{1b}[2J  time\\u{202e}out  gone↵for good\\u{1b}[31m
+";
+    assert_eq!(text(&["errors"]), expected);
+    let expected = "\
+DAY         CONVERSATIONS
+2025-12-27              1
+2025-12-28              1
+";
+    assert_eq!(text(&["active"]), expected);
+    let expected = "\
+MONTH       TASK                  REQUESTS   SHARE
+2025-12-01  code                         2  66.7 %
+2025-12-01  -                            1  33.3 %
+total                                    3  100.0 %
+";
+    // Widths are those of the widest.
+    let found = text(&["tasks", "--bucket", "month"]);
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(squeezed(&found), squeezed(expected));
+    let expected = "\
+days           since 2025-12-27
+conversations  1
+messages       4
+tokens         2,400 in, 68 out
+latency        avg 1,050 ms, p95 1,987 ms
+errors         33.3 %
+context        50.0 %
+compressed     33.3 %
+models         small-1 2, big\\u{1b}[2J 1
+configs        fast 2, - 1
+tasks          code 2, - 1
+";
+    assert_eq!(text(&["dashboard"]), expected);
+    for name in NAMES {
+        let shown = text(&[name]);
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{name}: {shown}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let log = log();
+    for (args, words) in [
+        (&["stats"][..], "<NAME>"),
+        (&["stats", "weather"][..], "possible values: usage"),
+        (
+            &["stats", "usage", "--since", "27.12.2025"][..],
+            "write it as YYYY-MM-DD",
+        ),
+        (
+            &["stats", "usage", "--group", "model,user"][..],
+            "task_type",
+        ),
+        (&["stats", "usage", "--bucket", "hour"][..], "month"),
+        (
+            &[
+                "stats",
+                "usage",
+                "--since",
+                "2025-12-28",
+                "--until",
+                "2025-12-27",
+            ][..],
+            "give a later until",
+        ),
+        (
+            &["stats", "active", "--group", "model"][..],
+            "leave group out",
+        ),
+        (
+            &["stats", "usage", "--limit", "1000000"][..],
+            "at most 100000",
+        ),
+    ] {
+        let output = log.run(args);
+        assert_eq!(code(&output), USAGE, "{args:?}");
+        assert!(err(&output).contains(words), "{args:?}: {}", err(&output));
+    }
+    let none = log.run(&["stats", "models", "--until", "2025-01-01"]);
+    assert_eq!((code(&none), out(&none)), (OK, String::new()));
+    assert!(err(&none).contains("no such messages"));
+    let limited = log.run(&["stats", "usage", "--limit", "1"]);
+    assert!(
+        err(&limited).contains("1 of 3 rows shown"),
+        "{}",
+        err(&limited)
+    );
+}
