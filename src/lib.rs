@@ -53,6 +53,8 @@
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
+#[cfg(feature = "http")]
+mod access;
 mod analytics;
 mod capture;
 mod collections;
@@ -73,6 +75,8 @@ mod segment;
 pub mod storage;
 mod store;
 
+#[cfg(feature = "http")]
+pub use access::{Secret, TokenInfo, TokenKind};
 pub use analytics::{
     ActiveReport, ActiveRow, Analytics, AnalyticsQuery, Bucket, CompressionReport, CompressionRow,
     CompressionSums, ContextReport, ContextRow, ContextSums, DashboardMetrics, Dimension,
@@ -89,7 +93,7 @@ pub use collections::{
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
-pub use privacy::{Pattern, PrivacySettings};
+pub use privacy::{AccessRole, Pattern, PrivacySettings};
 pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,

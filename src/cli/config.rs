@@ -15,7 +15,7 @@ use super::exit::{Exit, Failure};
 /// its next write; what is in the log already stays as it is.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decklog config get\n  decklog config set privacy.redact_pii true\n  decklog config set retention.messages 30\n  decklog config set retention.thought_records forever\n  decklog config set retention.max_bytes 10GB\n  decklog config set privacy.patterns '[{\"name\":\"ticket\",\"regex\":\"TICKET-[0-9]+\"}]'\n  decklog config unset retention.messages"
+    after_help = "Examples:\n  decklog config get\n  decklog config set privacy.redact_pii true\n  decklog config set retention.messages 30\n  decklog config set retention.thought_records forever\n  decklog config set retention.max_bytes 10GB\n  decklog config set privacy.allowed_roles admin,developer,read-only\n  decklog config set privacy.patterns '[{\"name\":\"ticket\",\"regex\":\"TICKET-[0-9]+\"}]'\n  decklog config unset retention.messages"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -33,7 +33,8 @@ enum Command {
     Set {
         /// As privacy.redact_pii
         name: String,
-        /// true or false; a number of days, under retention also forever; bytes, as 10GB; JSON
+        /// true or false; a number of days, under retention also forever; bytes, as 10GB; roles,
+        /// as admin,developer; JSON
         #[arg(allow_hyphen_values = true)]
         value: String,
     },

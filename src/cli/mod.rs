@@ -43,6 +43,8 @@ mod stdin;
 mod tail;
 mod thoughts;
 mod time;
+#[cfg(feature = "http")]
+mod token;
 mod transcript;
 mod tree;
 mod turns;
@@ -106,6 +108,8 @@ enum Command {
     Doctor(doctor::Args),
     Du(du::Args),
     Config(config::Args),
+    #[cfg(feature = "http")]
+    Token(token::Args),
     Repair(repair::Args),
     Retain(retain::Args),
     Compact(compact::Args),
@@ -175,6 +179,8 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::run(args, context),
         Command::Du(args) => du::run(args, context),
         Command::Config(args) => config::run(args, context),
+        #[cfg(feature = "http")]
+        Command::Token(args) => token::run(args, context),
         Command::Repair(args) => repair::run(args, context),
         Command::Retain(args) => retain::run(args, context),
         Command::Compact(args) => compact::run(args, context),

@@ -33,6 +33,13 @@ pub struct Args {
     /// The file with the certificate's key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Another name by which the server may be asked for, beside localhost and the address that it
+    /// listens at
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// A site whose pages may ask, as https://app.example
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
     /// Log each request: to standard error, without what it says
     #[arg(long)]
     access_log: bool,
@@ -43,6 +50,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_write(args.durability)?;
     let mut options = Options::default();
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    options.allow_hosts.clone_from(&args.allow_host);
+    options.allow_origins.clone_from(&args.allow_origin);
     options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
     let server = Server::bind(store, SocketAddr::new(args.host, args.port), &options)?;
     server.stop_on_signals()?;

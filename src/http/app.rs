@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::access::Gatekeeper;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -37,6 +38,7 @@ pub(super) struct App {
     pub(super) readers: Handle,
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
+    pub(super) gatekeeper: Gatekeeper,
     pub(super) limits: Limits,
 }
 

@@ -14,6 +14,7 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 
+mod access;
 mod analytics;
 mod app;
 mod body;

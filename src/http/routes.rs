@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::app::Shared;
 use super::params::{Ordered, Time, Wait};
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{analytics, conversations, health, messages, metrics};
+use super::{access, analytics, conversations, health, messages, metrics};
 use crate::analytics::{Bucket, Dimension};
 use crate::record::Day;
 
@@ -43,6 +43,7 @@ pub(super) fn router(app: Shared) -> Router {
         .merge(messages::routes())
         .merge(analytics::routes())
         .merge(health::routes())
+        .merge(access::routes())
         .merge(metrics::routes())
         .split_for_parts();
     let api = described(api);
@@ -55,6 +56,7 @@ pub(super) fn router(app: Shared) -> Router {
         .route("/openapi.json", get(describe))
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
+        .layer(middleware::from_fn_with_state(app.clone(), access::guard))
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(app)
@@ -62,6 +64,7 @@ pub(super) fn router(app: Shared) -> Router {
 
 /// The description with what holds for every route, which the handlers do not say.
 fn described(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    access::describe(&mut api);
     for (path, item) in &mut api.paths.paths {
         let operations = [
             ("get", &mut item.get),

@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use super::access::Gatekeeper;
 use super::app::{App, Limits};
 use super::metrics::Metrics;
 use super::routes::router;
@@ -45,6 +46,12 @@ pub struct Options {
     /// The files of a certificate and its key; without them connections are not encrypted.
     /// Default: none.
     pub tls: Option<Tls>,
+    /// Other names than `localhost` and the address it listens at by which the server may be asked
+    /// for: names or addresses, without a port. Default: none.
+    pub allow_hosts: Vec<String>,
+    /// Pages of which other sites may ask, by their origins, as `https://app.example`. They show a
+    /// bearer token where one is asked for: cookies are not taken from them. Default: none.
+    pub allow_origins: Vec<String>,
     /// Connections at the same time; others wait to be accepted. Default: 4096.
     pub connections_max: usize,
     /// The longest body of a request, in bytes, as it is once decompressed. Default: 16 MiB.
@@ -67,6 +74,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             tls: None,
+            allow_hosts: Vec::new(),
+            allow_origins: Vec::new(),
             connections_max: 4_096,
             body_bytes_max: 16 << 20,
             header_timeout: Duration::from_secs(10),
@@ -115,9 +124,12 @@ impl Server {
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the address is taken or is none of this machine;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files that hold no certificate or key;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files that hold no certificate or key, and
+    /// for an address that other machines can reach while
+    /// [`require_auth`](crate::PrivacySettings::require_auth) is false;
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a store that is.
     pub fn bind(store: Store, addr: SocketAddr, options: &Options) -> Result<Server> {
+        let gatekeeper = Gatekeeper::new(store.clone(), addr, options)?;
         let acceptor = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let cannot = |doing: &'static str| {
             let path = store.path().to_path_buf();
@@ -153,6 +165,7 @@ impl Server {
             readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
             metrics: Metrics::new(),
+            gatekeeper,
             limits: Limits {
                 body_bytes_max: options.body_bytes_max,
                 body_timeout: options.body_timeout,

@@ -33,7 +33,9 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-pub use settings::{Pattern, PrivacySettings};
+#[cfg(feature = "http")]
+pub(crate) use scan::is_secret;
+pub use settings::{AccessRole, Pattern, PrivacySettings};
 
 use self::key::UserKey;
 use self::redact::Redactor;

@@ -154,6 +154,7 @@ pub(super) const TOKENS: &[Token] = &[
     token("doppler_token", "dp.pt.", Alnum, 40, 50),
     token("onepassword_token", "ops_eyJ", Base64, 100, ANY),
     token("tailscale_key", "tskey-", Dashed, 20, 100),
+    token("decklog_token", "dl_", Hex, 64, 64),
     token("age_key", "AGE-SECRET-KEY-1", Upper, 58, 58),
     token("fly_token", "FlyV1 fm", Base64, 60, ANY),
 ];

@@ -249,6 +249,12 @@ fn unescaped(text: &str) -> Option<(String, Vec<usize>)> {
     Some((plain, places))
 }
 
+/// Whether a text is one secret from its first byte to its last.
+#[cfg(feature = "http")]
+pub(crate) fn is_secret(text: &str) -> bool {
+    matches!(&*secrets(text.as_bytes(), false), [found] if found.start == 0 && found.end == text.len())
+}
+
 /// The secrets in a text, each rule asked where its anchors are; in raw JSON, the first one.
 fn secrets(text: &[u8], is_raw: bool) -> Vec<Found> {
     let mut found = Vec::new();

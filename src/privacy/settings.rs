@@ -2,6 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::words;
+
+words! {
+    /// Who may do what over HTTP. Each may also do what those before it may.
+    #[derive(PartialOrd, Ord)]
+    AccessRole ("role") {
+        /// Reads.
+        ReadOnly = "read-only",
+        /// Also records and changes.
+        Developer = "developer",
+        /// Also erases.
+        Admin = "admin",
+    }
+}
+
 /// What is kept of what agents hand over; in `decklog.json` under `privacy`.
 // Each is a switch of its own.
 #[allow(clippy::struct_excessive_bools)]
@@ -30,6 +45,12 @@ pub struct PrivacySettings {
     /// Whether what is past its time is removed by itself, once a day, by a process that writes
     /// the store. Default: true.
     pub auto_delete: bool,
+    /// Whether the HTTP service asks for a token. Who opens the directory itself, as a library or
+    /// the command line does, is asked for nothing: there the modes of the files decide. Default:
+    /// false.
+    pub require_auth: bool,
+    /// The roles whose tokens the HTTP service takes, at least one. Default: admin and developer.
+    pub allowed_roles: Vec<AccessRole>,
 }
 
 impl Default for PrivacySettings {
@@ -43,6 +64,8 @@ impl Default for PrivacySettings {
             hash_user_id: true,
             retention_days: 90,
             auto_delete: true,
+            require_auth: false,
+            allowed_roles: vec![AccessRole::Admin, AccessRole::Developer],
         }
     }
 }

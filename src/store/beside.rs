@@ -21,8 +21,9 @@ pub(crate) struct Beside {
 
 /// The store's own files and directories that hold none of what was recorded, or are looked at
 /// apart.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "decklog.json",
+    "access.json",
     "LOCK",
     "HEAD",
     "cache",

@@ -12,7 +12,7 @@ use crate::record::Day;
 use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
-const NAME: &str = "decklog.json";
+pub(crate) const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest it reads.
 const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;
@@ -200,7 +200,14 @@ pub(super) fn check_is_free(storage: &dyn Storage) -> Result<()> {
         .map_err(|e| Error::io("list the directory", storage.root(), e))?;
     let is_ours = |name: &str| {
         // The manifest too: another process may be making this store right now.
-        let known = ["LOCK", "HEAD", "cache", "quarantine", "removals.jsonl"];
+        let known = [
+            "LOCK",
+            "HEAD",
+            "cache",
+            "quarantine",
+            "removals.jsonl",
+            "access.json",
+        ];
         name.starts_with(NAME) || known.contains(&name) || name.parse::<Day>().is_ok()
     };
     match entries.iter().find(|entry| !is_ours(&entry.name)) {

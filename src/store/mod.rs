@@ -57,6 +57,8 @@ use self::gate::Gate;
 pub(crate) use self::gate::{Admitted, Kept};
 use self::lock::Lock;
 use self::manifest::Manifest;
+#[cfg(feature = "http")]
+pub(crate) use self::manifest::NAME as MANIFEST;
 pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
@@ -280,6 +282,12 @@ impl Inner {
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the store's files are, for those that hold no records.
+    #[cfg(feature = "http")]
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.storage
     }
 
     pub(crate) fn hasher(&self) -> Hasher {

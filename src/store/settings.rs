@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Store;
 use super::manifest;
 use crate::error::{Error, Result};
-use crate::privacy::{Privacy, PrivacySettings};
+use crate::privacy::{AccessRole, Privacy, PrivacySettings};
 use crate::retention::RetentionSettings;
 
 /// A hundred years; what is kept longer is kept forever.
@@ -33,10 +33,11 @@ enum Form {
     Keep,
     Bytes,
     Patterns,
+    Roles,
 }
 
 /// Every setting, in the order in which it is listed.
-const ALL: [(&str, Form); 19] = [
+const ALL: [(&str, Form); 21] = [
     ("privacy.store_content", Form::Flag),
     ("privacy.store_payloads", Form::Flag),
     ("privacy.redact_secrets", Form::Flag),
@@ -45,6 +46,8 @@ const ALL: [(&str, Form); 19] = [
     ("privacy.hash_user_id", Form::Flag),
     ("privacy.retention_days", Form::Days),
     ("privacy.auto_delete", Form::Flag),
+    ("privacy.require_auth", Form::Flag),
+    ("privacy.allowed_roles", Form::Roles),
     ("retention.conversation_turns", Form::Keep),
     ("retention.tool_calls", Form::Keep),
     ("retention.code_edit_proposals", Form::Keep),
@@ -75,7 +78,8 @@ impl Settings {
     }
 
     /// Changes a setting: `true` or `false`; a number of days, in `retention` also `forever`; a
-    /// number of bytes, also as `10GB` or `512MiB`; the patterns as JSON.
+    /// number of bytes, also as `10GB` or `512MiB`; the patterns as JSON; roles as JSON or with
+    /// commas between them.
     ///
     /// ```
     /// let mut settings = decklog::Settings::default();
@@ -155,6 +159,11 @@ impl Settings {
                 )));
             }
         }
+        if self.privacy.allowed_roles.is_empty() {
+            return Err(Error::invalid(
+                "privacy.allowed_roles is empty, and would let no one in: name one role at least; privacy.require_auth says whether any is asked for",
+            ));
+        }
         if self.privacy.patterns.is_empty() {
             return Ok(());
         }
@@ -197,6 +206,22 @@ impl Form {
                 let example = r#"[{"name":"ticket","regex":"TICKET-[0-9]+"}]"#;
                 wrong(&format!("a JSON array, as {example} ({e})"))
             }),
+            Form::Roles => {
+                let given = if text.starts_with('[') {
+                    serde_json::from_str(text)
+                        .map_err(|e| wrong(&format!("a list of roles ({e})")))?
+                } else {
+                    let words = text
+                        .split(',')
+                        .map(str::trim)
+                        .filter(|word| !word.is_empty());
+                    words.map(str::parse).collect::<Result<Vec<AccessRole>>>()?
+                };
+                // In one order, each once.
+                let has = |role: &AccessRole| given.contains(role);
+                let roles = AccessRole::ALL.iter().rev().copied().filter(has);
+                Ok(roles.map(AccessRole::as_str).collect())
+            }
         }
     }
 }
@@ -313,8 +338,8 @@ impl Store {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what cannot be obeyed: days other
-    /// than 1 to 36,525, a cap of less than 64 KiB, a pattern that does not read. Then nothing is
-    /// changed.
+    /// than 1 to 36,525, a cap of less than 64 KiB, a pattern that does not read, no role at all.
+    /// Then nothing is changed.
     pub fn change_settings(&self, change: impl FnOnce(&mut Settings)) -> Result<Settings> {
         self.inner().transact(|txn| txn.change_settings(change))
     }
@@ -338,6 +363,10 @@ mod tests {
                 Form::Patterns => (
                     r#"[{"name":"t","regex":"T-[0-9]+"}]"#,
                     serde_json::json!([{"name": "t", "regex": "T-[0-9]+"}]),
+                ),
+                Form::Roles => (
+                    "read-only, admin,admin",
+                    serde_json::json!(["admin", "read-only"]),
                 ),
             };
             settings.set(name, given).unwrap();
@@ -377,6 +406,22 @@ mod tests {
             ("retention.max_bytes", "99999999999TB", "as 10GB"),
             ("privacy.patterns", "TICKET", "a JSON array"),
             ("privacy.patterns", "[{}]", "privacy.patterns does not fit"),
+            ("privacy.require_auth", "1", "give true or false"),
+            ("privacy.allowed_roles", "", "would let no one in"),
+            ("privacy.allowed_roles", "[]", "would let no one in"),
+            ("privacy.allowed_roles", ",", "would let no one in"),
+            ("privacy.allowed_roles", "root", "unknown role \"root\""),
+            (
+                "privacy.allowed_roles",
+                "Admin",
+                "one of read-only, developer, admin",
+            ),
+            (
+                "privacy.allowed_roles",
+                r#"["root"]"#,
+                "a list of roles (unknown variant `root`",
+            ),
+            ("privacy.allowed_roles", "[admin]", "a list of roles"),
         ] {
             let e = settings.clone().set(name, value).unwrap_err().to_string();
             assert!(e.contains(told), "{name} {value}: {e}");

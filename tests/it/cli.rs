@@ -19,6 +19,8 @@ mod record;
 mod rollups;
 mod round_trip;
 mod stats;
+#[cfg(feature = "http")]
+mod token;
 mod upkeep;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -9,6 +9,8 @@
     clippy::similar_names
 )]
 
+#[cfg(feature = "http")]
+mod access;
 mod analytics;
 mod anything;
 mod auto;

@@ -60,6 +60,12 @@ impl Client {
 
     /// Sends a request; `Host` and `Content-Length` are as they should be, unless given.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let head = self.head(method, path, body);
+        self.raw(&[head.as_bytes(), body].concat())
+    }
+
+    /// A request up to its body.
+    pub fn head(&self, method: &str, path: &str, body: &[u8]) -> String {
         let given = |name: &str| {
             self.headers
                 .iter()
@@ -78,8 +84,7 @@ impl Client {
         for (name, value) in &self.headers {
             lines.push(format!("{name}: {value}"));
         }
-        let head = lines.join("\r\n") + "\r\n\r\n";
-        self.raw(&[head.as_bytes(), body].concat())
+        lines.join("\r\n") + "\r\n\r\n"
     }
 
     /// Sends bytes, and reads the answer until the server ends it.

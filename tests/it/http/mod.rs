@@ -1,7 +1,9 @@
 //! The service over HTTP, asked over real sockets.
 
+mod access;
 mod client;
 mod conversations;
+mod sites;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;

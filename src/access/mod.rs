@@ -1,0 +1,138 @@
+//! Who may use the store over HTTP: tokens, browser sessions, and the codes that begin them. They
+//! stand in `access.json`, by their hashes alone. Who asks for them, and where, is the service's
+//! affair; a library that opens the directory is asked for nothing.
+
+mod file;
+mod secret;
+mod watch;
+
+pub use file::{TokenInfo, TokenKind};
+pub use secret::Secret;
+pub(crate) use watch::Watch;
+
+use self::file::AccessFile;
+use crate::error::{Error, Result};
+use crate::privacy::AccessRole;
+use crate::record::now;
+use crate::store::Store;
+
+const MINUTE_MS: i64 = 60 * 1000;
+/// How long a code for a browser can be used.
+const CODE_MS: i64 = 10 * MINUTE_MS;
+/// How long a browser stays logged in.
+const SESSION_MS: i64 = 30 * 24 * 60 * MINUTE_MS;
+/// The longest name of a token, in characters.
+const NAME_CHARS_MAX: usize = 100;
+/// The name of what a browser logs in with.
+const BROWSER: &str = "browser";
+
+impl Store {
+    /// Makes a token for a client of the HTTP service. It is returned here and never again; the
+    /// store keeps its hash. `expires_at` is in epoch milliseconds; without it the token holds
+    /// until it is revoked.
+    ///
+    /// ```
+    /// use decklog::{AccessRole, Store};
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let (secret, info) = store.add_token("gateway", AccessRole::Developer, None)?;
+    /// assert!(secret.as_str().starts_with("dl_"));
+    /// assert_eq!(store.tokens()?, [info.clone()]);
+    /// assert!(store.revoke_token(&info.id)?.is_some());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that is empty, longer than 100
+    /// characters or of more than one line, an `expires_at` that is past, and more than 1,000
+    /// tokens; [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    pub fn add_token(
+        &self,
+        name: &str,
+        role: AccessRole,
+        expires_at: Option<i64>,
+    ) -> Result<(Secret, TokenInfo)> {
+        let is_fit = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
+        if !is_fit || name.trim().is_empty() || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format!(
+                "a token's name has 1 to {NAME_CHARS_MAX} characters in one line: say who is to use it"
+            )));
+        }
+        let now = now();
+        if expires_at.is_some_and(|at| at <= now) {
+            return Err(Error::invalid(
+                "the token would have expired already: give a time to come",
+            ));
+        }
+        self.change_access(|file| file.add(TokenKind::Token, name, role, now, expires_at))
+    }
+
+    /// Makes a code with which one browser can log in within ten minutes, once; see
+    /// [`log_in`](Store::log_in).
+    ///
+    /// # Errors
+    /// As [`add_token`](Store::add_token).
+    pub fn add_login_code(&self, role: AccessRole) -> Result<(Secret, TokenInfo)> {
+        let now = now();
+        let expires_at = Some(now.saturating_add(CODE_MS));
+        self.change_access(|file| file.add(TokenKind::Code, BROWSER, role, now, expires_at))
+    }
+
+    /// Uses a code up for a browser session of 30 days; `None` if there is no such code, or it was
+    /// used, or is too old.
+    ///
+    /// # Errors
+    /// As [`add_token`](Store::add_token).
+    pub fn log_in(&self, code: &str) -> Result<Option<(Secret, TokenInfo)>> {
+        // Guesses need not wait for the lock.
+        let known = AccessFile::read(self.inner().storage())?;
+        if known.find(TokenKind::Code, code, now()).is_none() {
+            return Ok(None);
+        }
+        self.change_access(|file| {
+            let now = now();
+            let Some(found) = file.find(TokenKind::Code, code, now) else {
+                return Ok(None);
+            };
+            let (id, role) = (found.id.clone(), found.role);
+            file.remove(&id);
+            let expires_at = Some(now.saturating_add(SESSION_MS));
+            let added = file.add(TokenKind::Session, BROWSER, role, now, expires_at);
+            added.map(Some)
+        })
+    }
+
+    /// The tokens, sessions and codes that have not expired, in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    pub fn tokens(&self) -> Result<Vec<TokenInfo>> {
+        let file = AccessFile::read(self.inner().storage())?;
+        Ok(file.live(now()).cloned().collect())
+    }
+
+    /// Takes a token, session or code away by its id; a server refuses it from its next request
+    /// on. Returns what it was; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    pub fn revoke_token(&self, id: &str) -> Result<Option<TokenInfo>> {
+        self.change_access(|file| Ok(file.remove(id)))
+    }
+
+    /// Changes `access.json` under the write lock, where that changes anything.
+    fn change_access<T>(&self, change: impl FnOnce(&mut AccessFile) -> Result<T>) -> Result<T> {
+        let inner = self.inner();
+        inner.transact(|_| {
+            let before = AccessFile::read(inner.storage())?;
+            let mut after = before.clone();
+            let answer = change(&mut after)?;
+            if after != before {
+                after.drop_expired(now());
+                after.write(inner.storage())?;
+            }
+            Ok(answer)
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! `decklog token`
+
+use clap::Subcommand;
+use decklog::{AccessRole, Secret, Store, Timestamp, TokenInfo};
+use serde::Serialize;
+
+use super::context::{Context, Level};
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::get::missing;
+use super::list::one_of;
+use super::output::say;
+use super::show::row;
+use super::time;
+
+const DAY_MS: i64 = 86_400_000;
+/// A hundred years.
+const DAYS_MAX: i64 = 36_525;
+
+/// Make, list and revoke tokens for the HTTP service
+///
+/// 'decklog serve' asks for one where privacy.require_auth is true, and takes those whose role is
+/// in privacy.allowed_roles. A token is shown once, when it is made; access.json keeps its hash.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog token add gateway --role developer --expires-days 90\n  decklog token login\n  decklog token list\n  decklog token revoke 1f3a5c7e"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a token and print it, this once; the log is made if it is not there
+    Add {
+        /// Who is to use it
+        name: String,
+        /// read-only reads, developer also records and changes, admin also erases
+        #[arg(long, value_name = "ROLE", value_parser = one_of(AccessRole::ALL, AccessRole::as_str))]
+        role: AccessRole,
+        /// Refuse it after so many days. Default: never
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=DAYS_MAX))]
+        expires_days: Option<i64>,
+    },
+    /// List tokens, browsers that are logged in, and codes to log in with
+    List,
+    /// Take one away; a server refuses it from its next request on
+    Revoke {
+        /// As listed
+        id: String,
+    },
+    /// Print an address with which one browser can log in within ten minutes, once
+    Login {
+        /// What the browser may do
+        #[arg(
+            long,
+            value_name = "ROLE",
+            default_value = "developer",
+            value_parser = one_of(AccessRole::ALL, AccessRole::as_str)
+        )]
+        role: AccessRole,
+        /// Where the service is
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8084", value_parser = base)]
+        url: String,
+    },
+}
+
+/// What `--json` says of what was made.
+#[derive(Serialize)]
+struct Made<'a> {
+    #[serde(flatten)]
+    info: &'a TokenInfo,
+    /// What is never shown again: the token, or the address to log in at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Add {
+            name,
+            role,
+            expires_days,
+        } => {
+            let expires_at = expires_days.map(|days| Timestamp::now().at() + days * DAY_MS);
+            let store = context.open_to_write(Level::Disk)?;
+            let (secret, info) = store.add_token(name, *role, expires_at)?;
+            add(&store, &secret, &info, context)
+        }
+        Command::List => list(context),
+        Command::Revoke { id } => {
+            let path = context.store_path()?;
+            let store = context.options().create(false).open(path)?;
+            let Some(info) = store.revoke_token(id)? else {
+                return Ok(missing(&format!("token {id}: 'decklog token list'")));
+            };
+            if context.json {
+                context.out.json(&info)?;
+            } else {
+                context.out.line(&format!("revoked: {}", told(&info)))?;
+            }
+            Ok(Exit::Ok)
+        }
+        Command::Login { role, url } => {
+            let store = context.open_to_write(Level::Disk)?;
+            let (code, info) = store.add_login_code(*role)?;
+            login(
+                &store,
+                &format!("{url}/login?code={}", code.as_str()),
+                &info,
+                context,
+            )
+        }
+    }
+}
+
+fn add(
+    store: &Store,
+    secret: &Secret,
+    info: &TokenInfo,
+    context: &mut Context,
+) -> Result<Exit, Failure> {
+    let token = secret.as_str();
+    if context.json {
+        let (token, url) = (Some(token), None);
+        context.out.json(&Made { info, token, url })?;
+    } else {
+        context.out.line(token)?;
+        say(&format!("{}; it is not shown again", told(info)));
+    }
+    warn(store, info)
+}
+
+fn login(
+    store: &Store,
+    url: &str,
+    info: &TokenInfo,
+    context: &mut Context,
+) -> Result<Exit, Failure> {
+    if context.json {
+        let (token, url) = (None, Some(url));
+        context.out.json(&Made { info, token, url })?;
+    } else {
+        context.out.line(url)?;
+        say("open it in a browser within ten minutes; it works once");
+    }
+    warn(store, info)
+}
+
+/// Says what keeps a token from being taken, or asked for.
+fn warn(store: &Store, info: &TokenInfo) -> Result<Exit, Failure> {
+    let privacy = store.settings()?.privacy;
+    if !privacy.allowed_roles.contains(&info.role) {
+        say(&format!(
+            "the role {} is not let in: add it with 'decklog config set privacy.allowed_roles {},{}'",
+            info.role,
+            joined(&privacy.allowed_roles),
+            info.role
+        ));
+    }
+    if !privacy.require_auth {
+        say("no token is asked for as yet: 'decklog config set privacy.require_auth true'");
+    }
+    Ok(Exit::Ok)
+}
+
+fn joined(roles: &[AccessRole]) -> String {
+    let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+    words.join(",")
+}
+
+fn list(context: &mut Context) -> Result<Exit, Failure> {
+    let tokens = context.open_to_read()?.tokens()?;
+    for info in &tokens {
+        if context.json {
+            context.out.json(info)?;
+        } else {
+            row(&mut context.out, &told(info))?;
+        }
+    }
+    if tokens.is_empty() && !context.json {
+        say("there are no tokens: 'decklog token add NAME --role ROLE' makes one");
+    }
+    Ok(Exit::Ok)
+}
+
+fn told(info: &TokenInfo) -> String {
+    let until = info.expires_at.map_or_else(
+        || "until it is revoked".to_owned(),
+        |at| format!("until {} UTC", time::shown(at)),
+    );
+    let (kind, role) = (info.kind.as_str(), info.role.as_str());
+    let (id, name) = (one_line(&info.id), one_line(&info.name));
+    format!("{id}  {kind:<7}  {role:<9}  {name}, {until}")
+}
+
+/// Reads the address of a service, without the `/` at its end.
+fn base(text: &str) -> Result<String, String> {
+    let is_http = ["http://", "https://"].iter().any(|scheme| {
+        text.strip_prefix(scheme)
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+    });
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains(['?', '#']);
+    if is_http && is_plain {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err("give an address, as http://127.0.0.1:8084".to_owned())
+    }
+}

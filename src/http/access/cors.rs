@@ -1,0 +1,44 @@
+//! What pages of other sites are told that may ask: each by its name, and none that it may send
+//! cookies.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+
+const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE";
+const HEADERS: &str =
+    "authorization, content-type, content-encoding, idempotency-key, last-event-id";
+const EXPOSED: &str = "location, retry-after";
+/// How long a browser need not ask again.
+const MAX_AGE_SECS: u16 = 600;
+
+/// Whether a browser asks what a page may ask.
+pub(super) fn is_preflight(request: &Request) -> bool {
+    let headers = request.headers();
+    *request.method() == Method::OPTIONS
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+pub(super) fn preflight(origin: &HeaderValue) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    allow(headers, origin);
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECS.into());
+    response
+}
+
+/// Lets a page of this origin read an answer.
+pub(super) fn allow(headers: &mut HeaderMap, origin: &HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    let exposed = HeaderValue::from_static(EXPOSED);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}

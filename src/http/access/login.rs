@@ -1,0 +1,100 @@
+//! `/login`: a browser shows a code from the command line, and has a cookie from then on.
+
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::caller::COOKIE;
+use crate::access::{Secret, TokenInfo};
+use crate::http::app::Shared;
+use crate::http::problem::Problem;
+
+pub(super) const PATH: &str = "/login";
+
+pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(login))
+}
+
+/// Logs a browser in, by a code that `decklog token login` printed and that works once.
+#[utoipa::path(
+    get,
+    path = "/login",
+    tag = "server",
+    params(("code" = String, Query, description = "The code")),
+    responses(
+        (status = 303, description = "The browser has a cookie now"),
+        (status = 400, description = "There is no code", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The code is not known, was used, or is too old", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn login(
+    State(app): State<Shared>,
+    method: Method,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    // Who only looks uses nothing up.
+    if method != Method::GET {
+        let detail = "a code is used by GET alone";
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let problem = Problem::new(status, "method_not_allowed", detail);
+        return Ok(([(header::ALLOW, "GET")], problem).into_response());
+    }
+    let query = query.unwrap_or_default();
+    let code = query.split('&').find_map(|pair| pair.strip_prefix("code="));
+    let Some(code) = code.map(str::to_owned) else {
+        let detail = "there is no code: open the address that 'decklog token login' prints";
+        return Err(Problem::bad_request(detail).with_field("code"));
+    };
+    let session = app.ask(move |app| Ok(app.store.log_in(&code)?)).await?;
+    let Some((secret, info)) = session else {
+        let detail =
+            "the code is not known, was used, or is too old: 'decklog token login' prints another";
+        let status = StatusCode::FORBIDDEN;
+        return Err(Problem::new(status, "bad_code", detail).with_field("code"));
+    };
+    let mut cookie = HeaderValue::try_from(cookie(&secret, &info, app.gatekeeper.is_tls))
+        .map_err(|_| Problem::unavailable("internal", "no cookie could be made: try again"))?;
+    cookie.set_sensitive(true);
+    let headers = [
+        (header::SET_COOKIE, cookie),
+        (header::LOCATION, HeaderValue::from_static("/")),
+        // The code is in this page's address.
+        (
+            header::REFERRER_POLICY,
+            HeaderValue::from_static("no-referrer"),
+        ),
+    ];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+/// What the browser keeps, and no script or other site can have it send.
+fn cookie(secret: &Secret, info: &TokenInfo, is_tls: bool) -> String {
+    let lives_ms = info.expires_at.unwrap_or(info.created_at) - info.created_at;
+    let secure = if is_tls { "; Secure" } else { "" };
+    format!(
+        "{COOKIE}={}; Max-Age={}; Path=/; HttpOnly; SameSite=Strict{secure}",
+        secret.as_str(),
+        lives_ms / 1000,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::privacy::AccessRole;
+    use crate::store::Store;
+
+    #[test]
+    fn a_cookie_that_came_encrypted_goes_encrypted() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("log")).unwrap();
+        let (code, _) = store.add_login_code(AccessRole::Admin).unwrap();
+        let (secret, info) = store.log_in(code.as_str()).unwrap().unwrap();
+        for (is_tls, is_secure) in [(true, true), (false, false)] {
+            let cookie = cookie(&secret, &info, is_tls);
+            assert_eq!(cookie.ends_with("; SameSite=Strict; Secure"), is_secure);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Who may ask what. A request must be meant for this server, by its `Host`; come from no page of
+//! another site, by its `Origin` and what else browsers say; and show a token, where the settings
+//! ask for one. The rules are plain functions of what headers say; this room applies them.
+
+mod caller;
+mod cors;
+mod describe;
+mod host;
+mod login;
+mod origin;
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+pub(super) use self::describe::describe;
+pub(super) use self::login::routes;
+
+use self::host::{Authority, Host, Names, NotOurs};
+use self::origin::{From, Origin, Said};
+use super::app::Shared;
+use super::problem::Problem;
+use super::serve::Options;
+use crate::access::Watch;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// What decides who may ask what.
+pub(super) struct Gatekeeper {
+    names: Names,
+    origins: Vec<Origin>,
+    is_tls: bool,
+    /// Whether a token is asked for whatever the settings come to say.
+    always_asks: bool,
+    watch: Watch,
+}
+
+impl Gatekeeper {
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an address that others can reach where
+    /// no token is asked for, and for names and origins that do not read.
+    pub(super) fn new(store: Store, addr: SocketAddr, options: &Options) -> Result<Gatekeeper> {
+        check_bind(addr.ip(), store.settings()?.privacy.require_auth)?;
+        let hosts = options.allow_hosts.iter().map(|text| {
+            Host::parse(text).ok_or_else(|| {
+                let message = format!("{text:?} is no host: give a name or an address, without scheme and port, and an IPv6 address in brackets");
+                Error::invalid(message)
+            })
+        });
+        let origins = options.allow_origins.iter().map(|text| {
+            Origin::parse(text.as_bytes()).ok_or_else(|| {
+                let message = format!("{text:?} is no origin: give one as https://app.example or http://localhost:3000, without a path");
+                Error::invalid(message)
+            })
+        });
+        Ok(Gatekeeper {
+            names: Names {
+                bound: addr.ip(),
+                allowed: hosts.collect::<Result<_>>()?,
+            },
+            origins: origins.collect::<Result<_>>()?,
+            is_tls: options.tls.is_some(),
+            always_asks: !is_loopback(addr.ip()),
+            watch: Watch::new(store),
+        })
+    }
+
+    /// Where a request comes from.
+    fn admit(&self, request: &Request) -> Result<From, Problem> {
+        let headers = request.headers();
+        let target = request.uri().authority().map(uri::Authority::as_str);
+        let asked = self.names.check(&all(headers, &header::HOST), target);
+        let asked: Authority = asked.map_err(|why| match why {
+            NotOurs::Unclear => {
+                Problem::bad_request("Host must be there once, and name a host").with_field("Host")
+            }
+            NotOurs::Other => {
+                let detail = "the request is for another host than this server: ask for localhost, or start the server with --allow-host NAME";
+                let status = StatusCode::MISDIRECTED_REQUEST;
+                Problem::new(status, "misdirected", detail).with_field("Host")
+            }
+        })?;
+        let said = Said {
+            origins: &all(headers, &header::ORIGIN),
+            sites: &all(headers, &FETCH_SITE),
+            mode: headers.get(FETCH_MODE).map(HeaderValue::as_bytes),
+            dest: headers.get(FETCH_DEST).map(HeaderValue::as_bytes),
+        };
+        let from = origin::from(said, request.method(), &asked, self.is_tls, &self.origins);
+        from.ok_or_else(|| {
+            let detail = "the request comes from a page of another site: start the server with --allow-origin ORIGIN if that is to be";
+            Problem::new(StatusCode::FORBIDDEN, "cross_site", detail).with_field("Origin")
+        })
+    }
+
+    /// Whether who asks may do so.
+    fn check_caller(&self, request: &Request, from: From) -> Result<(), Problem> {
+        let Some(needed) = caller::needed(request.method(), request.uri().path()) else {
+            return Ok(());
+        };
+        let privacy = self.watch.privacy()?;
+        if !privacy.require_auth && !self.always_asks {
+            return Ok(());
+        }
+        let role = match caller::shown(request.headers(), from) {
+            Some((kind, shown)) => self.watch.role(kind, shown)?,
+            None => None,
+        };
+        let role = role.ok_or_else(|| {
+            let detail = "a token is needed, in 'Authorization: Bearer dl_…': 'decklog token add' makes one, 'decklog token login' lets a browser in";
+            Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+        })?;
+        if !privacy.allowed_roles.contains(&role) {
+            let detail =
+                format!("the role {role} is not let in: privacy.allowed_roles says who is");
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        }
+        if role < needed {
+            let detail = format!("the role {role} may not do this: it takes {needed}");
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        }
+        Ok(())
+    }
+}
+
+/// Lets a request pass, or says why not.
+pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let from = match app.gatekeeper.admit(&request) {
+        Ok(from) => from,
+        Err(problem) => return problem.into_response(),
+    };
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let origin = origin.filter(|_| from == From::Allowed);
+    if let Some(origin) = &origin
+        && cors::is_preflight(&request)
+    {
+        return cors::preflight(origin);
+    }
+    let mut response = match app.gatekeeper.check_caller(&request, from) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => refused(problem),
+    };
+    if let Some(origin) = &origin {
+        cors::allow(response.headers_mut(), origin);
+    }
+    response
+}
+
+fn refused(problem: Problem) -> Response {
+    let mut response = problem.into_response();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let bearer = HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, bearer);
+    }
+    response
+}
+
+fn all<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
+    headers
+        .get_all(name)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect()
+}
+
+/// Refuses to serve others who are asked for nothing.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput).
+fn check_bind(ip: IpAddr, require_auth: bool) -> Result<()> {
+    if require_auth || is_loopback(ip) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "other machines can reach {ip}, and no token is asked for: set privacy.require_auth to true and make tokens, or listen at 127.0.0.1"
+    )))
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_served_without_a_token() {
+        for (ip, is_local) in [
+            ("127.0.0.1", true),
+            ("127.3.2.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("192.168.1.5", false),
+            ("::ffff:192.168.1.5", false),
+            ("fe80::1", false),
+        ] {
+            let ip = ip.parse().unwrap();
+            assert_eq!(check_bind(ip, false).is_ok(), is_local, "{ip}");
+            assert!(check_bind(ip, true).is_ok());
+        }
+    }
+}
