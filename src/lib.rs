@@ -86,8 +86,8 @@ pub use record::{
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
     HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, NAME_BYTES_MAX,
     ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord,
-    ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
-    Validity, args_sha256, epoch_ms, event_type, payload_json,
+    ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolCallView,
+    ToolStatus, TurnKind, Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

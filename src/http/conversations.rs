@@ -164,10 +164,8 @@ struct ListParams {
     session_id: Option<String>,
     status: Option<ConversationStatus>,
     /// Created then or later: epoch milliseconds, RFC 3339 or a day.
-    #[param(value_type = Option<String>)]
     since: Option<Time>,
     /// Created before.
-    #[param(value_type = Option<String>)]
     until: Option<Time>,
     /// By `created_at`. Default: desc.
     order: Option<Ordered>,
@@ -258,7 +256,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Messages { items, next } = messages::list_bounded(&app.store, id, query)?;
+        let Messages { items, next } = messages::page(&app.store, id, query, None)?;
         Made::ok(&WithMessages {
             whole,
             messages: items,

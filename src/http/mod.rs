@@ -16,15 +16,25 @@
 
 mod app;
 mod body;
+mod calls;
 mod conversations;
+mod events;
+mod fields;
 mod health;
+mod history;
+mod inbox;
 mod messages;
 mod metrics;
+mod pages;
 mod params;
 mod problem;
+mod proposals;
+mod puts;
 mod routes;
 mod serve;
 mod syncer;
+mod thoughts;
 mod tls;
+mod turns;
 
 pub use serve::{Options, Server, Stop, Tls};

@@ -16,7 +16,10 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{conversations, health, messages, metrics};
+use super::{
+    calls, conversations, events, health, history, inbox, messages, metrics, proposals, thoughts,
+    turns,
+};
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -27,6 +30,13 @@ use super::{conversations, health, messages, metrics};
     ),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
+        (name = "turns", description = "What was said, turn by turn"),
+        (name = "tool calls", description = "What tools were called, and what came of it"),
+        (name = "proposals", description = "Edits that were proposed, and what became of them"),
+        (name = "events", description = "What a supervisor and its agents did"),
+        (name = "history", description = "What was said in chats"),
+        (name = "inbox", description = "Tasks that wait for a worker"),
+        (name = "thoughts", description = "Chained thoughts"),
         (name = "server", description = "How the server is"),
     )
 )]
@@ -36,6 +46,13 @@ pub(super) fn router(app: Shared) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
         .merge(conversations::routes())
         .merge(messages::routes())
+        .merge(turns::routes())
+        .merge(calls::routes())
+        .merge(proposals::routes())
+        .merge(events::routes())
+        .merge(history::routes())
+        .merge(inbox::routes())
+        .merge(thoughts::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .split_for_parts();

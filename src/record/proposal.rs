@@ -43,6 +43,7 @@ impl ProposalStatus {
 /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
 /// record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct CodeEditProposal {
     /// The request that proposes the edit.
     pub request_id: Uuid,
@@ -65,6 +66,7 @@ pub struct CodeEditProposal {
     pub commit_hash: Option<String>,
     /// The edits, kept to the byte.
     #[serde(with = "payload::required")]
+    #[cfg_attr(feature = "http", schema(value_type = serde_json::Value))]
     pub diffs_json: String,
 }
 
