@@ -20,16 +20,51 @@ use super::problem::Problem;
 /// The most records of a body.
 const BATCH_MAX: usize = 1_000;
 
-/// A body of JSON.
+/// A body that is a JSON object.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Json<T>, Problem> {
-        check_is_json(request.headers())?;
-        let body = read(request.into_body(), app).await?;
-        from_json(&body).map(Json)
+        let Object(value) = json(request, app).await?;
+        Ok(Json(value))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for OneOrMore<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<OneOrMore<T>, Problem> {
+        json(request, app).await
+    }
+}
+
+async fn json<T: DeserializeOwned>(request: Request, app: &Shared) -> Result<T, Problem> {
+    check_is_json(request.headers())?;
+    let body = read(request.into_body(), app).await?;
+    from_json(&body)
+}
+
+/// What is an object: what serde derives takes an array of the fields' values, too.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Object<T>, D::Error> {
+        struct Only<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                let map = serde::de::value::MapAccessDeserializer::new(map);
+                T::deserialize(map).map(Object)
+            }
+        }
+        from.deserialize_map(Only(std::marker::PhantomData))
     }
 }
 
@@ -155,7 +190,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
                 let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
+                while let Some(Object(item)) = seq.next_element()? {
                     items.push(item);
                     if items.len() > BATCH_MAX {
                         let message = format!(

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::fields::{Length, Millis};
+use super::fields::{Length, Millis, When};
 use super::pages::{lengths, paged};
 use super::params::{After, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
@@ -71,7 +71,7 @@ struct NewCall {
     #[schema(max_length = 1024)]
     tool_name: String,
     /// When the call started.
-    started_at: Validity,
+    started_at: When,
     /// SHA-256 of the arguments. Default: computed from `arguments_json` or, without arguments,
     /// from an empty text.
     #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
@@ -94,7 +94,7 @@ impl From<NewCall> for ToolCallReq {
             tool_name: new.tool_name,
             args_sha256: new.args_sha256.unwrap_or_else(computed),
             arguments_json: arguments,
-            started_at: new.started_at,
+            started_at: new.started_at.0,
         }
     }
 }

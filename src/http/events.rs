@@ -7,7 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Millis, NewId};
 use super::pages::{Paged, lengths, paged};
 use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
@@ -83,7 +83,7 @@ impl NewEvent {
 async fn log(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
-    Json(body): Json<NewEvents>,
+    body: NewEvents,
 ) -> Result<Made, Problem> {
     let handed = Handed::new(body, NewEvent::into_record);
     handed.answer(&app, params.wait, |e| e.into()).await

@@ -7,7 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Millis, NewId};
 use super::pages::{PAGE_BYTES_MAX, READ_AT_ONCE};
 use super::params::{Id, Limit, Query, WaitParams};
@@ -81,7 +81,7 @@ impl NewEntry {
 async fn add(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
-    Json(body): Json<NewEntries>,
+    body: NewEntries,
 ) -> Result<Made, Problem> {
     let handed = Handed::new(body, NewEntry::into_record);
     handed.answer(&app, params.wait, |e| e.into()).await

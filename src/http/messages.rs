@@ -8,8 +8,8 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
-use super::fields::AnyInt;
+use super::body::{Made, OneOrMore};
+use super::fields::{AnyInt, Length};
 use super::pages::{Paged, lengths, paged};
 use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams};
 use super::problem::Problem;
@@ -30,8 +30,7 @@ struct NewMessage {
     /// Its id: sent again with the same one, it is added once. Default: a new one.
     id: Option<Uuid>,
     /// Its place in the conversation. Default: the one after the greatest.
-    #[schema(minimum = 0)]
-    sequence: Option<i64>,
+    sequence: Option<Length>,
     /// When it was sent. Default: now.
     timestamp: Option<Timestamp>,
     /// In which role it speaks.
@@ -63,14 +62,11 @@ struct NewMessage {
     /// The models that took part, in order.
     models_in_chain: Option<Vec<String>>,
     /// Tokens of the prompt, cached ones included.
-    #[schema(minimum = 0)]
-    tokens_in: Option<i64>,
+    tokens_in: Option<Length>,
     /// Tokens of the answer.
-    #[schema(minimum = 0)]
-    tokens_out: Option<i64>,
+    tokens_out: Option<Length>,
     /// How long the answer took, in milliseconds.
-    #[schema(minimum = 0)]
-    latency_ms: Option<i64>,
+    latency_ms: Option<Length>,
     /// How much of the context window was used.
     #[schema(minimum = 0, maximum = 1)]
     context_utilization: Option<f64>,
@@ -78,8 +74,7 @@ struct NewMessage {
     #[schema(max_length = 1024)]
     task_type: Option<String>,
     /// How often one model handed over to another.
-    #[schema(minimum = 0)]
-    handoff_steps: Option<i64>,
+    handoff_steps: Option<Length>,
     /// Whether the context was compressed first.
     compression_applied: Option<bool>,
     /// What failed. It becomes the conversation's `last_error`, and its status `error`.
@@ -112,7 +107,7 @@ impl NewMessage {
         let message = ConversationMessage {
             id: id.unwrap_or_else(Uuid::new_v4),
             conversation_id,
-            sequence: self.sequence,
+            sequence: self.sequence.map(|it| it.0),
             timestamp: self.timestamp.unwrap_or_else(Timestamp::now),
             role: self.role,
             source: self.source.unwrap_or_else(|| Source::of(self.role)),
@@ -125,12 +120,12 @@ impl NewMessage {
             config_used: self.config_used,
             orchestration_mode: self.orchestration_mode,
             models_in_chain: self.models_in_chain,
-            tokens_in: self.tokens_in,
-            tokens_out: self.tokens_out,
-            latency_ms: self.latency_ms,
+            tokens_in: self.tokens_in.map(|it| it.0),
+            tokens_out: self.tokens_out.map(|it| it.0),
+            latency_ms: self.latency_ms.map(|it| it.0),
             context_utilization: self.context_utilization,
             task_type: self.task_type,
-            handoff_steps: self.handoff_steps,
+            handoff_steps: self.handoff_steps.map(|it| it.0),
             compression_applied: self.compression_applied,
             error: self.error,
             error_type: self.error_type,
@@ -221,7 +216,7 @@ async fn add(
     Id(conversation): Id<Uuid>,
     Query(params): Query<WaitParams>,
     key: IdempotencyKey,
-    Json(body): Json<NewMessages>,
+    body: NewMessages,
 ) -> Result<Made, Problem> {
     let mut ids = Vec::new();
     let handed = Handed::new(body, |new: NewMessage| {

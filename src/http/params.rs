@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use super::fields::Millis;
+use super::fields::AnyInt;
 use super::problem::Problem;
 use crate::collections::{Cursor, Order};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
@@ -117,7 +117,7 @@ impl PartialSchema for Time {
     fn schema() -> RefOr<Schema> {
         let date_time = SchemaFormat::KnownFormat(KnownFormat::DateTime);
         let text = ObjectBuilder::new().schema_type(Type::String);
-        let either = OneOfBuilder::new().item(Millis::schema());
+        let either = OneOfBuilder::new().item(AnyInt::schema());
         either.item(text.format(Some(date_time))).into()
     }
 }

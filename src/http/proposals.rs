@@ -3,7 +3,9 @@
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,7 +13,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::fields::Millis;
+use super::fields::{Millis, When};
 use super::pages::{Paged, paged};
 use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
@@ -19,8 +21,7 @@ use super::puts::{Handed, Put};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
 use crate::record::{
-    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Validity, now,
-    payload_text_required,
+    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -37,7 +38,7 @@ struct NewProposal {
     /// The request that proposes the edit.
     request_id: Uuid,
     /// When it is proposed.
-    created_at: Validity,
+    created_at: When,
     /// How sure the agent is.
     #[schema(minimum = 0, maximum = 1)]
     confidence: Option<f64>,
@@ -69,9 +70,9 @@ async fn propose(
     Json(new): Json<NewProposal>,
 ) -> Result<Made, Problem> {
     let handed = Handed::one(CodeEditProposal {
-        created_at: new.created_at,
+        created_at: new.created_at.0,
         confidence: new.confidence,
-        ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.at)
+        ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
     });
     handed.answer(&app, params.wait, |e| e.into()).await
 }
@@ -112,14 +113,19 @@ impl PartialSchema for NewStep {
         let text = || ObjectBuilder::new().schema_type(Type::String);
         let step = |words: [&str; 2]| {
             let status = text().enum_values(Some(words));
-            let at = Millis::schema();
+            let null = ObjectBuilder::new().schema_type(Type::Null);
+            let at = OneOfBuilder::new().item(Millis::schema()).item(null);
             ObjectBuilder::new()
                 .property("status", status)
                 .required("status")
                 .property("at", at)
                 .additional_properties(Some(AdditionalProperties::FreeForm(false)))
         };
-        let commit = text().min_length(Some(1)).max_length(Some(NAME_BYTES_MAX));
+        let or_null = SchemaType::from_iter([Type::String, Type::Null]);
+        let commit = text()
+            .schema_type(or_null)
+            .min_length(Some(1))
+            .max_length(Some(NAME_BYTES_MAX));
         let made = step(["applied", "reverted"]).property("commit_hash", commit);
         let either = OneOfBuilder::new().description(Some(
             "The next step. `at`: when, in epoch milliseconds; default: now. `commit_hash`: the commit that applied the edit.",

@@ -17,8 +17,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::app::Shared;
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{
-    calls, conversations, events, health, history, inbox, messages, metrics, proposals, thoughts,
-    turns,
+    calls, conversations, events, health, history, inbox, messages, metrics, params, proposals,
+    thoughts, turns,
 };
 
 /// The description of the service.
@@ -28,6 +28,7 @@ use super::{
         title = "decklog",
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
+    components(schemas(params::After, params::Ordered, params::Time, params::Wait)),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
         (name = "turns", description = "What was said, turn by turn"),

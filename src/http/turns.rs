@@ -8,13 +8,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{Made, OneOrMore};
+use super::fields::When;
 use super::pages::{Paged, paged};
 use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, PutAnswer};
 use crate::collections::{IfKnown, Order, TurnQuery};
-use crate::record::{ConversationTurn, TurnKind, Validity};
+use crate::record::{ConversationTurn, TurnKind};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -37,7 +38,7 @@ struct NewTurn {
     /// Who it comes from.
     kind: TurnKind,
     /// When it was said.
-    created_at: Validity,
+    created_at: When,
     /// The text.
     content: String,
 }
@@ -52,7 +53,7 @@ impl From<NewTurn> for ConversationTurn {
             message_id: new.message_id,
             thread_id: new.thread_id,
             kind: new.kind,
-            created_at: new.created_at,
+            created_at: new.created_at.0,
             content: new.content,
         }
     }
@@ -79,7 +80,7 @@ impl From<NewTurn> for ConversationTurn {
 async fn add(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
-    Json(body): Json<NewTurns>,
+    body: NewTurns,
 ) -> Result<Made, Problem> {
     let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Judged);
     let handed = Handed::new(body, into_record);

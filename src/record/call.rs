@@ -149,6 +149,10 @@ pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 #[allow(clippy::struct_field_names)]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(
+    feature = "http",
+    schema(description = "A tool call and, once it has one, its outcome.")
+)]
 pub struct ToolCallView<'a> {
     /// The model request that asked for the call.
     pub request_id: Uuid,

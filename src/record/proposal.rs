@@ -48,6 +48,7 @@ pub struct CodeEditProposal {
     /// The request that proposes the edit.
     pub request_id: Uuid,
     /// When it was proposed; not valid retracts the proposal.
+    #[cfg_attr(feature = "http", schema(value_type = i64))]
     pub created_at: Validity,
     /// How sure the agent is, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,33 +52,6 @@ impl Validity {
     }
 }
 
-#[cfg(feature = "http")]
-impl utoipa::PartialSchema for Validity {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
-        let at = || {
-            let most = isize::try_from(AT_MAX).unwrap_or(isize::MAX);
-            let at = ObjectBuilder::new().schema_type(Type::Integer);
-            at.minimum(Some(0)).maximum(Some(most))
-        };
-        let full = ObjectBuilder::new()
-            .property("at", at())
-            .required("at")
-            .property("is_valid", ObjectBuilder::new().schema_type(Type::Boolean))
-            .required("is_valid");
-        OneOfBuilder::new()
-            .description(Some(
-                "Epoch milliseconds; as an object that is not valid it takes the record back.",
-            ))
-            .item(at())
-            .item(full)
-            .into()
-    }
-}
-
-#[cfg(feature = "http")]
-impl utoipa::ToSchema for Validity {}
-
 impl Serialize for Validity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -42,6 +42,7 @@ pub struct ConversationTurn {
     /// Who it comes from.
     pub kind: TurnKind,
     /// When it was said; not valid retracts the turn.
+    #[cfg_attr(feature = "http", schema(value_type = i64))]
     pub created_at: Validity,
     /// The text, kept to the byte.
     pub content: String,
