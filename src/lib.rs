@@ -100,7 +100,7 @@ pub use record::{
     HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, MessageSums,
     NAME_BYTES_MAX, ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus,
     ThoughtRecord, ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq,
-    ToolStatus, TurnKind, Validity, args_sha256, epoch_ms, event_type, payload_json,
+    ToolCallView, ToolStatus, TurnKind, Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

@@ -14,7 +14,7 @@ use super::escape::clipped;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::output;
-use super::show::{count, grouped, json};
+use super::show::{count, grouped};
 
 /// How much of a text is shown.
 const DETAIL_COLUMNS: usize = 120;
@@ -137,8 +137,7 @@ fn event(node: EventNode) -> Node {
 fn session(context: &mut Context, nodes: Vec<SessionNode>) -> Result<Exit, Failure> {
     if context.json {
         for node in &nodes {
-            let line = SessionLine::new(node).map_err(std::io::Error::from)?;
-            context.out.json(&line)?;
+            context.out.json(&SessionLine::new(node))?;
         }
         return Ok(Exit::Ok);
     }
@@ -208,28 +207,28 @@ enum Item<'a> {
         #[serde(flatten)]
         stats: &'a decklog::ConversationStats,
     },
-    Turn(json::Turn<'a>),
+    Turn(&'a decklog::ConversationTurn),
     Message(&'a decklog::ConversationMessage),
-    Call(json::Call<'a>),
+    Call(decklog::ToolCallView<'a>),
 }
 
 impl<'a> SessionLine<'a> {
-    fn new(node: &'a SessionNode) -> serde_json::Result<SessionLine<'a>> {
+    fn new(node: &'a SessionNode) -> SessionLine<'a> {
         let item = match &node.item {
             SessionItem::Conversation(it) => Item::Conversation {
                 conversation: &it.0,
                 stats: &it.1,
             },
-            SessionItem::Turn(turn) => Item::Turn(json::Turn::new(turn)),
+            SessionItem::Turn(turn) => Item::Turn(turn),
             SessionItem::Message(message) => Item::Message(message),
-            SessionItem::Call(call) => Item::Call(json::Call::new(call)?),
+            SessionItem::Call(call) => Item::Call((&**call).into()),
         };
-        Ok(SessionLine {
+        SessionLine {
             depth: node.depth,
             at: node.at,
             status: node.status,
             duration_ms: node.duration_ms,
             item,
-        })
+        }
     }
 }

@@ -166,14 +166,15 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+/// Adds an event. If the log has its id, it must say the same, `but_time` if so.
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
     let event = event_in(kept.record())?;
     if event.id != 0
         && let Some((_, row)) = txn.find(KIND, [&event.id.to_string(), ""])
     {
         let decoded = txn.read(KIND, row.asserted)?;
         let known = event_in(&decoded.record)?;
-        let same = |known: &Record| event_in(known).is_ok_and(|known| same(known, event));
+        let same = |known: &Record| event_in(known).is_ok_and(|known| same(known, event, but_time));
         if !says(txn, &decoded.record, same)? {
             let message = format!(
                 "event {} is a {} and says something else: leave the id out for the next one",
@@ -205,9 +206,10 @@ fn event_in(record: &Record) -> Result<&Event> {
     }
 }
 
-fn same(known: &Event, event: &Event) -> bool {
+fn same(known: &Event, event: &Event, but_time: bool) -> bool {
     let rest = |event: &Event| Event {
         payload: None,
+        created_at: if but_time { 0 } else { event.created_at },
         ..event.clone()
     };
     same_json(known.payload.as_deref(), event.payload.as_deref()) && rest(known) == rest(event)

@@ -25,11 +25,23 @@ impl Store {
     /// # Ok::<(), decklog::Error>(())
     /// ```
     pub fn history(&self, chat_id: i64, limit: usize) -> Result<Vec<HistoryEntry>> {
+        self.history_before(chat_id, i64::MAX, limit)
+    }
+
+    /// As [`history`](Store::history), of the entries with ids before one: what came before those
+    /// that are known.
+    pub fn history_before(
+        &self,
+        chat_id: i64,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>> {
         self.inner().ask(|view| {
             let select =
                 Select::Lookup(0, view.hasher().lookup(itoa::Buffer::new().format(chat_id)));
             let table = view.table(KIND);
-            let mut rows = table.walk(select, Position::FIRST, Position::END).rev();
+            let end = Position::before(before);
+            let mut rows = table.walk(select, Position::FIRST, end).rev();
             let mut last: Vec<HistoryEntry> = Vec::new();
             // Mostly all rows are of this chat.
             while last.len() < limit {
@@ -53,14 +65,15 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+/// Adds an entry. If the log has its id, it must say the same, `but_time` if so.
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
     let entry = entry_in(kept.record())?;
     if entry.id != 0
         && let Some((_, row)) = txn.find(KIND, [&entry.id.to_string(), ""])
     {
         let decoded = txn.read(KIND, row.asserted)?;
         let known = entry_in(&decoded.record)?;
-        let same = |known: &Record| entry_in(known).is_ok_and(|known| known == entry);
+        let same = |known: &Record| entry_in(known).is_ok_and(|known| same(known, entry, but_time));
         if !says(txn, &decoded.record, same)? {
             let message = format!(
                 "entry {} is of chat {} and says something else: leave the id out for the next one",
@@ -75,6 +88,19 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     kept.set_id(id);
     let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
+}
+
+fn same(known: &HistoryEntry, entry: &HistoryEntry, but_time: bool) -> bool {
+    let created_at = if but_time {
+        known.created_at
+    } else {
+        entry.created_at
+    };
+    let entry = HistoryEntry {
+        created_at,
+        ..entry.clone()
+    };
+    entry == *known
 }
 
 fn entry_in(record: &Record) -> Result<&HistoryEntry> {

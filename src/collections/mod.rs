@@ -228,6 +228,9 @@ fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     let put = match kept.record() {
         Record::Conversation(_) => conversations::put_again(txn, kept),
         Record::Message(_) => messages::put(txn, kept, true),
+        Record::Event(_) => events::put(txn, kept, true),
+        Record::History(_) => history::put(txn, kept, true),
+        Record::Thought(_) => thoughts::put(txn, kept, true),
         _ => return put(txn, kept),
     };
     put.map_err(|e| with_key(e, kept.record()))
@@ -265,11 +268,11 @@ fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         Record::Conversation(_) => conversations::put(txn, kept, false),
         Record::ConversationUpdated(_) => conversations::put(txn, kept, true),
         Record::Message(_) => messages::put(txn, kept, false),
-        Record::Event(_) => events::put(txn, kept),
+        Record::Event(_) => events::put(txn, kept, false),
         Record::InboxTask(_) => inbox::put(txn, kept),
         Record::InboxStep(_) => inbox::put_step(txn, kept),
-        Record::History(_) => history::put(txn, kept),
-        Record::Thought(_) => thoughts::put(txn, kept),
+        Record::History(_) => history::put(txn, kept, false),
+        Record::Thought(_) => thoughts::put(txn, kept, false),
         Record::Rollup(rollup) => rollups::put(txn, kept, rollup),
     };
     put.map_err(|e| with_key(e, kept.record()))

@@ -9,6 +9,7 @@ use uuid::Uuid;
 pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
+use super::page::{self, Cursor, Order, Page};
 use super::{Ack, collision, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, RowId, Select, Walk};
@@ -134,18 +135,33 @@ impl<'a> Thoughts<'a> {
     /// The records of a task, or of all, in the order in which they were recorded; the first ones
     /// if there is a limit.
     pub fn list(&self, task_id: Option<&str>, limit: Option<usize>) -> Result<Vec<ThoughtRecord>> {
+        let page = self.page(task_id, limit.unwrap_or(usize::MAX), None)?;
+        Ok(page.items)
+    }
+
+    /// As [`list`](Thoughts::list), page by page.
+    pub fn page(
+        &self,
+        task_id: Option<&str>,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<Page<ThoughtRecord>> {
         self.store.inner().ask(|view| {
-            let mut records = Vec::new();
-            for row in rows(view, task_id) {
-                if limit.is_some_and(|limit| records.len() >= limit) {
-                    break;
-                }
+            let walk = page::Walk {
+                select: select(view, task_id),
+                since: i64::MIN,
+                until: i64::MAX,
+                order: Order::OldestFirst,
+                limit,
+                after,
+                as_of: None,
+            };
+            page::page(view, KIND, walk, |row| {
                 let record = read(view, row)?;
-                records.extend(
-                    record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id)),
-                );
-            }
-            Ok(records)
+                let record =
+                    record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id));
+                Ok(record.map(|record| (record.timestamp.at(), record)))
+            })
         })
     }
 
@@ -178,7 +194,8 @@ impl<'a> Thoughts<'a> {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+/// Adds a thought. If the log has its id, it must say the same, `but_time` if so.
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
     let thought = thought_in(kept.record())?;
     if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
         let decoded = txn.read(KIND, row.asserted)?;
@@ -190,6 +207,11 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
             let again = ThoughtRecord {
                 prev_hash: filled(&thought.prev_hash, &known.prev_hash),
                 hash: filled(&thought.hash, &known.hash),
+                timestamp: if but_time {
+                    known.timestamp.clone()
+                } else {
+                    thought.timestamp.clone()
+                },
                 ..thought.clone()
             };
             again == *known
@@ -251,12 +273,15 @@ fn taken(id: &str) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-fn rows<'a>(from: &'a impl Reads, task_id: Option<&str>) -> Walk<'a> {
-    let select = task_id.map_or(Select::All, |task_id| {
+fn select(from: &impl Reads, task_id: Option<&str>) -> Select {
+    task_id.map_or(Select::All, |task_id| {
         Select::Lookup(0, from.hasher().lookup(task_id))
-    });
+    })
+}
+
+fn rows<'a>(from: &'a impl Reads, task_id: Option<&str>) -> Walk<'a> {
     let table = from.table(KIND);
-    table.walk(select, Position::FIRST, Position::END)
+    table.walk(select(from, task_id), Position::FIRST, Position::END)
 }
 
 /// The last record of a task, and where its line stands.

@@ -54,7 +54,7 @@ struct ActiveParams {
     /// How long the times are that are told one by one. Default: day.
     bucket: Option<Bucket>,
     /// At most this many rows. Default: 1000.
-    #[param(value_type = Option<u32>, maximum = 100000)]
+    #[param(value_type = Option<u32>, maximum = 100_000)]
     limit: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ struct ReportParams {
     since: Option<Day>,
     /// Only days before this one.
     until: Option<Day>,
-    /// What rows are told apart by: one or several of model, config, mode and task_type, with
+    /// What rows are told apart by: one or several of model, config, mode and `task_type`, with
     /// commas between.
     #[serde(default, deserialize_with = "groups")]
     #[param(value_type = Option<Vec<Dimension>>, explode = false, min_items = 1)]
@@ -75,7 +75,7 @@ struct ReportParams {
     /// How long the times are that are told one by one.
     bucket: Option<Bucket>,
     /// At most this many rows; 0 for the totals alone. Default: 1000.
-    #[param(value_type = Option<u32>, maximum = 100000)]
+    #[param(value_type = Option<u32>, maximum = 100_000)]
     limit: Option<usize>,
 }
 

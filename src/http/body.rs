@@ -1,15 +1,13 @@
 //! What a request carries: JSON, read whole, with its limits; and JSON to answer with.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder, Schema};
@@ -22,42 +20,39 @@ use super::problem::Problem;
 /// The most records of a body.
 const BATCH_MAX: usize = 1_000;
 
-/// A body of one JSON object.
+/// A body that is a JSON object.
 pub(super) struct Json<T>(pub(super) T);
-
-/// A body of one JSON object, or an array of them.
-pub(super) struct JsonOrMore<T>(pub(super) OneOrMore<T>);
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Json<T>, Problem> {
-        let Object(value) = json_of(request, app).await?;
+        let Object(value) = json(request, app).await?;
         Ok(Json(value))
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Shared> for JsonOrMore<T> {
+impl<T: DeserializeOwned> FromRequest<Shared> for OneOrMore<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<JsonOrMore<T>, Problem> {
-        json_of(request, app).await.map(JsonOrMore)
+    async fn from_request(request: Request, app: &Shared) -> Result<OneOrMore<T>, Problem> {
+        json(request, app).await
     }
 }
 
-async fn json_of<T: DeserializeOwned>(request: Request, app: &Shared) -> Result<T, Problem> {
+async fn json<T: DeserializeOwned>(request: Request, app: &Shared) -> Result<T, Problem> {
     check_is_json(request.headers())?;
     let body = read(request.into_body(), app).await?;
     from_json(&body)
 }
 
-/// What only an object stands for: to serde, an array of its values would do as well.
+/// What is an object: what serde derives takes an array of the fields' values, too.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Object<T>, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+        struct Only<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
             type Value = Object<T>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -65,52 +60,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+                let map = serde::de::value::MapAccessDeserializer::new(map);
+                T::deserialize(map).map(Object)
             }
         }
-        from.deserialize_map(Members(PhantomData))
+        from.deserialize_map(Only(std::marker::PhantomData))
     }
-}
-
-/// For serde: a whole number, which JSON may write as `5.0` as well.
-pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
-    struct Whole;
-    impl<'de> Visitor<'de> for Whole {
-        type Value = Option<i64>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a whole number of 64 bits")
-        }
-
-        fn visit_none<E: Error>(self) -> Result<Option<i64>, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Option<i64>, D::Error> {
-            from.deserialize_i64(self)
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Option<i64>, E> {
-            Ok(Some(number))
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Option<i64>, E> {
-            let whole = i64::try_from(number);
-            whole
-                .map(Some)
-                .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-        }
-
-        #[allow(clippy::cast_possible_truncation)] // Within what a double tells exactly.
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Option<i64>, E> {
-            const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-            if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
-                return Ok(Some(number as i64));
-            }
-            Err(E::invalid_value(Unexpected::Float(number), &self))
-        }
-    }
-    from.deserialize_option(Whole)
 }
 
 fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
@@ -220,7 +175,7 @@ pub(super) enum OneOrMore<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OneOrMore<T>, D::Error> {
-        struct Either<T>(PhantomData<T>);
+        struct Either<T>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
             type Value = OneOrMore<T>;
 
@@ -229,7 +184,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMore::One)
+                let map = serde::de::value::MapAccessDeserializer::new(map);
+                T::deserialize(map).map(OneOrMore::One)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
@@ -249,7 +205,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
                 Ok(OneOrMore::More(items))
             }
         }
-        from.deserialize_any(Either(PhantomData))
+        from.deserialize_any(Either(std::marker::PhantomData))
     }
 }
 

@@ -256,7 +256,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Messages { items, next } = messages::list_bounded(&app.store, id, query)?;
+        let Messages { items, next } = messages::page(&app.store, id, query, None)?;
         Made::ok(&WithMessages {
             whole,
             messages: items,

@@ -1,7 +1,6 @@
 //! `/conversations/{id}/messages`: added and read.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -9,18 +8,16 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{JsonOrMore, Made, OneOrMore, whole};
-use super::params::{Id, IdempotencyKey, Limit, Ordered, Query, Wait};
+use super::body::{Made, OneOrMore};
+use super::fields::{AnyInt, Length};
+use super::pages::{Paged, lengths, paged};
+use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams};
 use super::problem::Problem;
-use crate::collections::{Ack, AckStatus, Cursor, IfKnown, MessageQuery, Order};
+use super::puts::{Answered, Handed, Outcome, status_of};
+use crate::collections::{IfKnown, MessageQuery, Order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
 use crate::store::Store;
-
-/// Contents past this end a page.
-const PAGE_BYTES_MAX: usize = 32 << 20;
-/// So many messages are read before their length is known.
-const READ_AT_ONCE: usize = 32;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(add, list))
@@ -33,9 +30,7 @@ struct NewMessage {
     /// Its id: sent again with the same one, it is added once. Default: a new one.
     id: Option<Uuid>,
     /// Its place in the conversation. Default: the one after the greatest.
-    #[schema(minimum = 0)]
-    #[serde(default, deserialize_with = "whole")]
-    sequence: Option<i64>,
+    sequence: Option<Length>,
     /// When it was sent. Default: now.
     timestamp: Option<Timestamp>,
     /// In which role it speaks.
@@ -51,7 +46,7 @@ struct NewMessage {
     tool_name: Option<String>,
     /// The tool's arguments: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Option<serde_json::Value>)]
     tool_args: Option<String>,
     /// What the tool returned.
     tool_result: Option<String>,
@@ -67,17 +62,11 @@ struct NewMessage {
     /// The models that took part, in order.
     models_in_chain: Option<Vec<String>>,
     /// Tokens of the prompt, cached ones included.
-    #[schema(minimum = 0)]
-    #[serde(default, deserialize_with = "whole")]
-    tokens_in: Option<i64>,
+    tokens_in: Option<Length>,
     /// Tokens of the answer.
-    #[schema(minimum = 0)]
-    #[serde(default, deserialize_with = "whole")]
-    tokens_out: Option<i64>,
+    tokens_out: Option<Length>,
     /// How long the answer took, in milliseconds.
-    #[schema(minimum = 0)]
-    #[serde(default, deserialize_with = "whole")]
-    latency_ms: Option<i64>,
+    latency_ms: Option<Length>,
     /// How much of the context window was used.
     #[schema(minimum = 0, maximum = 1)]
     context_utilization: Option<f64>,
@@ -85,9 +74,7 @@ struct NewMessage {
     #[schema(max_length = 1024)]
     task_type: Option<String>,
     /// How often one model handed over to another.
-    #[schema(minimum = 0)]
-    #[serde(default, deserialize_with = "whole")]
-    handoff_steps: Option<i64>,
+    handoff_steps: Option<Length>,
     /// Whether the context was compressed first.
     compression_applied: Option<bool>,
     /// What failed. It becomes the conversation's `last_error`, and its status `error`.
@@ -97,7 +84,7 @@ struct NewMessage {
     error_type: Option<String>,
     /// What the gateway or provider says of the answer, kept whole.
     #[serde(default, with = "payload_text")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Option<serde_json::Value>)]
     inference_metadata: Option<String>,
 }
 
@@ -120,7 +107,7 @@ impl NewMessage {
         let message = ConversationMessage {
             id: id.unwrap_or_else(Uuid::new_v4),
             conversation_id,
-            sequence: self.sequence,
+            sequence: self.sequence.map(|it| it.0),
             timestamp: self.timestamp.unwrap_or_else(Timestamp::now),
             role: self.role,
             source: self.source.unwrap_or_else(|| Source::of(self.role)),
@@ -133,12 +120,12 @@ impl NewMessage {
             config_used: self.config_used,
             orchestration_mode: self.orchestration_mode,
             models_in_chain: self.models_in_chain,
-            tokens_in: self.tokens_in,
-            tokens_out: self.tokens_out,
-            latency_ms: self.latency_ms,
+            tokens_in: self.tokens_in.map(|it| it.0),
+            tokens_out: self.tokens_out.map(|it| it.0),
+            latency_ms: self.latency_ms.map(|it| it.0),
             context_utilization: self.context_utilization,
             task_type: self.task_type,
-            handoff_steps: self.handoff_steps,
+            handoff_steps: self.handoff_steps.map(|it| it.0),
             compression_applied: self.compression_applied,
             error: self.error,
             error_type: self.error_type,
@@ -146,15 +133,6 @@ impl NewMessage {
         };
         (message, if_known)
     }
-}
-
-/// When records are acknowledged.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct WaitParams {
-    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; it waits in a queue, and what the log says to it is not told.
-    wait: Option<Wait>,
 }
 
 /// What became of a message.
@@ -174,37 +152,19 @@ struct Added {
     problem: Option<Problem>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Outcome {
-    /// It is in the log.
-    Added,
-    /// It was in the log.
-    Unchanged,
-    /// It is not in the log.
-    Rejected,
-    /// It waits to be written.
-    Queued,
-}
-
 impl Added {
-    fn new(id: Uuid, conversation_id: Uuid, ack: Option<Result<Ack, Problem>>) -> Added {
-        let (sequence, seq, status, problem) = match ack {
-            None => (None, None, Outcome::Queued, None),
-            Some(Ok(ack)) => {
-                let status = match ack.status {
-                    AckStatus::Added => Outcome::Added,
-                    AckStatus::Unchanged => Outcome::Unchanged,
-                };
-                (ack.assigned, Some(ack.seq), status, None)
-            }
-            Some(Err(problem)) => (None, None, Outcome::Rejected, Some(problem)),
+    fn new(id: Uuid, conversation_id: Uuid, answered: Answered) -> Added {
+        let status = Outcome::of(&answered);
+        let (ack, problem) = match answered {
+            Some(Ok(ack)) => (Some(ack), None),
+            Some(Err(problem)) => (None, Some(problem)),
+            None => (None, None),
         };
         Added {
             id,
             conversation_id,
-            sequence,
-            seq,
+            sequence: ack.and_then(|ack| ack.assigned),
+            seq: ack.map(|ack| ack.seq),
             status,
             problem,
         }
@@ -256,33 +216,21 @@ async fn add(
     Id(conversation): Id<Uuid>,
     Query(params): Query<WaitParams>,
     key: IdempotencyKey,
-    JsonOrMore(body): JsonOrMore<NewMessage>,
+    body: NewMessages,
 ) -> Result<Made, Problem> {
-    let (new, is_array) = match body {
-        OneOrMore::One(one) => (vec![one], false),
-        OneOrMore::More(more) => (more, true),
-    };
-    let mut ids = Vec::with_capacity(new.len());
-    let mut records = Vec::with_capacity(new.len());
-    for (nth, new) in new.into_iter().enumerate() {
-        let (message, if_known) = new.into_message(conversation, &key, nth);
+    let mut ids = Vec::new();
+    let handed = Handed::new(body, |new: NewMessage| {
+        let (message, if_known) = new.into_message(conversation, &key, ids.len());
         ids.push(message.id);
-        let record = crate::record::Record::from(message).checked();
-        let record = record.map_err(|e| Problem::of_record(&e, is_array.then_some(nth)))?;
-        records.push((record, if_known));
-    }
-    let acks = app.record(records, params.wait).await?;
-    let judged = |ack: Result<Ack>| ack.map_err(|e| rejected(&e, conversation));
-    let mut acks = acks.map(|acks| acks.into_iter().map(judged));
-    let mut results = Vec::with_capacity(ids.len());
-    for id in ids {
-        let ack = acks.as_mut().and_then(Iterator::next);
-        results.push(Added::new(id, conversation, ack));
-    }
-    if !is_array && let Some(problem) = results.first_mut().and_then(|one| one.problem.take()) {
-        return Err(problem);
-    }
-    let status = status_of(&results);
+        (message.into(), if_known)
+    });
+    let is_array = handed.is_array();
+    let rejected = |error: &Error| rejected(error, conversation);
+    let answered = handed.put(&app, params.wait, rejected).await?;
+    let status = status_of(&answered);
+    let added = ids.into_iter().zip(answered);
+    let added = added.map(|(id, answered)| Added::new(id, conversation, answered));
+    let mut results: Vec<Added> = added.collect();
     let answer = match results.pop() {
         Some(one) if !is_array => AddedAnswer::One(one),
         last => {
@@ -291,19 +239,6 @@ async fn add(
         }
     };
     Made::new(status, &answer)
-}
-
-fn status_of(results: &[Added]) -> StatusCode {
-    let is_any = |status| results.iter().any(|result| result.status == status);
-    if is_any(Outcome::Rejected) {
-        StatusCode::MULTI_STATUS
-    } else if is_any(Outcome::Queued) {
-        StatusCode::ACCEPTED
-    } else if is_any(Outcome::Added) {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    }
 }
 
 /// Why the log did not take a message.
@@ -324,9 +259,9 @@ fn rejected(error: &Error, conversation: Uuid) -> Problem {
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// Only those with this sequence or a later one.
-    from: Option<i64>,
+    from: Option<AnyInt>,
     /// Only those with an earlier sequence.
-    until: Option<i64>,
+    until: Option<AnyInt>,
     /// By sequence. Default: asc.
     order: Option<Ordered>,
     /// At most so many. Default: 100.
@@ -334,17 +269,7 @@ struct ListParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
     /// What an earlier page has as `next`.
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,13}-[0-9]{1,18}$")]
-    after: Option<String>,
-}
-
-/// A page of messages.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Messages {
-    pub(super) items: Vec<ConversationMessage>,
-    /// Where the next page begins: its `after`. Missing on the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    after: Option<After>,
 }
 
 /// Lists the messages of a conversation, page by page.
@@ -363,20 +288,15 @@ async fn list(
     Id(id): Id<Uuid>,
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
-    let after = params
-        .after
-        .map(|after| after.parse::<Cursor>())
-        .transpose();
-    let after = after.map_err(|e| Problem::bad_request(e.reason()).with_field("after"))?;
     let query = MessageQuery {
-        from: params.from,
-        until: params.until,
+        from: params.from.map(|from| from.0),
+        until: params.until.map(|until| until.0),
         order: params.order.map_or(Order::OldestFirst, Order::from),
         limit: params.limit.0,
-        after,
+        after: None,
     };
     app.ask(move |app| {
-        let page = list_bounded(&app.store, id, query)?;
+        let page = page(&app.store, id, query, params.after)?;
         if page.items.is_empty() && app.store.get_conversation(id)?.is_none() {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
@@ -386,23 +306,25 @@ async fn list(
     .await
 }
 
-/// A page that ends where it grows too long for one answer.
-pub(super) fn list_bounded(store: &Store, id: Uuid, mut query: MessageQuery) -> Result<Messages> {
-    let (mut items, mut bytes) = (Vec::new(), 0);
-    let limit = query.limit;
-    loop {
-        query.limit = READ_AT_ONCE.min(limit - items.len());
-        let page = store.messages(id, &query)?;
-        bytes += page.items.iter().map(length).sum::<usize>();
-        items.extend(page.items);
-        query.after = page.next;
-        if query.after.is_none() || items.len() >= limit || bytes >= PAGE_BYTES_MAX {
-            return Ok(Messages {
-                items,
-                next: query.after.map(|next| next.to_string()),
-            });
-        }
-    }
+/// A page of messages.
+pub(super) type Messages = Paged<ConversationMessage>;
+
+/// Reads a page of a conversation's messages.
+pub(super) fn page(
+    store: &Store,
+    id: Uuid,
+    query: MessageQuery,
+    after: Option<After>,
+) -> Result<Messages> {
+    let read = |limit, after| {
+        let query = MessageQuery {
+            limit,
+            after,
+            ..query.clone()
+        };
+        store.messages(id, &query)
+    };
+    paged(query.limit, after, read, length)
 }
 
 fn length(message: &ConversationMessage) -> usize {
@@ -412,6 +334,5 @@ fn length(message: &ConversationMessage) -> usize {
         &message.inference_metadata,
         &message.error,
     ];
-    let others = others.into_iter().flatten().map(String::len);
-    message.content.len() + others.sum::<usize>()
+    message.content.len() + lengths(others)
 }

@@ -6,11 +6,11 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
-use crate::collections::Order;
+use crate::collections::{Cursor, Order};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 
 /// The most records of a page.
@@ -31,29 +31,30 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             .map(Query)
             .map_err(|e| {
                 let path = e.path().to_string();
-                let problem = Problem::bad_request(e.into_inner().to_string());
+                let detail = e.into_inner().to_string();
                 if path == "." {
-                    problem
+                    Problem::bad_request(detail)
                 } else {
-                    problem.with_field(path)
+                    Problem::bad_request(format!("{path}: {detail}")).with_field(path)
                 }
             })
     }
 }
 
-/// The id in a path.
+/// The id in a path, which is its first parameter.
 pub(super) struct Id<T>(pub(super) T);
 
 impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>, Problem> {
-        let bad = |detail: &str| Problem::bad_request(detail).with_field("id");
         let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| bad("the path is not UTF-8"))?;
-        let id = params.iter().find_map(|(_, value)| value.parse().ok());
-        id.map(Id).ok_or_else(|| {
-            bad("the path's id is none: give one that the log gave, as it stands there")
+        let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
+        let mut params = params.iter();
+        let (name, value) = params.next().unwrap_or(("id", ""));
+        value.parse().map(Id).map_err(|_| {
+            let detail = format!("the path's {name} is none: give one as the log has it");
+            Problem::bad_request(detail).with_field(name)
         })
     }
 }
@@ -67,6 +68,36 @@ pub(super) enum Wait {
     /// At once: it waits in a queue.
     None,
 }
+
+/// When records are acknowledged.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WaitParams {
+    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; it waits in a queue, and what the log says to it is not told.
+    pub(super) wait: Option<Wait>,
+}
+
+/// Where a page begins: what an earlier one has as `next`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct After(pub(super) Cursor);
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<After, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(from)?;
+        let cursor = text.parse::<Cursor>();
+        cursor.map(After).map_err(|e| D::Error::custom(e.reason()))
+    }
+}
+
+impl PartialSchema for After {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        text.pattern(Some("^[0-9]{1,18}-[0-9]{1,18}$")).into()
+    }
+}
+
+impl ToSchema for After {}
 
 /// An instant as a parameter: epoch milliseconds, RFC 3339 or a day.
 #[derive(Debug, Clone, Copy)]

@@ -82,6 +82,11 @@ impl Problem {
         self
     }
 
+    /// Whether it is that of an error of this kind.
+    pub(super) fn is(&self, kind: ErrorKind) -> bool {
+        self.code == kind.as_str()
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

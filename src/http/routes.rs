@@ -15,9 +15,11 @@ use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
-use super::params::{Ordered, Time, Wait};
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{access, analytics, conversations, health, messages, metrics};
+use super::{
+    access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
+    params, proposals, thoughts, turns,
+};
 use crate::analytics::{Bucket, Dimension};
 use crate::record::Day;
 
@@ -28,10 +30,19 @@ use crate::record::Day;
         title = "decklog",
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
-    components(schemas(Bucket, Day, Dimension, Ordered, Time, Wait)),
+    components(schemas(
+        Bucket, Day, Dimension, params::After, params::Ordered, params::Time, params::Wait
+    )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
         (name = "analytics", description = "What messages add up to"),
+        (name = "turns", description = "What was said, turn by turn"),
+        (name = "tool calls", description = "What tools were called, and what came of it"),
+        (name = "proposals", description = "Edits that were proposed, and what became of them"),
+        (name = "events", description = "What a supervisor and its agents did"),
+        (name = "history", description = "What was said in chats"),
+        (name = "inbox", description = "Tasks that wait for a worker"),
+        (name = "thoughts", description = "Chained thoughts"),
         (name = "server", description = "How the server is"),
     )
 )]
@@ -42,6 +53,13 @@ pub(super) fn router(app: Shared) -> Router {
         .merge(conversations::routes())
         .merge(messages::routes())
         .merge(analytics::routes())
+        .merge(turns::routes())
+        .merge(calls::routes())
+        .merge(proposals::routes())
+        .merge(events::routes())
+        .merge(history::routes())
+        .merge(inbox::routes())
+        .merge(thoughts::routes())
         .merge(health::routes())
         .merge(access::routes())
         .merge(metrics::routes())

@@ -1,10 +1,11 @@
 //! Tool calls: what was asked for and what came of it.
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::time::Validity;
 use super::words::words;
-use super::{check_name, check_sha256};
+use super::{check_name, check_sha256, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -119,3 +120,102 @@ impl ToolCallDone {
 
 /// A tool call with its outcome, if there is one yet.
 pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
+
+/// A tool call that stands, with its outcome, as one JSON object with the field names of the
+/// files, which hold the two in a line each.
+///
+/// ```
+/// # use decklog::{ToolCallReq, ToolCallView, Validity, args_sha256};
+/// # use uuid::Uuid;
+/// let arguments = r#"{"path":"a.rs"}"#;
+/// let call = (
+///     ToolCallReq {
+///         request_id: Uuid::nil(),
+///         call_id: "call_1".into(),
+///         parent_id: Uuid::nil(),
+///         vendor: "anthropic".into(),
+///         tool_name: "read_file".into(),
+///         args_sha256: args_sha256(arguments),
+///         arguments_json: Some(arguments.into()),
+///         started_at: Validity::at(1_766_832_000_123),
+///     },
+///     None,
+/// );
+/// let json = serde_json::to_value(ToolCallView::from(&call)).unwrap();
+/// assert_eq!(json["arguments_json"]["path"], "a.rs");
+/// assert_eq!(json["status"], "requested");
+/// ```
+// `call_id` is what the files call it.
+#[allow(clippy::struct_field_names)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(
+    feature = "http",
+    schema(description = "A tool call and, once it has one, its outcome.")
+)]
+pub struct ToolCallView<'a> {
+    /// The model request that asked for the call.
+    pub request_id: Uuid,
+    /// The call's id within the request.
+    pub call_id: &'a str,
+    /// The turn that made the call.
+    pub parent_id: Uuid,
+    /// Who offers the tool or the model.
+    pub vendor: &'a str,
+    /// The tool's name.
+    pub tool_name: &'a str,
+    /// When the call started, in epoch milliseconds.
+    pub started_at: i64,
+    /// SHA-256 of the arguments.
+    pub args_sha256: &'a str,
+    /// The arguments.
+    #[serde(
+        serialize_with = "payload::shown",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    pub arguments_json: Option<&'a str>,
+    /// Where it stands.
+    pub status: CallStatus,
+    /// When it ended, in epoch milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<i64>,
+    /// How long it took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<i64>,
+    /// The class of the error, such as `timeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<&'a str>,
+    /// The error in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_msg: Option<&'a str>,
+    /// What the tool returned.
+    #[serde(
+        serialize_with = "payload::shown",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    pub outcome_json: Option<&'a str>,
+}
+
+impl<'a> From<&'a ToolCall> for ToolCallView<'a> {
+    fn from((req, done): &'a ToolCall) -> ToolCallView<'a> {
+        let done = done.as_ref();
+        ToolCallView {
+            request_id: req.request_id,
+            call_id: &req.call_id,
+            parent_id: req.parent_id,
+            vendor: &req.vendor,
+            tool_name: &req.tool_name,
+            started_at: req.started_at.at,
+            args_sha256: &req.args_sha256,
+            arguments_json: req.arguments_json.as_deref(),
+            status: CallStatus::of(done),
+            ended_at: done.map(|done| done.ended_at.at),
+            latency_ms: done.map(|done| done.latency_ms),
+            error_kind: done.and_then(|done| done.error_kind.as_deref()),
+            error_msg: done.and_then(|done| done.error_msg.as_deref()),
+            outcome_json: done.and_then(|done| done.outcome_json.as_deref()),
+        }
+    }
+}

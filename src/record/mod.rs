@@ -21,7 +21,7 @@ mod timestamp;
 mod turn;
 mod words;
 
-pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolStatus};
+pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus};
 pub use conversation::{Client, Conversation, ConversationStats, ConversationStatus};
 pub use event::{Event, event_type};
 pub(crate) use grammar::container;
@@ -32,10 +32,10 @@ pub use json::args_sha256;
 pub(crate) use json::check_canonical;
 pub(crate) use json::{hex, same_json};
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
-#[cfg(feature = "http")]
-pub(crate) use payload::optional as payload_text;
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
+#[cfg(feature = "http")]
+pub(crate) use payload::{optional as payload_text, required as payload_text_required};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;
 pub(crate) use rollup::{Group, group_key};
@@ -204,6 +204,24 @@ impl Record {
         }
     }
 
+    /// The field that holds that time.
+    fn at_field(&self) -> &'static str {
+        match self {
+            Record::Turn(_)
+            | Record::Proposal(_)
+            | Record::Conversation(_)
+            | Record::Event(_)
+            | Record::InboxTask(_)
+            | Record::History(_) => "created_at",
+            Record::CallRequested(_) => "started_at",
+            Record::CallDone(_) => "ended_at",
+            Record::ProposalStep(_) | Record::InboxStep(_) => "at",
+            Record::ConversationUpdated(_) => "updated_at",
+            Record::Message(_) | Record::Thought(_) => "timestamp",
+            Record::Rollup(_) => "day",
+        }
+    }
+
     /// The record's key as a person would write it.
     pub fn key(&self) -> String {
         match self {
@@ -261,7 +279,7 @@ impl Record {
             Record::Rollup(rollup) => rollup.check(),
         };
         checked
-            .and_then(|()| Day::of(self.at()))
+            .and_then(|()| Day::of(self.at()).map_err(|e| e.with_field(self.at_field())))
             .map_err(|e| e.with_key(format!("{} {}", self.kind(), self.key())))?;
         Ok(self)
     }

@@ -1,5 +1,6 @@
 //! Conversation turns.
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::time::Validity;
@@ -23,22 +24,28 @@ words! {
 }
 
 /// One turn of a conversation. Key: `id`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// As JSON it has the field names of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct ConversationTurn {
     /// The turn's own id.
     pub id: Uuid,
     /// The turn that this one answers or follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<Uuid>,
     /// The provider's or client's message that the turn belongs to.
     pub message_id: Uuid,
+    /// The conversation or thread it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<Uuid>,
     /// Who it comes from.
     pub kind: TurnKind,
+    /// When it was said; not valid retracts the turn.
+    #[cfg_attr(feature = "http", schema(value_type = i64))]
+    pub created_at: Validity,
     /// The text, kept to the byte.
     pub content: String,
-    /// When it was said; not valid retracts the turn.
-    pub created_at: Validity,
-    /// The conversation or thread it stands in.
-    pub thread_id: Option<Uuid>,
 }
 
 impl ConversationTurn {

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use decklog::{CallStatus, ToolCall, ToolCallDone};
+use decklog::{CallStatus, ToolCall, ToolCallDone, ToolCallView};
 
-use super::{Shown, failure_in_row, field, grouped, json, milliseconds, moment, optional};
+use super::{Shown, failure_in_row, field, grouped, milliseconds, moment, optional};
 use crate::cli::escape::{one_line, padded};
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -55,7 +55,7 @@ impl Shown for ToolCall {
     }
 
     fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(&json::Call::new(self)?)
+        out.json(&ToolCallView::from(self))
     }
 }
 

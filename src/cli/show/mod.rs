@@ -4,7 +4,6 @@ mod call;
 mod conversation;
 mod entry;
 mod event;
-pub mod json;
 mod message;
 mod proposal;
 mod rollup;

@@ -4,7 +4,7 @@ use std::io;
 
 use decklog::ConversationTurn;
 
-use super::{Shown, field, json, moment, optional};
+use super::{Shown, field, moment, optional};
 use crate::cli::escape::{one_line, padded};
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -35,6 +35,6 @@ impl Shown for ConversationTurn {
     }
 
     fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(&json::Turn::new(self))
+        out.json(self)
     }
 }

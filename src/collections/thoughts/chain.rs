@@ -78,7 +78,7 @@ pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, 
                 }
                 _ => (None, Some(collision().to_string())),
             },
-            Err(e) => (None, Some(e.to_string())),
+            Err(e) => (None, Some(e.reason())),
         };
         let Some(record) = record else {
             lost.push((

@@ -1,0 +1,288 @@
+//! `/tool-calls`: requested, done, and read.
+
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Json, Made};
+use super::fields::{Length, Millis, When};
+use super::pages::{lengths, paged};
+use super::params::{After, Limit, Ordered, Query, Time, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, Put, or_not_there};
+use crate::collections::{CallQuery, Order};
+use crate::record::{
+    CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
+    args_sha256, payload_text,
+};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(request, list))
+        .routes(routes!(get))
+        .routes(routes!(done))
+}
+
+/// The key of a call in a path.
+struct CallKey {
+    request_id: Uuid,
+    call_id: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CallKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<CallKey, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
+        let of = |name| params.iter().find(|(known, _)| *known == name);
+        let value = |name| of(name).map_or("", |(_, value)| value);
+        let request_id = value("request_id").parse().map_err(|_| {
+            let detail = "the path's request_id is no UUID: give the one of the call's request";
+            Problem::bad_request(detail).with_field("request_id")
+        })?;
+        Ok(CallKey {
+            request_id,
+            call_id: value("call_id").to_owned(),
+        })
+    }
+}
+
+/// A call as it is asked for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewCall {
+    /// The model request that asked for the call.
+    request_id: Uuid,
+    /// The call's id within the request, as the vendor gave it.
+    #[schema(min_length = 1, max_length = 1024)]
+    call_id: String,
+    /// The turn that made the call.
+    parent_id: Uuid,
+    /// Who offers the tool or the model, such as `anthropic`.
+    #[schema(max_length = 1024)]
+    vendor: String,
+    /// The tool's name.
+    #[schema(max_length = 1024)]
+    tool_name: String,
+    /// When the call started.
+    started_at: When,
+    /// SHA-256 of the arguments. Default: computed from `arguments_json` or, without arguments,
+    /// from an empty text.
+    #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
+    args_sha256: Option<String>,
+    /// The arguments: an object or array, kept to the byte, or a string.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    arguments_json: Option<String>,
+}
+
+impl From<NewCall> for ToolCallReq {
+    fn from(new: NewCall) -> ToolCallReq {
+        let arguments = new.arguments_json;
+        let computed = || args_sha256(arguments.as_deref().unwrap_or_default());
+        ToolCallReq {
+            request_id: new.request_id,
+            call_id: new.call_id,
+            parent_id: new.parent_id,
+            vendor: new.vendor,
+            tool_name: new.tool_name,
+            args_sha256: new.args_sha256.unwrap_or_else(computed),
+            arguments_json: arguments,
+            started_at: new.started_at.0,
+        }
+    }
+}
+
+/// Records that a tool is called.
+///
+/// Sent again as it was, it is recorded once.
+#[utoipa::path(
+    post,
+    path = "/tool-calls",
+    tag = "tool calls",
+    params(WaitParams),
+    request_body = NewCall,
+    responses(
+        (status = 201, description = "Recorded", body = Put),
+        (status = 200, description = "The log says so already", body = Put),
+        (status = 202, description = "Queued", body = Put),
+        (status = 409, description = "There is nothing to take back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn request(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    Json(new): Json<NewCall>,
+) -> Result<Made, Problem> {
+    let handed = Handed::one(ToolCallReq::from(new));
+    handed.answer(&app, params.wait, |e| e.into()).await
+}
+
+/// What came of a call.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewOutcome {
+    /// How it ended.
+    status: ToolStatus,
+    /// When it ended.
+    ended_at: Millis,
+    /// How long it took, in milliseconds.
+    latency_ms: Length,
+    /// What the tool returned: an object or array, kept to the byte, or a string.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    outcome_json: Option<String>,
+    /// The class of the error, such as `timeout`.
+    error_kind: Option<String>,
+    /// The error in words.
+    error_msg: Option<String>,
+}
+
+/// Records what came of a tool call.
+///
+/// Sent again as it was, it is recorded once. A second outcome is a conflict: the first stands.
+#[utoipa::path(
+    post,
+    path = "/tool-calls/{request_id}/{call_id}/done",
+    tag = "tool calls",
+    params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded"), WaitParams),
+    request_body = NewOutcome,
+    responses(
+        (status = 201, description = "Recorded", body = Put),
+        (status = 200, description = "The log says so already", body = Put),
+        (status = 202, description = "Queued", body = Put),
+        (status = 404, description = "The call was never requested, or was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The call has another outcome", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn done(
+    State(app): State<Shared>,
+    key: CallKey,
+    Query(params): Query<WaitParams>,
+    Json(new): Json<NewOutcome>,
+) -> Result<Made, Problem> {
+    let handed = Handed::one(ToolCallDone {
+        request_id: key.request_id,
+        call_id: key.call_id,
+        ended_at: Validity::at(new.ended_at.0),
+        latency_ms: new.latency_ms.0,
+        outcome_json: new.outcome_json,
+        error_kind: new.error_kind,
+        error_msg: new.error_msg,
+        status: new.status,
+    });
+    handed.answer(&app, params.wait, or_not_there).await
+}
+
+/// Reads a tool call with its outcome.
+#[utoipa::path(
+    get,
+    path = "/tool-calls/{request_id}/{call_id}",
+    tag = "tool calls",
+    params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded")),
+    responses(
+        (status = 200, description = "As it stands", body = ToolCallView),
+        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, key: CallKey) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let CallKey {
+            request_id,
+            call_id,
+        } = key;
+        let call = app.store.get_tool_call(request_id, &call_id)?;
+        let call = call.ok_or_else(|| {
+            let detail = format!("there is no such call of request {request_id}");
+            Problem::not_found(detail).with_field("call_id")
+        })?;
+        Made::ok(&ToolCallView::from(&call))
+    })
+    .await
+}
+
+/// Which tool calls to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    /// Only calls of this turn.
+    parent_id: Option<Uuid>,
+    status: Option<CallStatus>,
+    vendor: Option<String>,
+    tool_name: Option<String>,
+    /// Started then or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Started before.
+    until: Option<Time>,
+    /// By `started_at`. Default: desc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+/// A page of tool calls.
+#[derive(Debug, Serialize, ToSchema)]
+struct Calls<'a> {
+    items: Vec<ToolCallView<'a>>,
+    /// Where the next page begins: its `after`. Missing on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Lists tool calls that stand, page by page.
+#[utoipa::path(
+    get,
+    path = "/tool-calls",
+    tag = "tool calls",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Calls))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let query = CallQuery {
+        parent_id: params.parent_id,
+        status: params.status,
+        vendor: params.vendor,
+        tool_name: params.tool_name,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        order: params.order.map_or(Order::NewestFirst, Order::from),
+        limit: params.limit.0,
+        after: None,
+    };
+    app.ask(move |app| {
+        let read = |limit, after| {
+            let query = CallQuery {
+                limit,
+                after,
+                ..query.clone()
+            };
+            app.store.tool_calls(&query)
+        };
+        let page = paged(query.limit, params.after, read, length)?;
+        Made::ok(&Calls {
+            items: page.items.iter().map(ToolCallView::from).collect(),
+            next: page.next,
+        })
+    })
+    .await
+}
+
+fn length((req, done): &ToolCall) -> usize {
+    let outcome = done
+        .iter()
+        .flat_map(|done| [&done.outcome_json, &done.error_kind, &done.error_msg]);
+    lengths(outcome.chain([&req.arguments_json]))
+}

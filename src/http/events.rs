@@ -1,0 +1,204 @@
+//! `/events`: logged, read, and as trees.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::Shared;
+use super::body::{Made, OneOrMore};
+use super::fields::{AnyInt, Millis, NewId};
+use super::pages::{Paged, lengths, paged};
+use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, PutAnswer};
+use crate::collections::{EventNode, EventQuery, IfKnown, Order};
+use crate::record::{Event, Record, now, payload_text};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(log, list))
+        .routes(routes!(get))
+        .routes(routes!(tree))
+}
+
+/// An event to log.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewEvent {
+    /// Its id: sent again with the same one, it is logged once. Default, or 0: the next one, for
+    /// each request.
+    id: Option<NewId>,
+    /// The event that it belongs to, which must be in the log.
+    parent_id: Option<AnyInt>,
+    /// What happened: a dotted name, such as `worker.spawned`.
+    #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
+    event_type: String,
+    /// When. Default: now.
+    created_at: Option<Millis>,
+    /// What there is to say of it: an object or array, kept to the byte, or a string.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<String>,
+}
+
+type NewEvents = OneOrMore<NewEvent>;
+
+impl NewEvent {
+    fn into_record(self) -> (Record, IfKnown) {
+        let if_known = match self.created_at {
+            Some(_) => IfKnown::Judged,
+            None => IfKnown::SameButTime,
+        };
+        let event = Event {
+            id: self.id.map_or(0, |id| id.0),
+            parent_id: self.parent_id.map(|id| id.0),
+            event_type: self.event_type,
+            created_at: self.created_at.map_or_else(now, |at| at.0),
+            payload: self.payload,
+        };
+        (event.into(), if_known)
+    }
+}
+
+/// Logs an event, or several in one array.
+///
+/// Of an array, each is taken or rejected by itself; one that cannot be an event rejects the
+/// request.
+#[utoipa::path(
+    post,
+    path = "/events",
+    tag = "events",
+    params(WaitParams),
+    request_body = NewEvents,
+    responses(
+        (status = 201, description = "Logged: each has its id", body = PutAnswer),
+        (status = 200, description = "The log has them", body = PutAnswer),
+        (status = 202, description = "Queued", body = PutAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
+        (status = 409, description = "There is no event for it to be under, or the id is another's", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn log(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    body: NewEvents,
+) -> Result<Made, Problem> {
+    let handed = Handed::new(body, NewEvent::into_record);
+    handed.answer(&app, params.wait, |e| e.into()).await
+}
+
+/// Which events to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    /// Only events right under this one.
+    parent_id: Option<AnyInt>,
+    /// Only events without a parent. Default: false.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    roots: bool,
+    event_type: Option<String>,
+    /// Of that time or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Of before.
+    until: Option<Time>,
+    /// By id. Default: asc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+type Events = Paged<Event>;
+
+/// Lists events, page by page.
+#[utoipa::path(
+    get,
+    path = "/events",
+    tag = "events",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Events))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let query = EventQuery {
+        parent_id: params.parent_id.map(|id| id.0),
+        roots: params.roots,
+        event_type: params.event_type,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        order: params.order.map_or(Order::OldestFirst, Order::from),
+        limit: params.limit.0,
+        after: None,
+    };
+    app.ask(move |app| {
+        let read = |limit, after| {
+            let query = EventQuery {
+                limit,
+                after,
+                ..query.clone()
+            };
+            app.store.events(&query)
+        };
+        let length = |event: &Event| lengths([&event.payload]);
+        Made::ok(&paged(query.limit, params.after, read, length)?)
+    })
+    .await
+}
+
+fn unknown(id: i64) -> Problem {
+    Problem::not_found(format!("there is no event {id}")).with_field("id")
+}
+
+/// Reads an event.
+#[utoipa::path(
+    get,
+    path = "/events/{id}",
+    tag = "events",
+    params(("id" = AnyInt, Path)),
+    responses(
+        (status = 200, description = "As it was logged", body = Event),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let event = app.store.get_event(id)?;
+        Made::ok(&event.ok_or_else(|| unknown(id))?)
+    })
+    .await
+}
+
+/// An event and all that is under it.
+#[derive(Debug, Serialize, ToSchema)]
+struct Tree {
+    /// The root first, then under each event its children by id.
+    nodes: Vec<EventNode>,
+}
+
+/// Reads an event with all that is under it: how deep each stands, how what it began ended, and
+/// how long that took.
+#[utoipa::path(
+    get,
+    path = "/events/{id}/tree",
+    tag = "events",
+    params(("id" = AnyInt, Path)),
+    responses(
+        (status = 200, description = "The whole tree", body = Tree),
+        (status = 404, description = "There is no such event", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn tree(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let tree = app.store.event_tree(id)?.ok_or_else(|| unknown(id))?;
+        Made::ok(&Tree { nodes: tree.nodes })
+    })
+    .await
+}

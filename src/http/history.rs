@@ -1,0 +1,149 @@
+//! `/history`: what was said in chats, appended and read from the end.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::Shared;
+use super::body::{Made, OneOrMore};
+use super::fields::{AnyInt, Millis, NewId};
+use super::pages::{PAGE_BYTES_MAX, READ_AT_ONCE};
+use super::params::{Id, Limit, Query, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, PutAnswer};
+use crate::collections::IfKnown;
+use crate::error::Result;
+use crate::record::{HistoryEntry, Record, Role, now};
+use crate::store::Store;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(add))
+        .routes(routes!(last))
+}
+
+/// An entry to append.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewEntry {
+    /// Its id: sent again with the same one, it is appended once. Default, or 0: the next one, for
+    /// each request.
+    id: Option<NewId>,
+    /// The chat; its id may be negative.
+    chat_id: AnyInt,
+    /// Who speaks.
+    role: Role,
+    /// When. Default: now.
+    created_at: Option<Millis>,
+    /// The text.
+    content: String,
+}
+
+type NewEntries = OneOrMore<NewEntry>;
+
+impl NewEntry {
+    fn into_record(self) -> (Record, IfKnown) {
+        let if_known = match self.created_at {
+            Some(_) => IfKnown::Judged,
+            None => IfKnown::SameButTime,
+        };
+        let entry = HistoryEntry {
+            id: self.id.map_or(0, |id| id.0),
+            chat_id: self.chat_id.0,
+            role: self.role,
+            created_at: self.created_at.map_or_else(now, |at| at.0),
+            content: self.content,
+        };
+        (entry.into(), if_known)
+    }
+}
+
+/// Appends an entry to a chat's history, or several in one array.
+///
+/// Of an array, each is taken or rejected by itself; one that cannot be an entry rejects the
+/// request.
+#[utoipa::path(
+    post,
+    path = "/history",
+    tag = "history",
+    params(WaitParams),
+    request_body = NewEntries,
+    responses(
+        (status = 201, description = "Appended: each has its id", body = PutAnswer),
+        (status = 200, description = "The log has them", body = PutAnswer),
+        (status = 202, description = "Queued", body = PutAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
+        (status = 409, description = "The id is another entry's", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn add(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    body: NewEntries,
+) -> Result<Made, Problem> {
+    let handed = Handed::new(body, NewEntry::into_record);
+    handed.answer(&app, params.wait, |e| e.into()).await
+}
+
+/// Which entries of a chat to read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct LastParams {
+    /// At most so many, the last ones. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    last: Limit,
+    /// Only entries before the one with this id: what an earlier answer has as `before`.
+    before: Option<AnyInt>,
+}
+
+/// Entries of a chat.
+#[derive(Debug, Serialize, ToSchema)]
+struct Entries {
+    /// The earliest first.
+    items: Vec<HistoryEntry>,
+    /// What asks for those before them. Missing if these are the first of the chat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<i64>,
+}
+
+/// Reads the last entries of a chat, the earliest of them first. A chat without any is empty.
+#[utoipa::path(
+    get,
+    path = "/history/{chat_id}",
+    tag = "history",
+    params(("chat_id" = AnyInt, Path), LastParams),
+    responses((status = 200, description = "The entries", body = Entries))
+)]
+async fn last(
+    State(app): State<Shared>,
+    Id(chat_id): Id<i64>,
+    Query(params): Query<LastParams>,
+) -> Result<Made, Problem> {
+    let before = params.before.map_or(i64::MAX, |id| id.0);
+    app.ask(move |app| Made::ok(&read(&app.store, chat_id, before, params.last.0)?))
+        .await
+}
+
+/// Reads entries from the end on, some at a time, until there are enough of them or they grow too
+/// long for one answer.
+fn read(store: &Store, chat_id: i64, mut before: i64, limit: usize) -> Result<Entries> {
+    let mut parts = Vec::new();
+    let (mut count, mut bytes) = (0, 0);
+    while count < limit && bytes < PAGE_BYTES_MAX {
+        let part = store.history_before(chat_id, before, READ_AT_ONCE.min(limit - count))?;
+        let Some(first) = part.first() else { break };
+        before = first.id;
+        count += part.len();
+        bytes += part.iter().map(|entry| entry.content.len()).sum::<usize>();
+        parts.push(part);
+    }
+    let is_more = limit > 0 && !store.history_before(chat_id, before, 1)?.is_empty();
+    Ok(Entries {
+        items: parts.into_iter().rev().flatten().collect(),
+        before: is_more.then_some(before),
+    })
+}

@@ -1,0 +1,343 @@
+//! `/inbox`: tasks that are queued, and worked on by one at a time.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::body::{Json, Made};
+use super::fields::{AnyInt, Attempt, AttemptsMax, Length, Millis};
+use super::pages::{Paged, lengths, paged};
+use super::params::{After, Id, Limit, Ordered, Query, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, Put, status_of};
+use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
+use crate::record::{InboxTask, TaskStatus, now, payload_text};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(enqueue, list))
+        .routes(routes!(counts))
+        .routes(routes!(claim))
+        .routes(routes!(release))
+        .routes(routes!(get))
+        .routes(routes!(done))
+        .routes(routes!(fail))
+        .routes(routes!(retry))
+}
+
+/// A task to queue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewTask {
+    /// The sender's number for it: the task is queued once for each.
+    update_id: AnyInt,
+    /// When it was queued. Default: now.
+    created_at: Option<Millis>,
+    /// What there is to do: an object or array, kept to the byte, or a string.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<String>,
+}
+
+/// Queues a task.
+///
+/// One whose `update_id` is known is not queued again: the answer is the task that is there, as it
+/// stands.
+#[utoipa::path(
+    post,
+    path = "/inbox",
+    tag = "inbox",
+    params(WaitParams),
+    request_body = NewTask,
+    responses(
+        (status = 201, description = "Queued", body = InboxTask),
+        (status = 200, description = "The update_id is known: the task that is there", body = InboxTask),
+        (status = 202, description = "It waits to be written", body = Put),
+    )
+)]
+async fn enqueue(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    Json(new): Json<NewTask>,
+) -> Result<Made, Problem> {
+    let handed = Handed::one(InboxTask {
+        created_at: new.created_at.map_or_else(now, |at| at.0),
+        ..InboxTask::new(new.update_id.0, new.payload)
+    });
+    let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
+    let status = status_of(&answered);
+    match answered.pop().flatten() {
+        Some(Ok(ack)) => {
+            let id = ack.assigned.unwrap_or(0);
+            app.ask(move |app| Made::new(status, &task(app, id)?)).await
+        }
+        other => Made::new(status, &Put::new(other)),
+    }
+}
+
+fn task(app: &App, id: i64) -> Result<InboxTask, Problem> {
+    let unknown = || Problem::not_found(format!("there is no task {id}")).with_field("id");
+    app.store.inbox().get(id)?.ok_or_else(unknown)
+}
+
+/// Which tasks to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    status: Option<TaskStatus>,
+    /// By id. Default: asc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+type Tasks = Paged<InboxTask>;
+
+/// Lists tasks, page by page.
+#[utoipa::path(
+    get,
+    path = "/inbox",
+    tag = "inbox",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Tasks))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let order = params.order.map_or(Order::OldestFirst, Order::from);
+    app.ask(move |app| {
+        let read = |limit, after| {
+            app.store.inbox().list(&TaskQuery {
+                status: params.status,
+                order,
+                limit,
+                after,
+            })
+        };
+        let length = |task: &InboxTask| lengths([&task.payload, &task.error]);
+        Made::ok(&paged(params.limit.0, params.after, read, length)?)
+    })
+    .await
+}
+
+/// Tells how many tasks stand where.
+#[utoipa::path(
+    get,
+    path = "/inbox/counts",
+    tag = "inbox",
+    responses((status = 200, description = "How many", body = TaskCounts))
+)]
+async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
+    app.ask(|app| Made::ok(&app.store.inbox().counts()?)).await
+}
+
+/// Reads a task.
+#[utoipa::path(
+    get,
+    path = "/inbox/{id}",
+    tag = "inbox",
+    params(("id" = AnyInt, Path)),
+    responses(
+        (status = 200, description = "As it stands", body = InboxTask),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+    app.ask(move |app| Made::ok(&task(app, id)?)).await
+}
+
+/// How to claim a task.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// A task that was claimed so often fails instead. Default: no limit.
+    attempts_max: Option<AttemptsMax>,
+}
+
+/// The inbox, with a limit of attempts.
+fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
+    let inbox = app.store.inbox();
+    let most = attempts_max.and_then(|most| u32::try_from(most.0).ok());
+    most.map_or(inbox, |most| inbox.attempts_max(most))
+}
+
+/// Claims the oldest task that waits: no one else gets it until it is given back or its claim is
+/// released. Its `attempts` has to be named by who ends it.
+#[utoipa::path(
+    post,
+    path = "/inbox/claim",
+    tag = "inbox",
+    request_body = Claim,
+    responses(
+        (status = 200, description = "The task, which is in progress now", body = InboxTask),
+        (status = 204, description = "None waits"),
+    )
+)]
+async fn claim(State(app): State<Shared>, Json(claim): Json<Claim>) -> Result<Response, Problem> {
+    app.ask(move |app| match inbox(app, claim.attempts_max).claim()? {
+        Some(task) => Ok(Made::ok(&task)?.into_response()),
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    })
+    .await
+}
+
+/// That a task is done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    /// The `attempts` of the task as it was claimed.
+    attempt: Attempt,
+}
+
+/// Says that a task which was claimed is done.
+#[utoipa::path(
+    post,
+    path = "/inbox/{id}/done",
+    tag = "inbox",
+    params(("id" = AnyInt, Path)),
+    request_body = Done,
+    responses(
+        (status = 200, description = "The task as it stands then", body = InboxTask),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn done(
+    State(app): State<Shared>,
+    Id(id): Id<i64>,
+    Json(done): Json<Done>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let held = held(app, id, done.attempt)?;
+        app.store.inbox().done(&held)?;
+        Made::ok(&task(app, id)?)
+    })
+    .await
+}
+
+/// The task as who claimed it knows it.
+fn held(app: &App, id: i64, attempt: Attempt) -> Result<InboxTask, Problem> {
+    Ok(InboxTask {
+        attempts: attempt.0,
+        ..task(app, id)?
+    })
+}
+
+/// That a task failed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Fail {
+    /// The `attempts` of the task as it was claimed.
+    attempt: Attempt,
+    /// Why.
+    error: String,
+}
+
+/// Gives up a task which was claimed.
+#[utoipa::path(
+    post,
+    path = "/inbox/{id}/fail",
+    tag = "inbox",
+    params(("id" = AnyInt, Path)),
+    request_body = Fail,
+    responses(
+        (status = 200, description = "The task as it stands then", body = InboxTask),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn fail(
+    State(app): State<Shared>,
+    Id(id): Id<i64>,
+    Json(fail): Json<Fail>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let held = held(app, id, fail.attempt)?;
+        app.store.inbox().fail(&held, &fail.error)?;
+        Made::ok(&task(app, id)?)
+    })
+    .await
+}
+
+/// That a task is to be tried again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Retry {
+    /// The `attempts` of the task as it was claimed.
+    attempt: Attempt,
+    /// Why.
+    error: String,
+    /// A task that was claimed so often fails instead. Default: no limit.
+    attempts_max: Option<AttemptsMax>,
+}
+
+/// Gives a task which was claimed back to the queue, for another attempt.
+#[utoipa::path(
+    post,
+    path = "/inbox/{id}/retry",
+    tag = "inbox",
+    params(("id" = AnyInt, Path)),
+    request_body = Retry,
+    responses(
+        (status = 200, description = "The task as it stands then: queued, or failed after its last attempt", body = InboxTask),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn retry(
+    State(app): State<Shared>,
+    Id(id): Id<i64>,
+    Json(retry): Json<Retry>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let held = held(app, id, retry.attempt)?;
+        inbox(app, retry.attempts_max).retry(&held, &retry.error)?;
+        Made::ok(&task(app, id)?)
+    })
+    .await
+}
+
+/// Which claims to release.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Release {
+    /// Those that are so old, in milliseconds.
+    older_than_ms: Length,
+    /// A task that was claimed so often fails instead. Default: no limit.
+    attempts_max: Option<AttemptsMax>,
+}
+
+/// Tasks whose claims were released.
+#[derive(Debug, Serialize, ToSchema)]
+struct Released {
+    items: Vec<InboxTask>,
+}
+
+/// Releases claims that are too old, as those of workers that died.
+#[utoipa::path(
+    post,
+    path = "/inbox/release",
+    tag = "inbox",
+    request_body = Release,
+    responses((status = 200, description = "The tasks as they stand then: queued, or failed after their last attempt", body = Released))
+)]
+async fn release(State(app): State<Shared>, Json(release): Json<Release>) -> Result<Made, Problem> {
+    let timeout = Duration::from_millis(release.older_than_ms.0.unsigned_abs());
+    app.ask(move |app| {
+        let items = inbox(app, release.attempts_max).release_stale(timeout)?;
+        Made::ok(&Released { items })
+    })
+    .await
+}

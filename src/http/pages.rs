@@ -1,0 +1,79 @@
+//! Pages of lists, which end where they grow too long for one answer.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::params::After;
+use crate::collections::{Cursor, Page};
+use crate::error::Result;
+
+/// Contents past this end a page.
+pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
+/// So many records are read before their length is known.
+pub(super) const READ_AT_ONCE: usize = 32;
+
+/// A page of records.
+#[derive(Debug, Serialize)]
+pub(super) struct Paged<T> {
+    pub(super) items: Vec<T>,
+    /// Where the next page begins: its `after`. Missing on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+// Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
+impl<T: ToSchema> PartialSchema for Paged<T> {
+    fn schema() -> RefOr<Schema> {
+        let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
+        let next = ObjectBuilder::new().schema_type(Type::String);
+        let next = next.description(Some(
+            "Where the next page begins: its `after`. Missing on the last one.",
+        ));
+        let page = ObjectBuilder::new().property("items", items);
+        page.required("items").property("next", next).into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Paged<T> {
+    fn name() -> Cow<'static, str> {
+        format!("Page_{}", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
+/// Reads a page of at most `limit` records, some at a time: `read` is told how many, and after
+/// which one. `length` tells how long a record is, roughly.
+pub(super) fn paged<T>(
+    limit: usize,
+    after: Option<After>,
+    mut read: impl FnMut(usize, Option<Cursor>) -> Result<Page<T>>,
+    length: impl Fn(&T) -> usize,
+) -> Result<Paged<T>> {
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let mut after = after.map(|after| after.0);
+    loop {
+        let page = read(READ_AT_ONCE.min(limit - items.len()), after)?;
+        bytes += page.items.iter().map(&length).sum::<usize>();
+        items.extend(page.items);
+        after = page.next;
+        if after.is_none() || items.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            return Ok(Paged {
+                items,
+                next: after.map(|next| next.to_string()),
+            });
+        }
+    }
+}
+
+/// How long texts are together.
+pub(super) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
+    texts.into_iter().flatten().map(String::len).sum()
+}

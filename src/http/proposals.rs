@@ -1,0 +1,258 @@
+//! `/proposals`: edits that are proposed, each step that follows, and how they stand.
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Json, Made};
+use super::fields::{Millis, When};
+use super::pages::{Paged, paged};
+use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, Put};
+use crate::collections::{Order, ProposalQuery};
+use crate::error::ErrorKind;
+use crate::record::{
+    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,
+};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(propose, list))
+        .routes(routes!(get))
+        .routes(routes!(step))
+}
+
+/// An edit to propose.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewProposal {
+    /// The request that proposes the edit.
+    request_id: Uuid,
+    /// When it is proposed.
+    created_at: When,
+    /// How sure the agent is.
+    #[schema(minimum = 0, maximum = 1)]
+    confidence: Option<f64>,
+    /// The edits: an object or array, kept to the byte, or a string.
+    #[serde(with = "payload_text_required")]
+    #[schema(value_type = serde_json::Value)]
+    diffs_json: String,
+}
+
+/// Records an edit that is proposed.
+///
+/// Sent again as it was, it is recorded once.
+#[utoipa::path(
+    post,
+    path = "/proposals",
+    tag = "proposals",
+    params(WaitParams),
+    request_body = NewProposal,
+    responses(
+        (status = 201, description = "Recorded; it is pending", body = Put),
+        (status = 200, description = "The log says so already", body = Put),
+        (status = 202, description = "Queued", body = Put),
+        (status = 409, description = "It was decided, and its edits stand; or there is nothing to take back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn propose(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    Json(new): Json<NewProposal>,
+) -> Result<Made, Problem> {
+    let handed = Handed::one(CodeEditProposal {
+        created_at: new.created_at.0,
+        confidence: new.confidence,
+        ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
+    });
+    handed.answer(&app, params.wait, |e| e.into()).await
+}
+
+/// The next step of a proposal.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewStep {
+    status: StepStatus,
+    at: Option<Millis>,
+    commit_hash: Option<String>,
+}
+
+/// What may become of a proposal.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StepStatus {
+    Approved,
+    Denied,
+    Applied,
+    Reverted,
+}
+
+impl From<StepStatus> for ProposalStatus {
+    fn from(status: StepStatus) -> ProposalStatus {
+        match status {
+            StepStatus::Approved => ProposalStatus::Approved,
+            StepStatus::Denied => ProposalStatus::Denied,
+            StepStatus::Applied => ProposalStatus::Applied,
+            StepStatus::Reverted => ProposalStatus::Reverted,
+        }
+    }
+}
+
+// By hand, because only some steps have a commit.
+impl PartialSchema for NewStep {
+    fn schema() -> RefOr<Schema> {
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let step = |words: [&str; 2]| {
+            let status = text().enum_values(Some(words));
+            let null = ObjectBuilder::new().schema_type(Type::Null);
+            let at = OneOfBuilder::new().item(Millis::schema()).item(null);
+            ObjectBuilder::new()
+                .property("status", status)
+                .required("status")
+                .property("at", at)
+                .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+        };
+        let or_null = SchemaType::from_iter([Type::String, Type::Null]);
+        let commit = text()
+            .schema_type(or_null)
+            .min_length(Some(1))
+            .max_length(Some(NAME_BYTES_MAX));
+        let made = step(["applied", "reverted"]).property("commit_hash", commit);
+        let either = OneOfBuilder::new().description(Some(
+            "The next step. `at`: when, in epoch milliseconds; default: now. `commit_hash`: the commit that applied the edit.",
+        ));
+        either.item(step(["approved", "denied"])).item(made).into()
+    }
+}
+
+impl ToSchema for NewStep {}
+
+/// Records the next step of a proposal: a pending one is approved or denied, an approved one
+/// applied, an applied one reverted.
+///
+/// Its last step sent again changes nothing, whenever it says it was.
+#[utoipa::path(
+    post,
+    path = "/proposals/{request_id}/steps",
+    tag = "proposals",
+    params(("request_id" = Uuid, Path), WaitParams),
+    request_body = NewStep,
+    responses(
+        (status = 201, description = "Recorded", body = Put),
+        (status = 200, description = "It stands there already", body = Put),
+        (status = 202, description = "Queued", body = Put),
+        (status = 404, description = "It was never proposed, or was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It cannot become that, or was applied by another commit", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn step(
+    State(app): State<Shared>,
+    Id(request_id): Id<Uuid>,
+    Query(params): Query<WaitParams>,
+    Json(new): Json<NewStep>,
+) -> Result<Made, Problem> {
+    let at = new.at.map_or_else(now, |at| at.0);
+    let handed = Handed::one(ProposalStep {
+        commit_hash: new.commit_hash,
+        ..ProposalStep::new(request_id, new.status.into(), at)
+    });
+    let answer = handed.answer(&app, params.wait, |e| e.into()).await;
+    let Err(problem) = answer else { return answer };
+    if !problem.is(ErrorKind::Lifecycle) {
+        return Err(problem);
+    }
+    app.ask(move |app| {
+        proposal(&app.store, request_id)?;
+        Err(problem)
+    })
+    .await
+}
+
+/// Which proposals to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    status: Option<ProposalStatus>,
+    /// Proposed then or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Proposed before.
+    until: Option<Time>,
+    /// By `created_at`. Default: desc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+type Proposals = Paged<CodeEditProposal>;
+
+/// Lists proposals that stand, page by page.
+#[utoipa::path(
+    get,
+    path = "/proposals",
+    tag = "proposals",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Proposals))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let query = ProposalQuery {
+        status: params.status,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        order: params.order.map_or(Order::NewestFirst, Order::from),
+        limit: params.limit.0,
+        after: None,
+    };
+    app.ask(move |app| {
+        let read = |limit, after| {
+            let query = ProposalQuery {
+                limit,
+                after,
+                ..query.clone()
+            };
+            app.store.proposals(&query)
+        };
+        let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
+        Made::ok(&paged(query.limit, params.after, read, length)?)
+    })
+    .await
+}
+
+/// Reads a proposal.
+#[utoipa::path(
+    get,
+    path = "/proposals/{request_id}",
+    tag = "proposals",
+    params(("request_id" = Uuid, Path)),
+    responses(
+        (status = 200, description = "As it stands", body = CodeEditProposal),
+        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(request_id): Id<Uuid>) -> Result<Made, Problem> {
+    app.ask(move |app| Made::ok(&proposal(&app.store, request_id)?))
+        .await
+}
+
+fn proposal(store: &crate::store::Store, request_id: Uuid) -> Result<CodeEditProposal, Problem> {
+    store.get_proposal(request_id)?.ok_or_else(|| {
+        let detail =
+            format!("there is no proposal of request {request_id}: propose the edit first");
+        Problem::not_found(detail).with_field("request_id")
+    })
+}

@@ -1,0 +1,191 @@
+//! Records that requests hand over, and what becomes of each.
+
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::app::App;
+use super::body::{Made, OneOrMore};
+use super::params::Wait;
+use super::problem::Problem;
+use crate::collections::{Ack, AckStatus, IfKnown};
+use crate::error::Error;
+use crate::record::Record;
+
+/// What the log says to a record; `None` while it waits to be written.
+pub(super) type Answered = Option<Result<Ack, Problem>>;
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    /// It is in the log.
+    Added,
+    /// It was in the log.
+    Unchanged,
+    /// It is not in the log.
+    Rejected,
+    /// It waits to be written.
+    Queued,
+}
+
+impl Outcome {
+    pub(super) fn of(answered: &Answered) -> Outcome {
+        match answered {
+            None => Outcome::Queued,
+            Some(Err(_)) => Outcome::Rejected,
+            Some(Ok(ack)) => match ack.status {
+                AckStatus::Added => Outcome::Added,
+                AckStatus::Unchanged => Outcome::Unchanged,
+            },
+        }
+    }
+}
+
+/// What became of a record that was posted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Put {
+    /// The id, where the log gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<i64>,
+    /// The number of the line that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    status: Outcome,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+impl Put {
+    pub(super) fn new(answered: Answered) -> Put {
+        let status = Outcome::of(&answered);
+        let (ack, problem) = match answered {
+            Some(Ok(ack)) => (Some(ack), None),
+            Some(Err(problem)) => (None, Some(problem)),
+            None => (None, None),
+        };
+        Put {
+            id: ack.and_then(|ack| ack.assigned),
+            seq: ack.map(|ack| ack.seq),
+            status,
+            problem,
+        }
+    }
+}
+
+/// What became of several records, in their order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Puts {
+    results: Vec<Put>,
+}
+
+/// The answer to one record, or to an array of them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum PutAnswer {
+    One(Put),
+    More(Puts),
+}
+
+/// Records that a request hands over.
+pub(super) struct Handed {
+    records: Vec<(Record, IfKnown)>,
+    is_array: bool,
+}
+
+impl Handed {
+    pub(super) fn one(record: impl Into<Record>) -> Handed {
+        Handed::new(OneOrMore::One((record.into(), IfKnown::Judged)), |it| it)
+    }
+
+    pub(super) fn new<T>(
+        body: OneOrMore<T>,
+        into_record: impl FnMut(T) -> (Record, IfKnown),
+    ) -> Handed {
+        let (new, is_array) = match body {
+            OneOrMore::One(one) => (vec![one], false),
+            OneOrMore::More(more) => (more, true),
+        };
+        Handed {
+            records: new.into_iter().map(into_record).collect(),
+            is_array,
+        }
+    }
+
+    pub(super) fn is_array(&self) -> bool {
+        self.is_array
+    }
+
+    /// Has the log take them. Of an array each is taken or `rejected` by itself; what cannot be a
+    /// record, or one alone that is rejected, is the request's problem.
+    pub(super) async fn put(
+        self,
+        app: &App,
+        wait: Option<Wait>,
+        rejected: impl Fn(&Error) -> Problem,
+    ) -> Result<Vec<Answered>, Problem> {
+        let Handed { records, is_array } = self;
+        let count = records.len();
+        let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
+            let record = record.checked();
+            let record = record.map_err(|e| Problem::of_record(&e, is_array.then_some(nth)))?;
+            Ok((record, if_known))
+        };
+        let records = records.into_iter().enumerate().map(checked);
+        let records = records.collect::<Result<Vec<_>, Problem>>()?;
+        let Some(acks) = app.record(records, wait).await? else {
+            return Ok((0..count).map(|_| None).collect());
+        };
+        let answered = acks
+            .into_iter()
+            .map(|ack| ack.map_err(|error| rejected(&error)));
+        if is_array {
+            return Ok(answered.map(Some).collect());
+        }
+        answered.map(|ack| ack.map(|ack| Some(Ok(ack)))).collect()
+    }
+
+    /// As [`put`](Handed::put), with the answer that says what became of each.
+    pub(super) async fn answer(
+        self,
+        app: &App,
+        wait: Option<Wait>,
+        rejected: impl Fn(&Error) -> Problem,
+    ) -> Result<Made, Problem> {
+        let is_array = self.is_array;
+        let answered = self.put(app, wait, rejected).await?;
+        let status = status_of(&answered);
+        let mut results: Vec<Put> = answered.into_iter().map(Put::new).collect();
+        let answer = match results.pop() {
+            Some(one) if !is_array => PutAnswer::One(one),
+            last => {
+                results.extend(last);
+                PutAnswer::More(Puts { results })
+            }
+        };
+        Made::new(status, &answer)
+    }
+}
+
+/// The status of an answer that tells what became of records.
+pub(super) fn status_of(answered: &[Answered]) -> StatusCode {
+    let is_any = |outcome| answered.iter().any(|it| Outcome::of(it) == outcome);
+    if is_any(Outcome::Rejected) {
+        StatusCode::MULTI_STATUS
+    } else if is_any(Outcome::Queued) {
+        StatusCode::ACCEPTED
+    } else if is_any(Outcome::Added) {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    }
+}
+
+/// Why the log did not take a record whose place in the path leads nowhere.
+pub(super) fn or_not_there(error: &Error) -> Problem {
+    match error.kind() {
+        crate::error::ErrorKind::Lifecycle => Problem::not_found(error.reason()),
+        _ => Problem::from(error),
+    }
+}

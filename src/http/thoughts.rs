@@ -1,0 +1,245 @@
+//! `/thoughts`: recorded at the end of their task's chain, read, and verified.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Json, Made, OneOrMore};
+use super::pages::{Paged, paged};
+use super::params::{After, Id, IdempotencyKey, Limit, Query, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, Put, status_of};
+use crate::collections::{ChainCheck, IfKnown};
+use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
+
+/// What ids are derived from that a client's key stands for: any would do.
+const KEYS: Uuid = Uuid::from_u128(0x5a1c_7e0d_93b2_4c68_8f14_d27b_60e9_3ac5);
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(add, list))
+        .routes(routes!(verify))
+        .routes(routes!(get))
+}
+
+/// A thought to record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewThought {
+    /// Its id: sent again with the same one, it is recorded once. Default: a new one.
+    #[schema(min_length = 1, max_length = 1024)]
+    id: Option<String>,
+    /// What sort of thought it is.
+    #[serde(rename = "type")]
+    thought_type: ThoughtType,
+    /// The task, whose chain it belongs to.
+    #[schema(min_length = 1, max_length = 1024)]
+    task_id: String,
+    /// The agent that has it.
+    #[schema(min_length = 1, max_length = 1024)]
+    agent_id: String,
+    /// When. Default: now.
+    timestamp: Option<Timestamp>,
+    /// The text.
+    content: String,
+}
+
+/// Records a thought at the end of its task's chain.
+///
+/// Sent again with the same id or `Idempotency-Key`, it is recorded once: the answer is 200 then.
+#[utoipa::path(
+    post,
+    path = "/thoughts",
+    tag = "thoughts",
+    params(
+        WaitParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+    ),
+    request_body = NewThought,
+    responses(
+        (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
+        (status = 200, description = "It was recorded before", body = ThoughtRecord),
+        (status = 202, description = "Queued", body = Put),
+        (status = 409, description = "The id is another thought's", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn add(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    key: IdempotencyKey,
+    Json(new): Json<NewThought>,
+) -> Result<Made, Problem> {
+    let if_known = match new.timestamp {
+        Some(_) => IfKnown::Judged,
+        None => IfKnown::SameButTime,
+    };
+    let by_key = || key.id(KEYS, 0).unwrap_or_else(Uuid::new_v4).to_string();
+    let id = new.id.unwrap_or_else(by_key);
+    let thought = ThoughtRecord {
+        id: id.clone(),
+        task_id: new.task_id,
+        prev_hash: String::new(),
+        hash: String::new(),
+        thought_type: new.thought_type,
+        agent_id: new.agent_id,
+        timestamp: new.timestamp.unwrap_or_else(Timestamp::now),
+        content: new.content,
+    };
+    let handed = Handed::new(OneOrMore::One(thought), |it| (it.into(), if_known));
+    let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
+    let status = status_of(&answered);
+    match answered.pop().flatten() {
+        Some(Ok(_)) => {
+            app.ask(move |app| {
+                let thought = app.store.thoughts().get(&id)?;
+                Made::new(status, &thought.ok_or_else(unknown)?)
+            })
+            .await
+        }
+        other => Made::new(status, &Put::new(other)),
+    }
+}
+
+fn unknown() -> Problem {
+    Problem::not_found("there is no thought of this id").with_field("id")
+}
+
+/// Which thoughts to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    /// Only those of this task.
+    task_id: Option<String>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+type Thoughts = Paged<ThoughtRecord>;
+
+/// Lists thoughts in the order in which they were recorded, page by page.
+#[utoipa::path(
+    get,
+    path = "/thoughts",
+    tag = "thoughts",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Thoughts))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let thoughts = app.store.thoughts();
+        let read = |limit, after| thoughts.page(params.task_id.as_deref(), limit, after);
+        let length = |thought: &ThoughtRecord| thought.content.len();
+        Made::ok(&paged(params.limit.0, params.after, read, length)?)
+    })
+    .await
+}
+
+/// Reads a thought.
+#[utoipa::path(
+    get,
+    path = "/thoughts/{id}",
+    tag = "thoughts",
+    params(("id" = String, Path, description = "Percent-encoded")),
+    responses(
+        (status = 200, description = "As it was recorded", body = ThoughtRecord),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let thought = app.store.thoughts().get(&id)?;
+        Made::ok(&thought.ok_or_else(unknown)?)
+    })
+    .await
+}
+
+/// Whose chain to verify.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct VerifyParams {
+    /// The task.
+    task_id: String,
+}
+
+/// What a check of a chain found.
+#[derive(Debug, Serialize, ToSchema)]
+struct Verified {
+    task_id: String,
+    /// Whether it holds and no line that may belong to it is damaged.
+    is_intact: bool,
+    /// How many records the chain has: compare it with what was kept elsewhere, because a chain
+    /// that lost its last records holds.
+    records: u64,
+    /// The hash of the last one.
+    head: Option<String>,
+    /// The first place where it does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<Broken>,
+    /// Places in the files of thoughts that are damaged and may have taken records from the chain:
+    /// `decklog thoughts verify` tells where.
+    damage: usize,
+}
+
+/// Where a chain breaks.
+#[derive(Debug, Serialize, ToSchema)]
+struct Broken {
+    /// Which record of the chain, from 1.
+    position: u64,
+    /// Its id, if it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// What does not hold.
+    reason: String,
+}
+
+// Where files are is for who runs the server.
+impl From<ChainCheck> for Verified {
+    fn from(check: ChainCheck) -> Verified {
+        let is_intact = check.is_intact();
+        let broken = check.broken.map(|at| Broken {
+            position: at.position,
+            id: at.id,
+            reason: at.reason,
+        });
+        Verified {
+            is_intact,
+            broken,
+            task_id: check.task_id,
+            records: check.records,
+            head: check.head,
+            damage: check.damage.len(),
+        }
+    }
+}
+
+/// Recomputes the chain of a task from what the files say now. That of an unknown task has no
+/// records.
+#[utoipa::path(
+    get,
+    path = "/thoughts/verify",
+    tag = "thoughts",
+    params(VerifyParams),
+    responses((status = 200, description = "What was found, be it good or bad", body = Verified))
+)]
+async fn verify(
+    State(app): State<Shared>,
+    Query(params): Query<VerifyParams>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let check = app.store.thoughts().verify_chain(&params.task_id)?;
+        Made::ok(&Verified::from(check))
+    })
+    .await
+}

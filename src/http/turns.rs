@@ -1,0 +1,173 @@
+//! `/turns`: conversation turns, recorded and read.
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::{Made, OneOrMore};
+use super::fields::When;
+use super::pages::{Paged, paged};
+use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
+use super::problem::Problem;
+use super::puts::{Handed, PutAnswer};
+use crate::collections::{IfKnown, Order, TurnQuery};
+use crate::record::{ConversationTurn, TurnKind};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(add, list))
+        .routes(routes!(get))
+}
+
+/// A turn to record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewTurn {
+    /// Its id: sent again with the same one, it is recorded once.
+    id: Uuid,
+    /// The turn that it answers or follows.
+    parent_id: Option<Uuid>,
+    /// The provider's or client's message that it belongs to.
+    message_id: Uuid,
+    /// The conversation or thread it stands in.
+    thread_id: Option<Uuid>,
+    /// Who it comes from.
+    kind: TurnKind,
+    /// When it was said.
+    created_at: When,
+    /// The text.
+    content: String,
+}
+
+type NewTurns = OneOrMore<NewTurn>;
+
+impl From<NewTurn> for ConversationTurn {
+    fn from(new: NewTurn) -> ConversationTurn {
+        ConversationTurn {
+            id: new.id,
+            parent_id: new.parent_id,
+            message_id: new.message_id,
+            thread_id: new.thread_id,
+            kind: new.kind,
+            created_at: new.created_at.0,
+            content: new.content,
+        }
+    }
+}
+
+/// Records a turn, or several in one array.
+///
+/// A turn whose id is known stands as it is given then, in all of its fields. Of an array, each is
+/// taken or rejected by itself; a turn that cannot be one rejects the request.
+#[utoipa::path(
+    post,
+    path = "/turns",
+    tag = "turns",
+    params(WaitParams),
+    request_body = NewTurns,
+    responses(
+        (status = 201, description = "Recorded", body = PutAnswer),
+        (status = 200, description = "The log says so already", body = PutAnswer),
+        (status = 202, description = "Queued", body = PutAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
+        (status = 409, description = "There is nothing to take back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn add(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    body: NewTurns,
+) -> Result<Made, Problem> {
+    let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Judged);
+    let handed = Handed::new(body, into_record);
+    handed.answer(&app, params.wait, |e| e.into()).await
+}
+
+/// Which turns to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListParams {
+    /// Only turns of this message.
+    message_id: Option<Uuid>,
+    /// Only turns that follow this one.
+    parent_id: Option<Uuid>,
+    /// Only turns of this thread.
+    thread_id: Option<Uuid>,
+    kind: Option<TurnKind>,
+    /// Said then or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Said before.
+    until: Option<Time>,
+    /// By `created_at`. Default: asc.
+    order: Option<Ordered>,
+    /// At most so many. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    after: Option<After>,
+}
+
+type Turns = Paged<ConversationTurn>;
+
+/// Lists turns that stand, page by page.
+#[utoipa::path(
+    get,
+    path = "/turns",
+    tag = "turns",
+    params(ListParams),
+    responses((status = 200, description = "A page", body = Turns))
+)]
+async fn list(
+    State(app): State<Shared>,
+    Query(params): Query<ListParams>,
+) -> Result<Made, Problem> {
+    let query = TurnQuery {
+        message_id: params.message_id,
+        parent_id: params.parent_id,
+        thread_id: params.thread_id,
+        kind: params.kind,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        order: params.order.map_or(Order::OldestFirst, Order::from),
+        limit: params.limit.0,
+        after: None,
+    };
+    app.ask(move |app| {
+        let read = |limit, after| {
+            let query = TurnQuery {
+                limit,
+                after,
+                ..query.clone()
+            };
+            app.store.turns(&query)
+        };
+        let length = |turn: &ConversationTurn| turn.content.len();
+        Made::ok(&paged(query.limit, params.after, read, length)?)
+    })
+    .await
+}
+
+/// Reads a turn.
+#[utoipa::path(
+    get,
+    path = "/turns/{id}",
+    tag = "turns",
+    params(("id" = Uuid, Path)),
+    responses(
+        (status = 200, description = "As it stands", body = ConversationTurn),
+        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let turn = app.store.get_turn(id)?;
+        let unknown = || Problem::not_found(format!("there is no turn {id}")).with_field("id");
+        Made::ok(&turn.ok_or_else(unknown)?)
+    })
+    .await
+}
