@@ -22,7 +22,9 @@ pub(super) type Millis = Int<0, 253_402_300_799_999>;
 pub(super) type NewId = Int<0, { i64::MAX - 1 }>;
 /// A number that clients give, which may be any.
 pub(super) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
-/// A number of milliseconds.
+/// A place in a conversation: one is left after it.
+pub(super) type Sequence = Int<0, { i64::MAX - 1 }>;
+/// A number of milliseconds, or of other things.
 pub(super) type Length = Int<0, { i64::MAX }>;
 /// Which claim of a task, from 1.
 pub(super) type Attempt = Int<1, { i64::MAX }>;

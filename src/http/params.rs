@@ -179,10 +179,12 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
             return Ok(IdempotencyKey(None));
         };
         let key = value.to_str().ok().filter(|_| more.is_none());
-        let key = key.filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()));
+        let is_printable = |key: &str| key.bytes().all(|byte| byte.is_ascii_graphic());
+        let key = key.filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()) && is_printable(key));
         let key = key.ok_or_else(|| {
-            let detail =
-                format!("give one {NAME} of 1 to {NAME_BYTES_MAX} printable ASCII characters");
+            let detail = format!(
+                "give one {NAME} of 1 to {NAME_BYTES_MAX} ASCII characters that can be seen"
+            );
             Problem::bad_request(detail).with_field(NAME)
         })?;
         Ok(IdempotencyKey(Some(key.to_owned())))

@@ -11,7 +11,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
-use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
@@ -95,6 +97,11 @@ fn described(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
             let words = path.split(|c: char| !c.is_ascii_alphanumeric());
             let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
             operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(parameter) = parameter {
+                    bind(parameter);
+                }
+            }
             let problem = ContentBuilder::new()
                 .schema(Some(Ref::from_schema_name("Problem")))
                 .build();
@@ -107,6 +114,16 @@ fn described(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
         }
     }
     api
+}
+
+/// Has the description of an id say what one looks like: not all who read it know the format.
+fn bind(parameter: &mut Parameter) {
+    const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
+    if let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema
+        && object.format == Some(SchemaFormat::KnownFormat(KnownFormat::Uuid))
+    {
+        object.pattern = Some(UUID.to_owned());
+    }
 }
 
 async fn nothing_there() -> Problem {

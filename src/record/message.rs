@@ -254,7 +254,7 @@ impl ConversationMessage {
         }
         if self.sequence == Some(i64::MAX) {
             let message = format!("sequence {} leaves no place after it", i64::MAX);
-            return Err(Error::invalid(message));
+            return Err(Error::invalid(message).with_field("sequence"));
         }
         Ok(())
     }
