@@ -384,7 +384,7 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
         ..AnalyticsQuery::default()
     };
     let found = analytics.dashboard(&query).unwrap();
-    let mut within = all.within(&found.scope);
+    let within = all.within(&found.scope);
     let answers = requests(&within);
     let requests = answers.len() as u64;
     if let Some(active) = found.conversations_today {
