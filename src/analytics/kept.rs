@@ -145,7 +145,14 @@ impl Kept {
                 }
             }
         }
-        self.days.extend(read_all(store, &news.unread)?);
+        for (day, mut kept) in read_all(store, &news.unread)? {
+            // So that the first reports after this one are as fast as others.
+            for mask in Mask::USUAL {
+                let cells = mask.cells(&kept.sum.day, &mut self.groups);
+                kept.cells.insert(mask, cells);
+            }
+            self.days.insert(day, kept);
+        }
         // Not before: what failed half-way is done again, and counts nothing twice.
         self.moment = Some(news.now);
         Ok(())
