@@ -4,6 +4,16 @@
 //!
 //! `DECKLOG_BENCH_MESSAGES=1000000 cargo bench --bench analytics`
 
+// What SQLite does here does not fail, and the numbers are small.
+#![allow(clippy::expect_used)]
+#![allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::items_after_statements,
+    clippy::too_many_lines
+)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

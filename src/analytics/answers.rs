@@ -200,7 +200,8 @@ macro_rules! reports {
         pub struct $report {
             /// What it was made of.
             pub scope: Scope,
-            /// By bucket, the earliest first; then those with the most requests first.
+            /// By bucket, the earliest first; then those with the most requests first, of errors
+            /// those with the most errors.
             pub rows: Vec<$row>,
             /// How many rows there are, whatever the limit is.
             pub row_count: usize,

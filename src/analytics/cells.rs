@@ -39,6 +39,16 @@ impl Groups {
 pub(super) struct Mask([bool; 4]);
 
 impl Mask {
+    /// Those of reports that are not told otherwise.
+    pub(super) const USUAL: [Mask; 6] = [
+        Mask([false; 4]),
+        Mask([true, false, false, false]),
+        Mask([false, true, false, false]),
+        Mask([true, true, false, false]),
+        Mask([false, false, true, false]),
+        Mask([false, false, false, true]),
+    ];
+
     pub(super) fn of(dimensions: &[Dimension]) -> Mask {
         let all = [
             Dimension::Model,

@@ -145,7 +145,14 @@ impl Kept {
                 }
             }
         }
-        self.days.extend(read_all(store, &news.unread)?);
+        for (day, mut kept) in read_all(store, &news.unread)? {
+            // So that the first reports after this one are as fast as others.
+            for mask in Mask::USUAL {
+                let cells = mask.cells(&kept.sum.day, &mut self.groups);
+                kept.cells.insert(mask, cells);
+            }
+            self.days.insert(day, kept);
+        }
         // Not before: what failed half-way is done again, and counts nothing twice.
         self.moment = Some(news.now);
         Ok(())
@@ -230,25 +237,17 @@ impl Kept {
             }
         }
         self.talks = talks;
-        let mut buckets: Vec<(Option<Day>, Vec<(Day, &KeptDay)>)> = Vec::new();
-        for (day, kept) in self.days(scope) {
-            let bucket = scope.bucket.of(day);
-            match buckets.last_mut().filter(|(last, _)| *last == bucket) {
-                Some((_, days)) => days.push((day, kept)),
-                None => buckets.push((bucket, vec![(day, kept)])),
-            }
-        }
         let mut seen = vec![false; self.talks.len()];
-        let count = |(bucket, days): (Option<Day>, Vec<(Day, &KeptDay)>)| {
-            if let [(_, one)] = &days[..] {
-                return Ok((bucket, one.sum.day.active_conversations()));
+        let mut count = |days: &[(Day, &KeptDay)]| {
+            if let [(_, one)] = days {
+                return Ok(one.sum.day.active_conversations());
             }
             seen.fill(false);
             let mut count = 0;
             for (day, kept) in days {
                 let talks = kept.talks.as_deref().unwrap_or_default();
                 if talks.len() as u64 != kept.sum.day.active_conversations() {
-                    return Err(day);
+                    return Err(*day);
                 }
                 for talk in talks {
                     let seen = &mut seen[*talk as usize];
@@ -256,9 +255,13 @@ impl Kept {
                     *seen = true;
                 }
             }
-            Ok((bucket, count))
+            Ok(count)
         };
-        buckets.into_iter().map(count).collect()
+        let bucket = |(day, _): &(Day, &KeptDay)| scope.bucket.of(*day);
+        let days: Vec<(Day, &KeptDay)> = self.days(scope).collect();
+        let buckets = days.chunk_by(|one, next| bucket(one) == bucket(next));
+        let counts = buckets.map(|days| Ok((days.first().and_then(bucket), count(days)?)));
+        counts.collect()
     }
 }
 

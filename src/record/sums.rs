@@ -239,14 +239,14 @@ mod tests {
 
     #[test]
     fn answers_are_what_is_not_in_other_roles() {
-        let said = |role, nth: i64| {
+        let said = |role, nth: i32| {
             let message = ConversationMessage {
-                tokens_in: Some(nth),
-                tokens_out: Some(2 * nth),
-                latency_ms: Some(nth * nth),
-                context_utilization: Some(1.0 / nth as f64),
+                tokens_in: Some(nth.into()),
+                tokens_out: Some(i64::from(2 * nth)),
+                latency_ms: Some(i64::from(nth * nth)),
+                context_utilization: Some(1.0 / f64::from(nth)),
                 compression_applied: Some(nth % 2 == 0),
-                error: (nth % 3 == 0).then(|| "no".into()),
+                error: (nth % 7 == 0).then(|| "no".into()),
                 error_type: Some(format!("type {}", nth % 5)),
                 ..ConversationMessage::new(uuid::Uuid::nil(), role, "")
             };
@@ -254,9 +254,11 @@ mod tests {
         };
         let [mut both, mut answers] = [Tally::default(), Tally::default()];
         for nth in 1..200 {
-            let role = *[Role::Assistant, Role::User, Role::Tool]
-                .get(nth as usize % 3)
-                .unwrap();
+            let role = match nth % 3 {
+                0 => Role::Assistant,
+                1 => Role::User,
+                _ => Role::Tool,
+            };
             both.count(&said(role, nth));
             if role == Role::Assistant {
                 answers.count(&said(role, nth));

@@ -369,9 +369,36 @@ fn rollups() {
                 json!([[n, count]])
             };
             rollup.insert("latency_sketch".to_owned(), sketch);
+            if n % 2 == 1 {
+                let others = others(n, rollup);
+                rollup.insert("others".to_owned(), others);
+            }
         }
         record(&log, "rollups", &given);
         let expected: Vec<Value> = given.into_iter().map(Value::from).collect();
         assert_eq!(log.json(&["rollups"]), expected);
     });
+}
+
+/// Some of what a rollup adds up.
+fn others(n: usize, rollup: &Map<String, Value>) -> Value {
+    let half = |field: &str| rollup[field].as_u64().unwrap() / 2;
+    let latencies = half("latency_count");
+    let sketch = if latencies == 0 {
+        json!([])
+    } else {
+        json!([[n, latencies]])
+    };
+    json!({
+        "tokens_in": half("tokens_in"),
+        "tokens_out": half("tokens_out"),
+        "latency_ms_sum": half("latency_ms_sum"),
+        "latency_count": latencies,
+        "latency_sketch": sketch,
+        "context_utilization_sum": 0.5,
+        "context_utilization_count": half("context_utilization_count"),
+        "compressed": half("compressed"),
+        "errors": half("errors"),
+        "errors_by_type": rollup["errors_by_type"],
+    })
 }
