@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
+use super::fields::Length;
 use super::messages::{self, Messages};
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time};
 use super::problem::Problem;
@@ -174,9 +175,7 @@ struct ListParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
     /// So many are passed over first. Default: 0.
-    #[serde(default)]
-    #[param(value_type = Option<u32>)]
-    offset: usize,
+    offset: Option<Length>,
 }
 
 /// A part of a list.
@@ -201,6 +200,7 @@ async fn list(
     State(app): State<Shared>,
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
+    let offset = params.offset.map_or(0, |offset| offset.0);
     let query = ConversationQuery {
         workspace: params.workspace,
         project: params.project,
@@ -212,7 +212,7 @@ async fn list(
         until: params.until.map(|time| time.0),
         order: params.order.map_or(Order::NewestFirst, Order::from),
         limit: params.limit.0,
-        offset: params.offset,
+        offset: usize::try_from(offset).unwrap_or(usize::MAX),
     };
     app.ask(move |app| {
         let ConversationList { items, total } = app.store.conversations(&query)?;

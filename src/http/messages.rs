@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::fields::{AnyInt, Length};
+use super::fields::{AnyInt, Length, Sequence};
 use super::pages::{Paged, lengths, paged};
 use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams};
 use super::problem::Problem;
@@ -30,7 +30,7 @@ struct NewMessage {
     /// Its id: sent again with the same one, it is added once. Default: a new one.
     id: Option<Uuid>,
     /// Its place in the conversation. Default: the one after the greatest.
-    sequence: Option<Length>,
+    sequence: Option<Sequence>,
     /// When it was sent. Default: now.
     timestamp: Option<Timestamp>,
     /// In which role it speaks.

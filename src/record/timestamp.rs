@@ -35,6 +35,8 @@ impl utoipa::PartialSchema for Timestamp {
         utoipa::openapi::ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .pattern(Some("^(19[7-9][0-9]|[2-9][0-9]{3})-"))
+            .max_length(Some(TEXT_BYTES_MAX))
             .into()
     }
 }

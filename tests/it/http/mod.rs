@@ -1,7 +1,15 @@
 //! The service over HTTP, asked over real sockets.
 
+mod bad_input;
+mod calls;
 mod client;
 mod conversations;
+mod events;
+mod history;
+mod inbox;
+mod proposals;
+mod thoughts;
+mod turns;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
