@@ -126,7 +126,11 @@ async fn report<R: Serialize + Send + 'static>(
     query: impl Into<AnalyticsQuery>,
     report: impl FnOnce(&Analytics, &AnalyticsQuery) -> Result<R> + Send + 'static,
 ) -> Result<Made, Problem> {
-    let query = query.into();
+    let mut query = query.into();
+    // Days that end before they begin are none; to people `decklog stats` says so.
+    query.until = query
+        .until
+        .max(query.since.filter(|_| query.until.is_some()));
     // The first one reads all messages.
     app.work(move |app| {
         let report = report(&app.analytics, &query).map_err(|e| match e.kind() {

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder, Schema};
@@ -133,7 +133,9 @@ fn why_not<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
     if std::str::from_utf8(body).is_err() {
         return Problem::bad_request("the body is not UTF-8");
     }
-    if error.classify() != Category::Data {
+    // The parser says of some values that it expected another that they are no JSON.
+    let is_json = || serde_json::from_slice::<IgnoredAny>(body).is_ok();
+    if error.classify() != Category::Data && !is_json() {
         let detail = format!("the body is not JSON: {error}");
         return Problem::bad_request(detail);
     }

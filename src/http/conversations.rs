@@ -200,6 +200,7 @@ async fn list(
     State(app): State<Shared>,
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
+    let offset = params.offset.map_or(0, |offset| offset.0);
     let query = ConversationQuery {
         workspace: params.workspace,
         project: params.project,
@@ -211,9 +212,7 @@ async fn list(
         until: params.until.map(|time| time.0),
         order: params.order.map_or(Order::NewestFirst, Order::from),
         limit: params.limit.0,
-        offset: params
-            .offset
-            .map_or(0, |offset| usize::try_from(offset.0).unwrap_or(usize::MAX)),
+        offset: usize::try_from(offset).unwrap_or(usize::MAX),
     };
     app.ask(move |app| {
         let ConversationList { items, total } = app.store.conversations(&query)?;
@@ -257,7 +256,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Messages { items, next } = messages::page(&app.store, id, query, None)?;
+        let Messages { items, next } = messages::page(&app.store, id, &query, None)?;
         Made::ok(&WithMessages {
             whole,
             messages: items,

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::fields::{AnyInt, Millis, NewId};
+use super::fields::{AnyInt, Int, Millis, NewId};
 use super::pages::{Paged, lengths, paged};
 use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
@@ -168,7 +168,7 @@ fn unknown(id: i64) -> Problem {
         (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn get(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
     app.ask(move |app| {
         let event = app.store.get_event(id)?;
         Made::ok(&event.ok_or_else(|| unknown(id))?)
@@ -195,7 +195,7 @@ struct Tree {
         (status = 404, description = "There is no such event", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn tree(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
     app.ask(move |app| {
         let tree = app.store.event_tree(id)?.ok_or_else(|| unknown(id))?;
         Made::ok(&Tree { nodes: tree.nodes })

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess, Unexpected, Visitor};
@@ -20,10 +21,10 @@ use crate::record::Validity;
 pub(super) type Millis = Int<0, 253_402_300_799_999>;
 /// An id that the log gives, or 0 for the next one.
 pub(super) type NewId = Int<0, { i64::MAX - 1 }>;
+/// A place in a conversation, which leaves one after it.
+pub(super) type Sequence = Int<0, { i64::MAX - 1 }>;
 /// A number that clients give, which may be any.
 pub(super) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
-/// A place in a conversation: one is left after it.
-pub(super) type Sequence = Int<0, { i64::MAX - 1 }>;
 /// A number of milliseconds, or of other things.
 pub(super) type Length = Int<0, { i64::MAX }>;
 /// Which claim of a task, from 1.
@@ -73,6 +74,18 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
             }
         }
         from.deserialize_i64(Within)
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> FromStr for Int<MIN, MAX> {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        // As in bodies.
+        let text = text.strip_suffix(".0").unwrap_or(text);
+        let number = text.parse().ok();
+        let number = number.filter(|number| (MIN..=MAX).contains(number));
+        number.map(Int).ok_or(())
     }
 }
 
@@ -159,5 +172,68 @@ impl PartialSchema for When {
 impl ToSchema for When {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push((Millis::name().into_owned(), Millis::schema()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(json: &str) -> Option<i64> {
+        serde_json::from_str::<AttemptsMax>(json)
+            .ok()
+            .map(|it| it.0)
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        assert_eq!(attempts("7"), Some(7));
+        assert_eq!(attempts("7.0"), Some(7));
+        assert_eq!(attempts("4294967295"), Some(4_294_967_295));
+        for json in [
+            "0",
+            "-1",
+            "4294967296",
+            "7.5",
+            "1e300",
+            "\"7\"",
+            "null",
+            "true",
+        ] {
+            assert_eq!(attempts(json), None, "{json}");
+        }
+        let path = |text: &str| text.parse::<AnyInt>().ok().map(|it| it.0);
+        assert_eq!(path("-5"), Some(-5));
+        assert_eq!(path("5.0"), Some(5));
+        assert_eq!((path("5.5"), path(""), path(".0")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_told_the_bounds() {
+        for json in ["0", "18446744073709551615", "0.5"] {
+            let error = serde_json::from_str::<Attempt>(json).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("1 to 9223372036854775807"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_time_may_take_back_and_nothing_else() {
+        let when = |json: &str| serde_json::from_str::<When>(json).ok().map(|it| it.0);
+        assert_eq!(when("5"), Some(Validity::at(5)));
+        assert_eq!(when("5.0"), Some(Validity::at(5)));
+        let back = r#"{"at": 5, "is_valid": false}"#;
+        assert_eq!(when(back), Some(Validity::retracted(5)));
+        for json in [
+            "-1",
+            "253402300800000",
+            "[5, true]",
+            "\"5\"",
+            r#"{"at": 5}"#,
+            r#"{"at": -5, "is_valid": true}"#,
+            r#"{"at": 5, "is_valid": true, "x": 1}"#,
+        ] {
+            assert_eq!(when(json), None, "{json}");
+        }
     }
 }

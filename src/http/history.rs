@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::fields::{AnyInt, Millis, NewId};
+use super::fields::{AnyInt, Int, Millis, NewId};
 use super::pages::{PAGE_BYTES_MAX, READ_AT_ONCE};
 use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
@@ -120,7 +120,7 @@ struct Entries {
 )]
 async fn last(
     State(app): State<Shared>,
-    Id(chat_id): Id<i64>,
+    Id(Int(chat_id)): Id<AnyInt>,
     Query(params): Query<LastParams>,
 ) -> Result<Made, Problem> {
     let before = params.before.map_or(i64::MAX, |id| id.0);

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, Made};
-use super::fields::{AnyInt, Attempt, AttemptsMax, Length, Millis};
+use super::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis};
 use super::pages::{Paged, lengths, paged};
 use super::params::{After, Id, Limit, Ordered, Query, WaitParams};
 use super::problem::Problem;
@@ -154,7 +154,7 @@ async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
         (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn get(State(app): State<Shared>, Id(id): Id<i64>) -> Result<Made, Problem> {
+async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
     app.ask(move |app| Made::ok(&task(app, id)?)).await
 }
 
@@ -216,7 +216,7 @@ struct Done {
 )]
 async fn done(
     State(app): State<Shared>,
-    Id(id): Id<i64>,
+    Id(Int(id)): Id<AnyInt>,
     Json(done): Json<Done>,
 ) -> Result<Made, Problem> {
     app.ask(move |app| {
@@ -260,7 +260,7 @@ struct Fail {
 )]
 async fn fail(
     State(app): State<Shared>,
-    Id(id): Id<i64>,
+    Id(Int(id)): Id<AnyInt>,
     Json(fail): Json<Fail>,
 ) -> Result<Made, Problem> {
     app.ask(move |app| {
@@ -298,7 +298,7 @@ struct Retry {
 )]
 async fn retry(
     State(app): State<Shared>,
-    Id(id): Id<i64>,
+    Id(Int(id)): Id<AnyInt>,
     Json(retry): Json<Retry>,
 ) -> Result<Made, Problem> {
     app.ask(move |app| {

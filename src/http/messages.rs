@@ -296,7 +296,7 @@ async fn list(
         after: None,
     };
     app.ask(move |app| {
-        let page = page(&app.store, id, query, params.after)?;
+        let page = page(&app.store, id, &query, params.after)?;
         if page.items.is_empty() && app.store.get_conversation(id)?.is_none() {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
@@ -313,7 +313,7 @@ pub(super) type Messages = Paged<ConversationMessage>;
 pub(super) fn page(
     store: &Store,
     id: Uuid,
-    query: MessageQuery,
+    query: &MessageQuery,
     after: Option<After>,
 ) -> Result<Messages> {
     let read = |limit, after| {

@@ -81,30 +81,9 @@ async fn propose(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewStep {
-    status: StepStatus,
+    status: ProposalStatus,
     at: Option<Millis>,
     commit_hash: Option<String>,
-}
-
-/// What may become of a proposal.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StepStatus {
-    Approved,
-    Denied,
-    Applied,
-    Reverted,
-}
-
-impl From<StepStatus> for ProposalStatus {
-    fn from(status: StepStatus) -> ProposalStatus {
-        match status {
-            StepStatus::Approved => ProposalStatus::Approved,
-            StepStatus::Denied => ProposalStatus::Denied,
-            StepStatus::Applied => ProposalStatus::Applied,
-            StepStatus::Reverted => ProposalStatus::Reverted,
-        }
-    }
 }
 
 // By hand, because only some steps have a commit.
@@ -163,7 +142,7 @@ async fn step(
     let at = new.at.map_or_else(now, |at| at.0);
     let handed = Handed::one(ProposalStep {
         commit_hash: new.commit_hash,
-        ..ProposalStep::new(request_id, new.status.into(), at)
+        ..ProposalStep::new(request_id, new.status, at)
     });
     let answer = handed.answer(&app, params.wait, |e| e.into()).await;
     let Err(problem) = answer else { return answer };

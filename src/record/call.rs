@@ -1,5 +1,8 @@
 //! Tool calls: what was asked for and what came of it.
 
+// serde hands on what it serializes by reference, also what is one.
+#![allow(clippy::ref_option_ref)]
+
 use serde::Serialize;
 use uuid::Uuid;
 

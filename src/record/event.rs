@@ -108,7 +108,8 @@ impl Event {
             return Err(Error::invalid(format!(
                 "event_type {:?} is no dotted name: write it like worker.spawned, of letters, digits, - and _",
                 self.event_type
-            )));
+            ))
+            .with_field("event_type"));
         }
         Ok(())
     }

@@ -64,7 +64,8 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
                 "{field} is nested {} levels deep: at most {} are allowed",
                 nesting.deepest,
                 JSON_DEPTH_MAX - 1
-            )))
+            ))
+            .with_field(field))
         } else {
             Ok(Form::Text)
         };
@@ -75,7 +76,8 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
         // Only where nothing else is wrong with it: what is no JSON is a text like any other.
         Err(e) if is_json_but_for_surrogates(bytes) => Err(Error::invalid(format!(
             "{field} holds a lone surrogate, which is no text: {e}"
-        ))),
+        ))
+        .with_field(field)),
         Err(_) => Ok(Form::Text),
     }
 }
@@ -118,7 +120,12 @@ pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
 }
 
 /// For serde: a payload that may be missing, as JSON that is only shown.
-#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option)] // The signature is serde's.
+// The signature is serde's.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::ref_option,
+    clippy::ref_option_ref
+)]
 pub(super) fn shown<S: serde::Serializer>(
     text: &Option<&str>,
     serializer: S,

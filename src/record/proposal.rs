@@ -143,7 +143,10 @@ impl ProposalStep {
     pub(super) fn check(&mut self) -> Result<()> {
         use ProposalStatus::{Applied, Approved, Denied, Pending, Reverted};
         let (is_decision, is_applied) = match self.status {
-            Pending => return Err(Error::invalid("pending is no step: record the proposal")),
+            Pending => {
+                let message = "pending is no step: record the proposal";
+                return Err(Error::invalid(message).with_field("status"));
+            }
             Approved | Denied => (true, false),
             Applied => (false, true),
             Reverted => (false, false),
@@ -164,13 +167,13 @@ impl ProposalStep {
         own(is_applied, "applied_at", &mut self.applied_at)?;
         if let Some(time) = self.applied_at.filter(|_| is_decision) {
             let message = format!("applied_at {time} belongs to the step that applies");
-            return Err(Error::invalid(message));
+            return Err(Error::invalid(message).with_field("applied_at"));
         }
         if let Some(commit) = &self.commit_hash {
             check_name("commit_hash", commit, false)?;
             if is_decision {
                 let message = format!("commit_hash {commit:?} belongs to the step that applies");
-                return Err(Error::invalid(message));
+                return Err(Error::invalid(message).with_field("commit_hash"));
             }
         }
         Ok(())

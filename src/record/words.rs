@@ -7,7 +7,7 @@ macro_rules! words {
         $name:ident ($what:literal) { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $variant,)+
         }
@@ -21,6 +21,26 @@ macro_rules! words {
                 match self {
                     $($name::$variant => $word,)+
                 }
+            }
+        }
+
+        // Only the word: what serde derives takes an object of it, too.
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
+                struct Word;
+                impl serde::de::Visitor<'_> for Word {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        let known: Vec<&str> = $name::ALL.iter().map(|word| word.as_str()).collect();
+                        write!(f, "one of {}", known.join(", "))
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$name, E> {
+                        word.parse().map_err(E::custom)
+                    }
+                }
+                from.deserialize_str(Word)
             }
         }
 

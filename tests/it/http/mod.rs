@@ -1,9 +1,17 @@
 //! The service over HTTP, asked over real sockets.
 
 mod access;
+mod bad_input;
+mod calls;
 mod client;
 mod conversations;
+mod events;
+mod history;
+mod inbox;
+mod proposals;
 mod sites;
+mod thoughts;
+mod turns;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
