@@ -5,6 +5,9 @@
 //! `cargo bench --bench http` (Debian: `apt-get install wrk`), with `DECKLOG_BENCH_ROUNDS` and
 //! `DECKLOG_BENCH_SECONDS` for longer runs.
 
+// A bench says what went wrong by stopping there.
+#![allow(clippy::expect_used)]
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -20,6 +23,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 const CONVERSATIONS: usize = 64;
+
+/// Requests a second of one side.
+type Measure<'a> = Box<dyn Fn() -> f64 + 'a>;
 
 fn main() {
     if Command::new("wrk").arg("--version").output().is_err() {
@@ -59,7 +65,7 @@ fn measure(dir: &Path) {
         )
     };
     let rounds = count("DECKLOG_BENCH_ROUNDS", 3);
-    let rows: [(&str, Box<dyn Fn() -> f64>, Box<dyn Fn() -> f64>); 3] = [
+    let rows: [(&str, Measure<'_>, Measure<'_>); 3] = [
         (
             "POST a message of 1 KB",
             Box::new(|| post(served, "")),

@@ -9,6 +9,7 @@ mod events;
 mod history;
 mod inbox;
 mod proposals;
+mod readme;
 mod sites;
 mod thoughts;
 mod turns;
