@@ -121,7 +121,7 @@ async fn request(
     Json(new): Json<NewCall>,
 ) -> Result<Made, Problem> {
     let handed = Handed::one(ToolCallReq::from(new));
-    handed.answer(&app, params.wait, |e| e.into()).await
+    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
 /// What came of a call.
@@ -177,7 +177,7 @@ async fn done(
         error_msg: new.error_msg,
         status: new.status,
     });
-    handed.answer(&app, params.wait, or_not_there).await
+    handed.answer::<Put>(&app, params.wait, or_not_there).await
 }
 
 /// Reads a tool call with its outcome.

@@ -15,7 +15,7 @@ use super::app::Shared;
 use super::body::{Json, Made};
 use super::fields::Length;
 use super::messages::{self, Messages};
-use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time};
+use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, number};
 use super::problem::Problem;
 use crate::collections::{
     AckStatus, ConversationList, ConversationQuery, IfKnown, MessageQuery, Order,
@@ -175,6 +175,7 @@ struct ListParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
     /// So many are passed over first. Default: 0.
+    #[serde(default, deserialize_with = "number")]
     offset: Option<Length>,
 }
 

@@ -10,9 +10,9 @@ use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Int, Millis, NewId};
 use super::pages::{Paged, lengths, paged};
-use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
+use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams, number};
 use super::problem::Problem;
-use super::puts::{Handed, PutAnswer};
+use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order};
 use crate::record::{Event, Record, now, payload_text};
 
@@ -73,10 +73,10 @@ impl NewEvent {
     params(WaitParams),
     request_body = NewEvents,
     responses(
-        (status = 201, description = "Logged: each has its id", body = PutAnswer),
-        (status = 200, description = "The log has them", body = PutAnswer),
-        (status = 202, description = "Queued", body = PutAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
+        (status = 201, description = "Logged: each has its id", body = NumberedAnswer),
+        (status = 200, description = "The log has them", body = NumberedAnswer),
+        (status = 202, description = "Queued", body = NumberedAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = NumberedAnswer),
         (status = 409, description = "There is no event for it to be under, or the id is another's", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -86,7 +86,9 @@ async fn log(
     body: NewEvents,
 ) -> Result<Made, Problem> {
     let handed = Handed::new(body, NewEvent::into_record);
-    handed.answer(&app, params.wait, |e| e.into()).await
+    handed
+        .answer::<Numbered>(&app, params.wait, |e| e.into())
+        .await
 }
 
 /// Which events to list.
@@ -95,6 +97,7 @@ async fn log(
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// Only events right under this one.
+    #[serde(default, deserialize_with = "number")]
     parent_id: Option<AnyInt>,
     /// Only events without a parent. Default: false.
     #[serde(default)]

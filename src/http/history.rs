@@ -10,9 +10,9 @@ use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Int, Millis, NewId};
 use super::pages::{PAGE_BYTES_MAX, READ_AT_ONCE};
-use super::params::{Id, Limit, Query, WaitParams};
+use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
-use super::puts::{Handed, PutAnswer};
+use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;
 use crate::error::Result;
 use crate::record::{HistoryEntry, Record, Role, now};
@@ -71,10 +71,10 @@ impl NewEntry {
     params(WaitParams),
     request_body = NewEntries,
     responses(
-        (status = 201, description = "Appended: each has its id", body = PutAnswer),
-        (status = 200, description = "The log has them", body = PutAnswer),
-        (status = 202, description = "Queued", body = PutAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
+        (status = 201, description = "Appended: each has its id", body = NumberedAnswer),
+        (status = 200, description = "The log has them", body = NumberedAnswer),
+        (status = 202, description = "Queued", body = NumberedAnswer),
+        (status = 207, description = "Some were rejected: each result says", body = NumberedAnswer),
         (status = 409, description = "The id is another entry's", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -84,7 +84,9 @@ async fn add(
     body: NewEntries,
 ) -> Result<Made, Problem> {
     let handed = Handed::new(body, NewEntry::into_record);
-    handed.answer(&app, params.wait, |e| e.into()).await
+    handed
+        .answer::<Numbered>(&app, params.wait, |e| e.into())
+        .await
 }
 
 /// Which entries of a chat to read.
@@ -97,6 +99,7 @@ struct LastParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     last: Limit,
     /// Only entries before the one with this id: what an earlier answer has as `before`.
+    #[serde(default, deserialize_with = "number")]
     before: Option<AnyInt>,
 }
 

@@ -78,7 +78,7 @@ async fn enqueue(
             let id = ack.assigned.unwrap_or(0);
             app.ask(move |app| Made::new(status, &task(app, id)?)).await
         }
-        other => Made::new(status, &Put::new(other)),
+        other => Made::new(status, &Put::from(other)),
     }
 }
 

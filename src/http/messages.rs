@@ -11,9 +11,9 @@ use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Length, Sequence};
 use super::pages::{Paged, lengths, paged};
-use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams};
+use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams, number};
 use super::problem::Problem;
-use super::puts::{Answered, Handed, Outcome, status_of};
+use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, MessageQuery, Order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
@@ -171,19 +171,7 @@ impl Added {
     }
 }
 
-/// What became of several messages, in their order.
-#[derive(Debug, Serialize, ToSchema)]
-struct AllAdded {
-    results: Vec<Added>,
-}
-
-/// The answer to one message, or to an array of them.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-enum AddedAnswer {
-    One(Added),
-    More(AllAdded),
-}
+type AddedAnswer = Each<Added>;
 
 /// Adds a message, or several in one array.
 ///
@@ -203,7 +191,7 @@ enum AddedAnswer {
         (status = 201, description = "Added", body = AddedAnswer),
         (status = 200, description = "All of it was in the log", body = AddedAnswer),
         (status = 202, description = "Queued", body = AddedAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = AllAdded),
+        (status = 207, description = "Some were rejected: each result says", body = AddedAnswer),
         (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The id or the sequence is another message's", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "More than 16 MiB", body = Problem, content_type = "application/problem+json"),
@@ -230,15 +218,8 @@ async fn add(
     let status = status_of(&answered);
     let added = ids.into_iter().zip(answered);
     let added = added.map(|(id, answered)| Added::new(id, conversation, answered));
-    let mut results: Vec<Added> = added.collect();
-    let answer = match results.pop() {
-        Some(one) if !is_array => AddedAnswer::One(one),
-        last => {
-            results.extend(last);
-            AddedAnswer::More(AllAdded { results })
-        }
-    };
-    Made::new(status, &answer)
+    let results: Vec<Added> = added.collect();
+    Made::new(status, &Each::new(results, is_array))
 }
 
 /// Why the log did not take a message.
@@ -259,8 +240,10 @@ fn rejected(error: &Error, conversation: Uuid) -> Problem {
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// Only those with this sequence or a later one.
+    #[serde(default, deserialize_with = "number")]
     from: Option<AnyInt>,
     /// Only those with an earlier sequence.
+    #[serde(default, deserialize_with = "number")]
     until: Option<AnyInt>,
     /// By sequence. Default: asc.
     order: Option<Ordered>,

@@ -9,6 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
+use super::fields::{AnyInt, Int};
 use super::problem::Problem;
 use crate::collections::{Cursor, Order};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
@@ -135,15 +136,25 @@ impl Default for Limit {
 
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Limit, D::Error> {
-        let limit = usize::deserialize(from)?;
-        if limit > LIMIT_MAX {
-            let message = format!(
-                "limit is {limit}: give one from 0 to {LIMIT_MAX}, and ask for the next page"
-            );
-            return Err(D::Error::custom(message));
-        }
+        let text = std::borrow::Cow::<str>::deserialize(from)?;
+        let limit = text.parse::<usize>().ok().filter(|it| *it <= LIMIT_MAX);
+        let limit = limit.ok_or_else(|| {
+            let message = format!("give a number from 0 to {LIMIT_MAX}, and ask for the next page");
+            D::Error::custom(message)
+        })?;
         Ok(Limit(limit))
     }
+}
+
+/// Reads a number: all parameters are texts.
+pub(super) fn number<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
+    from: D,
+) -> Result<Option<Int<MIN, MAX>>, D::Error> {
+    let text = std::borrow::Cow::<str>::deserialize(from)?;
+    let number = text
+        .parse()
+        .map_err(|()| D::Error::custom(format!("give a whole number from {MIN} to {MAX}")))?;
+    Ok(Some(number))
 }
 
 /// In which order a list is.

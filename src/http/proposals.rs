@@ -74,7 +74,7 @@ async fn propose(
         confidence: new.confidence,
         ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
     });
-    handed.answer(&app, params.wait, |e| e.into()).await
+    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
 /// The next step of a proposal.
@@ -144,7 +144,7 @@ async fn step(
         commit_hash: new.commit_hash,
         ..ProposalStep::new(request_id, new.status, at)
     });
-    let answer = handed.answer(&app, params.wait, |e| e.into()).await;
+    let answer = handed.answer::<Put>(&app, params.wait, |e| e.into()).await;
     let Err(problem) = answer else { return answer };
     if !problem.is(ErrorKind::Lifecycle) {
         return Err(problem);

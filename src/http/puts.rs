@@ -1,8 +1,12 @@
 //! Records that requests hand over, and what becomes of each.
 
+use std::borrow::Cow;
+
 use axum::http::StatusCode;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::app::App;
 use super::body::{Made, OneOrMore};
@@ -45,9 +49,6 @@ impl Outcome {
 /// What became of a record that was posted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Put {
-    /// The id, where the log gives it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<i64>,
     /// The number of the line that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
@@ -57,8 +58,8 @@ pub(super) struct Put {
     problem: Option<Problem>,
 }
 
-impl Put {
-    pub(super) fn new(answered: Answered) -> Put {
+impl From<Answered> for Put {
+    fn from(answered: Answered) -> Put {
         let status = Outcome::of(&answered);
         let (ack, problem) = match answered {
             Some(Ok(ack)) => (Some(ack), None),
@@ -66,7 +67,6 @@ impl Put {
             None => (None, None),
         };
         Put {
-            id: ack.and_then(|ack| ack.assigned),
             seq: ack.map(|ack| ack.seq),
             status,
             problem,
@@ -74,18 +74,72 @@ impl Put {
     }
 }
 
-/// What became of several records, in their order.
+/// What became of a record that has its id from the log.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Puts {
-    results: Vec<Put>,
+pub(super) struct Numbered {
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<i64>,
+    #[serde(flatten)]
+    put: Put,
 }
 
-/// The answer to one record, or to an array of them.
-#[derive(Debug, Serialize, ToSchema)]
+impl From<Answered> for Numbered {
+    fn from(answered: Answered) -> Numbered {
+        let id = match &answered {
+            Some(Ok(ack)) => ack.assigned,
+            _ => None,
+        };
+        Numbered {
+            id,
+            put: answered.into(),
+        }
+    }
+}
+
+/// The answer to one record, or to an array of them, in their order.
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum PutAnswer {
-    One(Put),
-    More(Puts),
+pub(super) enum Each<T> {
+    One(T),
+    More { results: Vec<T> },
+}
+
+impl<T> Each<T> {
+    pub(super) fn new(mut results: Vec<T>, is_array: bool) -> Each<T> {
+        match results.pop() {
+            Some(one) if !is_array => Each::One(one),
+            last => {
+                results.extend(last);
+                Each::More { results }
+            }
+        }
+    }
+}
+
+pub(super) type PutAnswer = Each<Put>;
+pub(super) type NumberedAnswer = Each<Numbered>;
+
+// Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
+impl<T: ToSchema> PartialSchema for Each<T> {
+    fn schema() -> RefOr<Schema> {
+        let one = || Ref::from_schema_name(T::name());
+        let results = ArrayBuilder::new().items(one());
+        let more = ObjectBuilder::new().property("results", results);
+        let either = OneOfBuilder::new().item(one());
+        either.item(more.required("results")).into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Each<T> {
+    fn name() -> Cow<'static, str> {
+        format!("Each_{}", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
 }
 
 /// Records that a request hands over.
@@ -147,7 +201,7 @@ impl Handed {
     }
 
     /// As [`put`](Handed::put), with the answer that says what became of each.
-    pub(super) async fn answer(
+    pub(super) async fn answer<T: From<Answered> + Serialize>(
         self,
         app: &App,
         wait: Option<Wait>,
@@ -156,15 +210,8 @@ impl Handed {
         let is_array = self.is_array;
         let answered = self.put(app, wait, rejected).await?;
         let status = status_of(&answered);
-        let mut results: Vec<Put> = answered.into_iter().map(Put::new).collect();
-        let answer = match results.pop() {
-            Some(one) if !is_array => PutAnswer::One(one),
-            last => {
-                results.extend(last);
-                PutAnswer::More(Puts { results })
-            }
-        };
-        Made::new(status, &answer)
+        let results: Vec<T> = answered.into_iter().map(T::from).collect();
+        Made::new(status, &Each::new(results, is_array))
     }
 }
 

@@ -100,7 +100,7 @@ async fn add(
             })
             .await
         }
-        other => Made::new(status, &Put::new(other)),
+        other => Made::new(status, &Put::from(other)),
     }
 }
 

@@ -13,7 +13,7 @@ use super::fields::When;
 use super::pages::{Paged, paged};
 use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
-use super::puts::{Handed, PutAnswer};
+use super::puts::{Handed, Put, PutAnswer};
 use crate::collections::{IfKnown, Order, TurnQuery};
 use crate::record::{ConversationTurn, TurnKind};
 
@@ -84,7 +84,7 @@ async fn add(
 ) -> Result<Made, Problem> {
     let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Judged);
     let handed = Handed::new(body, into_record);
-    handed.answer(&app, params.wait, |e| e.into()).await
+    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
 /// Which turns to list.

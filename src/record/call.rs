@@ -1,7 +1,6 @@
 //! Tool calls: what was asked for and what came of it.
 
-// serde hands on what it serializes by reference, also what is one.
-#![allow(clippy::ref_option_ref)]
+use std::borrow::Cow;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -177,7 +176,7 @@ pub struct ToolCallView<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
-    pub arguments_json: Option<&'a str>,
+    pub arguments_json: Option<Cow<'a, str>>,
     /// Where it stands.
     pub status: CallStatus,
     /// When it ended, in epoch milliseconds.
@@ -198,7 +197,7 @@ pub struct ToolCallView<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
-    pub outcome_json: Option<&'a str>,
+    pub outcome_json: Option<Cow<'a, str>>,
 }
 
 impl<'a> From<&'a ToolCall> for ToolCallView<'a> {
@@ -212,13 +211,15 @@ impl<'a> From<&'a ToolCall> for ToolCallView<'a> {
             tool_name: &req.tool_name,
             started_at: req.started_at.at,
             args_sha256: &req.args_sha256,
-            arguments_json: req.arguments_json.as_deref(),
+            arguments_json: req.arguments_json.as_deref().map(Cow::Borrowed),
             status: CallStatus::of(done),
             ended_at: done.map(|done| done.ended_at.at),
             latency_ms: done.map(|done| done.latency_ms),
             error_kind: done.and_then(|done| done.error_kind.as_deref()),
             error_msg: done.and_then(|done| done.error_msg.as_deref()),
-            outcome_json: done.and_then(|done| done.outcome_json.as_deref()),
+            outcome_json: done
+                .and_then(|done| done.outcome_json.as_deref())
+                .map(Cow::Borrowed),
         }
     }
 }

@@ -120,18 +120,14 @@ pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
 }
 
 /// For serde: a payload that may be missing, as JSON that is only shown.
-// The signature is serde's.
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    clippy::ref_option,
-    clippy::ref_option_ref
-)]
+#[allow(clippy::ref_option)] // The signature is serde's.
 pub(super) fn shown<S: serde::Serializer>(
-    text: &Option<&str>,
+    text: &Option<Cow<'_, str>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     use serde::Serialize;
-    let json = text.map(|text| RawValue::from_string(payload_json(text).into_owned()));
+    let shown = |text| RawValue::from_string(payload_json(text).into_owned());
+    let json = text.as_deref().map(shown);
     let json = json.transpose().map_err(serde::ser::Error::custom)?;
     json.serialize(serializer)
 }

@@ -209,7 +209,7 @@ impl Described {
     }
 
     /// What a parameter does not take.
-    fn bad_values(&self, schema: &Value) -> Vec<&'static str> {
+    fn bad_values(schema: &Value) -> Vec<&'static str> {
         let mut bad = Vec::new();
         let is = |what: &str| schema["type"] == what;
         if is("integer") {
@@ -332,7 +332,7 @@ fn what_the_path_or_the_query_cannot_be_is_refused() {
         let name = format!("{} {}", endpoint.method, endpoint.route);
         let bare = path.split('?').next().unwrap();
         for (param, schema, _) in described.parameters(&endpoint, "path") {
-            let bad = described.bad_values(schema).into_iter();
+            let bad = Described::bad_values(schema).into_iter();
             for bad in bad.filter(|bad| !bad.is_empty()) {
                 let at = endpoint
                     .route
@@ -347,7 +347,7 @@ fn what_the_path_or_the_query_cannot_be_is_refused() {
         let mut first = None;
         for (param, schema, is_required) in described.parameters(&endpoint, "query") {
             first.get_or_insert(param);
-            for bad in described.bad_values(schema) {
+            for bad in Described::bad_values(schema) {
                 let answer = endpoint.send(&client, &format!("{bare}?{param}={bad}"));
                 complaints.unless(&format!("{name}?{param}={bad}"), &answer, 400, Some(param));
             }
