@@ -5,6 +5,7 @@ mod belief;
 mod beside;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
+mod counts;
 mod files;
 mod follow;
 mod fresh;
@@ -13,7 +14,9 @@ mod gather;
 mod growth;
 mod head;
 mod health;
+mod lines;
 mod lock;
+mod lookout;
 mod manifest;
 mod mend;
 mod moves;
@@ -26,6 +29,8 @@ mod rewrite;
 mod seal;
 mod settings;
 mod sidecar;
+#[cfg(feature = "http")]
+mod since;
 mod state;
 mod sync;
 mod txn;
@@ -36,14 +41,17 @@ mod watch;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-pub use follow::{Follow, LogLine};
+pub use counts::{Counts, KindCounts, SyncTimes};
+pub use follow::Follow;
 pub use health::{Health, LockState, Usage};
+pub use lines::LogLine;
 pub use numbers::SeqRange;
 pub use options::{Durability, Options};
 pub(crate) use removals::Anchor;
@@ -59,6 +67,8 @@ use self::manifest::Manifest;
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;
+#[cfg(feature = "http")]
+pub(crate) use self::since::LinesSince;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -68,6 +78,7 @@ pub(crate) use self::view::{Reads, View};
 use self::watch::LockWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
+use crate::record::Kind;
 use crate::segment::Damage;
 use crate::storage::Storage;
 
@@ -123,6 +134,8 @@ pub(crate) struct Inner {
     /// Taken before the writer, if both are.
     seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
+    /// Lines that were added through this handle, by kind.
+    appended: [AtomicU64; Kind::ALL.len()],
     background: OnceLock<JoinHandle<()>>,
     watch: Arc<LockWatch>,
     watcher: OnceLock<JoinHandle<()>>,
@@ -169,6 +182,7 @@ impl Store {
             gate: RwLock::new(gate),
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
+            appended: Default::default(),
             background: OnceLock::new(),
             watch: Arc::default(),
             watcher: OnceLock::new(),
