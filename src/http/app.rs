@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
+use super::feed::Feed;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -34,6 +35,9 @@ pub(super) struct App {
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
     pub(super) limits: Limits,
+    pub(super) feed: Arc<Feed>,
+    /// Whether the server is to stop.
+    pub(super) stopped: watch::Receiver<bool>,
 }
 
 impl App {

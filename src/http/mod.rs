@@ -17,13 +17,17 @@
 mod app;
 mod body;
 mod conversations;
+mod feed;
 mod health;
+mod impatient;
 mod messages;
 mod metrics;
 mod params;
 mod problem;
+mod records;
 mod routes;
 mod serve;
+mod stream;
 mod syncer;
 mod tls;
 

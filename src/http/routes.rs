@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::app::Shared;
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{conversations, health, messages, metrics};
+use super::{conversations, health, messages, metrics, records, stream};
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -27,6 +27,7 @@ use super::{conversations, health, messages, metrics};
     ),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
+        (name = "records", description = "Records of all kinds, as lines"),
         (name = "server", description = "How the server is"),
     )
 )]
@@ -36,6 +37,8 @@ pub(super) fn router(app: Shared) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
         .merge(conversations::routes())
         .merge(messages::routes())
+        .merge(records::routes())
+        .merge(stream::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .split_for_parts();

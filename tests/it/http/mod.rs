@@ -2,6 +2,20 @@
 
 mod client;
 mod conversations;
+mod events;
+#[cfg(unix)]
+mod kills;
+mod metrics;
+#[cfg(unix)]
+mod process;
+mod records;
+#[cfg(unix)]
+mod shutdown;
+mod slow;
+#[cfg(target_os = "linux")]
+mod stalls;
+mod stream;
+mod wire;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -44,6 +58,17 @@ impl Service {
         }
     }
 
+    /// Has it end, and waits for that.
+    fn end(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.unwrap();
+            }
+        }
+    }
+
     fn client(&self) -> Client {
         Client::new(self.addr)
     }
@@ -51,10 +76,6 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop.stop();
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended.unwrap().unwrap();
-        }
+        self.end();
     }
 }
