@@ -85,15 +85,13 @@ impl LineResult {
 ///
 /// A record has the field names of the store's files and its `kind`; a turn gives its own kind as
 /// `turn_kind`. Each is taken or rejected by itself, in order; blank lines are none. A body that
-/// breaks off is not taken at all. At most 100,000 lines.
+/// breaks off is not taken at all. At most 100,000 lines. The body may be compressed by gzip or
+/// zstd, as its `Content-Encoding` then says.
 #[utoipa::path(
     post,
     path = "/records",
     tag = "records",
-    params(
-        WaitParams,
-        ("Content-Encoding" = Option<String>, Header, description = "How the body is compressed", pattern = "^(gzip|zstd|identity)$"),
-    ),
+    params(WaitParams),
     request_body(content = String, content_type = "application/x-ndjson", description = "Records, one a line"),
     responses(
         (status = 200, description = "What became of each line, one a line", body = LineResult, content_type = "application/x-ndjson"),

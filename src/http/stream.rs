@@ -39,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 struct StreamParams {
     /// Only these kinds: names with commas between them, or the parameter several times.
     #[serde(default)]
-    #[param(value_type = Option<String>, pattern = "^[a-z_]+(,[a-z_]+)*$", example = "messages,conversations")]
+    #[param(value_type = Option<String>, pattern = "^(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups)(,(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups))*$", example = "messages,conversations")]
     kind: Vec<Kinds>,
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,

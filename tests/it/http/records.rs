@@ -236,8 +236,13 @@ fn what_is_no_lines_is_refused() {
     );
     let none = post(&client, "/records?wait=none", event(1).as_bytes());
     none.expect_problem(400, "bad_request", Some("wait"));
-    client
-        .get("/records")
-        .expect_problem(405, "method_not_allowed", None);
+    for answer in [
+        client.get("/records"),
+        client.delete("/records"),
+        client.patch("/records", &json!({})),
+    ] {
+        answer.expect_problem(405, "method_not_allowed", None);
+        assert_eq!(answer.header("allow"), Some("POST"));
+    }
     assert_eq!(all_lines(&service.store).len(), 1);
 }
