@@ -50,6 +50,7 @@
 //! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
 //! - [`Store::seal`] closes what is written and hashes it; [`Store::prove`] proves that a line was
 //!   there.
+//! - [`ndjson`] records what other programs hand over, line by line.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
@@ -67,6 +68,7 @@ pub mod http;
 pub mod import;
 mod index;
 mod line;
+pub mod ndjson;
 mod privacy;
 mod record;
 pub mod replay;
@@ -110,8 +112,9 @@ pub use segment::repair::Repaired;
 pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Durability, Follow, Health, LockState, LogLine, Options, RemovalReason, Removed, SeqRange,
-    Settings, Store, Usage, Verification, VerifyOptions, verify, verify_with,
+    Counts, Durability, Follow, Health, KindCounts, LockState, LogLine, Options, RemovalReason,
+    Removed, SeqRange, Settings, Store, SyncTimes, Usage, Verification, VerifyOptions, verify,
+    verify_with,
 };
 
 /// The README's example must compile and run, too.

@@ -2,14 +2,14 @@
 
 use std::io::{self, IsTerminal};
 
-use decklog::{Ack, AckStatus, Record, Store};
+use decklog::{Ack, AckStatus, Error, ndjson};
 use serde::Serialize;
 
 use super::context::{Context, Level};
 use super::exit::{Exit, Failure};
 use super::output;
 use super::show::count;
-use super::stdin::{Ahead, Input};
+use super::stdin::Ahead;
 
 /// Record what comes on standard input, one JSON object a line
 ///
@@ -82,7 +82,7 @@ struct AckLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     assigned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    reason: Option<String>,
 }
 
 /// What became of records that were handed over.
@@ -130,7 +130,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             break;
         };
         let lines = format!("lines {} to {} are not acknowledged", first.line, last.line);
-        let answers = keep(&store, batch).map_err(|failure| failure.in_front(&lines))?;
+        let answers = ndjson::record(&store, batch);
+        let answers = answers.map_err(|e| Failure::from(e).in_front(&lines))?;
         for (line, answer) in &answers {
             tally.count(answer.as_ref().map(|ack| ack.status).map_err(drop));
             if let Err(reason) = answer {
@@ -156,34 +157,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(tally.rejected > 0))
 }
 
-/// The answer to a line: the acknowledgement, or why the record was not taken.
-type Answer = (u64, Result<Ack, String>);
-
-/// Records what is a record; the answers are in the order of the lines.
-fn keep(store: &Store, batch: Vec<Input>) -> Result<Vec<Answer>, Failure> {
-    let mut records = Vec::with_capacity(batch.len());
-    let mut read = Vec::with_capacity(batch.len());
-    for Input { line, text } in batch {
-        let record =
-            text.and_then(|text| Record::from_json(&text).map_err(|error| error.to_string()));
-        read.push((line, record.map(|record| records.push(record))));
-    }
-    let mut acks = if records.is_empty() {
-        Vec::new().into_iter()
-    } else {
-        store.record_batch(records)?.into_iter()
-    };
-    let answer = |(line, read): (u64, Result<(), String>)| {
-        let ack = read.and_then(|()| match acks.next() {
-            Some(ack) => ack.map_err(|error| error.to_string()),
-            None => Err("the store gave no answer".to_owned()),
-        });
-        (line, ack)
-    };
-    Ok(read.into_iter().map(answer).collect())
-}
-
-fn acknowledge(context: &mut Context, answers: &[Answer]) -> Result<(), Failure> {
+fn acknowledge(
+    context: &mut Context,
+    answers: &[(u64, Result<Ack, Error>)],
+) -> Result<(), Failure> {
     for (line, answer) in answers {
         let answer = answer.as_ref();
         context.out.json(&AckLine {
@@ -191,7 +168,7 @@ fn acknowledge(context: &mut Context, answers: &[Answer]) -> Result<(), Failure>
             seq: answer.ok().map(|ack| ack.seq),
             status: answer.map_or("rejected", |ack| ack.status.as_str()),
             assigned: answer.ok().and_then(|ack| ack.assigned),
-            reason: answer.err().map(String::as_str),
+            reason: answer.err().map(Error::to_string),
         })?;
     }
     Ok(context.out.flush()?)

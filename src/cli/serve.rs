@@ -47,6 +47,8 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     log(args.access_log, context.json);
+    #[cfg(unix)]
+    allow_many_files();
     let store = context.open_to_write(args.durability)?;
     let mut options = Options::default();
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
@@ -63,6 +65,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     output::say(&format!("serving at {scheme}://{}", server.local_addr()));
     server.run()?;
     Ok(Exit::Ok)
+}
+
+/// Each connection takes a file, and the usual limit is low, for the sake of programs from when it
+/// was fixed.
+#[cfg(unix)]
+fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With less, fewer connections are accepted at a time.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// What is worth telling goes to standard error, as JSON if the output is.

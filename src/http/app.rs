@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::access::Gatekeeper;
+use super::feed::Feed;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -40,6 +41,9 @@ pub(super) struct App {
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
     pub(super) limits: Limits,
+    pub(super) feed: Arc<Feed>,
+    /// Whether the server is to stop.
+    pub(super) stopped: watch::Receiver<bool>,
 }
 
 impl App {

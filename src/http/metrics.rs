@@ -1,12 +1,17 @@
 //! `/metrics`: what the server and its store did, as Prometheus reads it.
 
+use std::fmt;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,6 +19,9 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::problem::Problem;
+use crate::capture::Capture;
+use crate::segment::DamageCounts;
+use crate::store::{Counts, KindCounts, Store, SyncTimes};
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -24,6 +32,24 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 pub(super) struct Metrics {
     registry: Registry,
     requests: Family<Request, Histogram, fn() -> Histogram>,
+    pub(super) connections: Gauge,
+    pub(super) streams: Gauge,
+}
+
+/// One of what a gauge counts, for as long as it is there.
+pub(super) struct Counted(Gauge);
+
+impl Counted {
+    pub(super) fn new(gauge: &Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 /// From 0.1 ms to 6.5 s.
@@ -41,7 +67,7 @@ struct Request {
 }
 
 impl Metrics {
-    pub(super) fn new() -> Metrics {
+    pub(super) fn new(store: &Store, capture: &Capture) -> Metrics {
         let mut registry = Registry::with_prefix("decklog");
         let requests = Family::new_with_constructor(times as fn() -> Histogram);
         registry.register_with_unit(
@@ -50,7 +76,23 @@ impl Metrics {
             Unit::Seconds,
             requests.clone(),
         );
-        Metrics { registry, requests }
+        let (connections, streams) = (Gauge::default(), Gauge::default());
+        registry.register(
+            "http_connections",
+            "Connections that are open",
+            connections.clone(),
+        );
+        registry.register("http_streams", "Streams that are open", streams.clone());
+        registry.register_collector(Box::new(OfStore {
+            store: store.clone(),
+            capture: capture.clone(),
+        }));
+        Metrics {
+            registry,
+            requests,
+            connections,
+            streams,
+        }
     }
 
     /// Counts a request.
@@ -63,6 +105,175 @@ impl Metrics {
         self.requests
             .get_or_create(&request)
             .observe(took.as_secs_f64());
+    }
+}
+
+/// What the store and the queue to it count by themselves.
+#[derive(Debug)]
+struct OfStore {
+    store: Store,
+    capture: Capture,
+}
+
+impl Collector for OfStore {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let mut to = Numbers(encoder);
+        self.of_queue(&mut to)?;
+        // The rest is told all the same where the store cannot be read.
+        match self.store.counts() {
+            Ok(counts) => of_store(&mut to, &counts),
+            Err(error) => {
+                tracing::warn!(%error, "the store cannot be read");
+                to.gauge("store_readable", "Whether the store can be read", 0)
+            }
+        }
+    }
+}
+
+impl OfStore {
+    fn of_queue(&self, to: &mut Numbers<'_>) -> fmt::Result {
+        let stats = self.capture.stats();
+        let records = [
+            ("written", stats.written),
+            ("unchanged", stats.unchanged),
+            ("refused", stats.refused),
+            ("rejected", stats.rejected),
+            ("failed", stats.failed),
+        ];
+        let help = "Records that were handed to the queue, by what became of them";
+        to.counters("queue_records", help, "outcome", records)?;
+        to.gauge(
+            "queue_length",
+            "Records that wait to be written",
+            stats.queued,
+        )?;
+        let help = "How often a batch was tried again, as another process kept the store locked";
+        to.counter("queue_lock_retries", help, stats.lock_retries)
+    }
+}
+
+fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
+    let Counts {
+        last_seq,
+        is_poisoned,
+        kinds,
+        damage,
+        syncs,
+    } = counts;
+    to.gauge("store_readable", "Whether the store can be read", 1)?;
+    let help = "Whether the store takes no more records, as a write or an fsync failed";
+    to.gauge("store_poisoned", help, u64::from(*is_poisoned))?;
+    to.gauge("last_seq", "The number of the last line", *last_seq)?;
+    let by_kind = |number: fn(&KindCounts) -> u64| {
+        let each = kinds.iter();
+        each.map(move |of| (of.kind.stem(), number(of)))
+    };
+    let help = "Lines that this server added";
+    to.counters("lines_appended", help, "kind", by_kind(|of| of.appended))?;
+    let help = "What the store holds, such as messages; a tool call's lines are one";
+    to.gauges("records", help, "kind", by_kind(|of| of.records))?;
+    let help = "Files of the store";
+    to.gauges("segments", help, "kind", by_kind(|of| of.segments))?;
+    let help = "The length of the files";
+    let unit = Some(&Unit::Bytes);
+    to.family("segment", help, unit, "kind", by_kind(|of| of.bytes))?;
+    let help = "Places in the files that are not as decklog wrote them";
+    to.gauges("damage", help, "class", classes(damage))?;
+    to.times("fsync", "How long fsyncs of files took", syncs)
+}
+
+fn classes(damage: &DamageCounts) -> [(&'static str, u64); 11] {
+    [
+        ("altered", damage.altered),
+        ("damaged", damage.damaged),
+        ("torn", damage.torn),
+        ("too_long", damage.too_long),
+        ("unreadable", damage.unreadable),
+        ("repeated", damage.repeated),
+        ("misplaced", damage.misplaced),
+        ("no_file", damage.no_file),
+        ("missing", damage.missing),
+        ("changed", damage.changed),
+        ("chain", damage.chain),
+    ]
+}
+
+/// Writes numbers down.
+struct Numbers<'a>(DescriptorEncoder<'a>);
+
+type By<'a> = (&'a str, u64);
+const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, f64>> = None;
+
+impl Numbers<'_> {
+    fn gauge(&mut self, name: &str, help: &str, number: u64) -> fmt::Result {
+        let mut to = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        to.encode_gauge(&number)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, number: u64) -> fmt::Result {
+        let of = MetricType::Counter;
+        let mut to = self.0.encode_descriptor(name, help, None, of)?;
+        to.encode_counter(&number, NO_EXEMPLAR)
+    }
+
+    fn gauges<'b>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        by: impl IntoIterator<Item = By<'b>>,
+    ) -> fmt::Result {
+        self.family(name, help, None, label, by)
+    }
+
+    fn family<'b>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        label: &str,
+        by: impl IntoIterator<Item = By<'b>>,
+    ) -> fmt::Result {
+        let mut to = self
+            .0
+            .encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (value, number) in by {
+            to.encode_family(&[(label, value)])?.encode_gauge(&number)?;
+        }
+        Ok(())
+    }
+
+    fn counters<'b>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        by: impl IntoIterator<Item = By<'b>>,
+    ) -> fmt::Result {
+        let of = MetricType::Counter;
+        let mut to = self.0.encode_descriptor(name, help, None, of)?;
+        for (value, number) in by {
+            to.encode_family(&[(label, value)])?
+                .encode_counter(&number, NO_EXEMPLAR)?;
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, name: &str, help: &str, times: &SyncTimes) -> fmt::Result {
+        let unit = Some(&Unit::Seconds);
+        let of = MetricType::Histogram;
+        let mut to = self.0.encode_descriptor(name, help, unit, of)?;
+        let upto = times.upto.iter();
+        let mut buckets: Vec<(f64, u64)> = upto
+            .map(|(bound, count)| (bound.as_secs_f64(), *count))
+            .collect();
+        // Counted one by one: more may have come between.
+        let known: u64 = buckets.iter().map(|(_, count)| count).sum();
+        let count = times.count.max(known);
+        buckets.push((f64::INFINITY, count - known));
+        to.encode_histogram::<NoLabelSet>(times.total.as_secs_f64(), count, &buckets, None)
     }
 }
 

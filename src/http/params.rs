@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use super::fields::{AnyInt, Int};
+use super::fields::Int;
 use super::problem::Problem;
 use crate::collections::{Cursor, Order};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};

@@ -20,7 +20,7 @@ use super::app::Shared;
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
-    params, proposals, thoughts, turns,
+    params, proposals, records, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
 use crate::record::Day;
@@ -45,6 +45,7 @@ use crate::record::Day;
         (name = "history", description = "What was said in chats"),
         (name = "inbox", description = "Tasks that wait for a worker"),
         (name = "thoughts", description = "Chained thoughts"),
+        (name = "records", description = "Records of all kinds, as lines"),
         (name = "server", description = "How the server is"),
     )
 )]
@@ -62,6 +63,8 @@ pub(super) fn router(app: Shared) -> Router {
         .merge(history::routes())
         .merge(inbox::routes())
         .merge(thoughts::routes())
+        .merge(records::routes())
+        .merge(stream::routes())
         .merge(health::routes())
         .merge(access::routes())
         .merge(metrics::routes())

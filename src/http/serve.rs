@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -25,7 +26,9 @@ use tower::ServiceExt;
 
 use super::access::Gatekeeper;
 use super::app::{App, Limits};
-use super::metrics::Metrics;
+use super::feed::Feed;
+use super::impatient::Impatient;
+use super::metrics::{Counted, Metrics};
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls;
@@ -64,6 +67,10 @@ pub struct Options {
     /// How long a record may take to be acknowledged; then the client is told to send it again.
     /// Default: 30 s.
     pub write_timeout: Duration,
+    /// How long a client may take nothing of an answer that waits for it. Default: 30 s.
+    pub take_timeout: Duration,
+    /// Streams at the same time; others are told to try again. Default: 64.
+    pub streams_max: usize,
     /// Records that may wait to be written. Default: 10,000.
     pub queue_records_max: usize,
     /// How long requests that have begun may take to end once the server is to stop. Default: 10 s.
@@ -81,6 +88,8 @@ impl Default for Options {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
+            take_timeout: Duration::from_secs(30),
+            streams_max: 64,
             queue_records_max: 10_000,
             shutdown_timeout: Duration::from_secs(10),
         }
@@ -159,13 +168,16 @@ impl Server {
                 tracing::error!(kind = %record.kind(), reason = error.kind().as_str(), "a queued record was not taken");
             })
             .start()?;
+        let stop = watch::Sender::new(false);
         let app = App {
+            metrics: Metrics::new(&store, &capture),
             capture,
             analytics: store.analytics(),
             readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
-            metrics: Metrics::new(),
             gatekeeper,
+            feed: Arc::new(Feed::new(store.clone(), options.streams_max)),
+            stopped: stop.subscribe(),
             limits: Limits {
                 body_bytes_max: options.body_bytes_max,
                 body_timeout: options.body_timeout,
@@ -181,7 +193,7 @@ impl Server {
             acceptor,
             app: Arc::new(app),
             options: options.clone(),
-            stop: watch::Sender::new(false),
+            stop,
         })
     }
 
@@ -232,7 +244,14 @@ impl Server {
         // The first report would take long.
         runtime.spawn_blocking(move || analytics.catch_up());
         let stopped = stop.subscribe();
-        runtime.block_on(serve(listener, acceptor, router(app), &options, stopped));
+        let connections = app.metrics.connections.clone();
+        let serving = Serving {
+            listener,
+            acceptor,
+            router: router(app),
+            connections,
+        };
+        runtime.block_on(serve(serving, &options, stopped));
         // What still reads, or writes on its own, may go on: the process ends it.
         runtime.shutdown_timeout(options.shutdown_timeout);
         readers.shutdown_background();
@@ -280,13 +299,20 @@ fn signals() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-async fn serve(
+struct Serving {
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
     router: Router,
-    options: &Options,
-    mut stopped: watch::Receiver<bool>,
-) {
+    connections: Gauge,
+}
+
+async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver<bool>) {
+    let Serving {
+        listener,
+        acceptor,
+        router,
+        connections,
+    } = serving;
     let places = Arc::new(Semaphore::new(options.connections_max.max(1)));
     let graceful = GracefulShutdown::new();
     let is_stopped = stopped.wait_for(|stopped| *stopped);
@@ -311,8 +337,10 @@ async fn serve(
         let header_timeout = options.header_timeout;
         let watcher = graceful.watcher();
         let acceptor = acceptor.clone();
+        let counted = Counted::new(&connections);
+        let stream = Impatient::new(stream, options.take_timeout);
         tokio::spawn(async move {
-            let _place = place;
+            let _place = (place, counted);
             let Some(acceptor) = acceptor else {
                 return answer(stream, router, header_timeout, watcher).await;
             };

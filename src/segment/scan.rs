@@ -372,6 +372,17 @@ pub(crate) fn scan(
 ) -> io::Result<Scanned> {
     let stop = u64::MAX;
     let span = Span { from, stop, until };
+    scan_part(file, kind, span, line_bytes_max, sink)
+}
+
+/// As [`scan`], of a span whose first line starts where it does.
+pub(crate) fn scan_part(
+    file: &dyn StorageFile,
+    kind: Kind,
+    span: Span,
+    line_bytes_max: usize,
+    sink: &mut dyn FnMut(Found<'_>),
+) -> io::Result<Scanned> {
     let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
     let mut buffer = Buffer(ROOM.take());
     let scanned = scan_span(

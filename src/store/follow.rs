@@ -3,46 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::belief::believe;
 use super::fresh::Tries;
 use super::gather::LineEnd;
-use super::notices::Notices;
+use super::lines::{LogLine, read_lines};
+use super::lookout::Lookout;
 use super::state::{Segment, State};
 use super::{Store, View};
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::Loc;
-use crate::line::LINE_BYTES_MAX;
-use crate::record::Kind;
-use crate::segment::{Fact, Found, scan};
-use crate::storage::full_path;
-
-/// How long a record may go unnoticed where the system's notices fail, as they do on network
-/// mounts or where it has no more of them to give.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How long other hands' changes may, which `HEAD` does not tell.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-
-/// A line as it stands in the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogLine {
-    /// The kind of record it holds.
-    pub kind: Kind,
-    /// The file, relative to the store.
-    pub file: String,
-    /// Where it starts in the file, in bytes.
-    pub offset: u64,
-    /// Its sequence number.
-    pub seq: u64,
-    /// The line itself, without LF.
-    pub text: String,
-}
-
-impl LogLine {
-    /// Whether it is the same line, which stands in two segments while they are joined.
-    fn is_copy_of(&self, other: &LogLine) -> bool {
-        (self.seq, self.kind, &self.text) == (other.seq, other.kind, &other.text)
-    }
-}
+use crate::error::Result;
+use crate::segment::Span;
 
 impl Store {
     /// The last `count` lines, in order.
@@ -78,9 +46,7 @@ impl Store {
             segments: 0,
             seen: None,
             has_new_day: false,
-            notices: Notices::new(self),
-            is_look_due: false,
-            looked: Instant::now(),
+            lookout: Lookout::new(self),
         };
         // What is there now tells later whether it is still the same log.
         follow.pending = follow.poll()?;
@@ -110,10 +76,7 @@ pub struct Follow {
     segments: usize,
     /// There is a day that is not watched.
     has_new_day: bool,
-    notices: Notices,
-    /// Something changed since the files were last looked at, which `HEAD` may not tell.
-    is_look_due: bool,
-    looked: Instant,
+    lookout: Lookout,
 }
 
 /// How much of a segment was read, and how the line ends that is the last of it.
@@ -139,10 +102,10 @@ impl Follow {
             if !self.pending.is_empty() {
                 return Ok(std::mem::take(&mut self.pending));
             }
-            self.look_if_due()?;
+            self.lookout.look_if_due(&self.store)?;
             self.pending = self.poll()?;
             if std::mem::take(&mut self.has_new_day) {
-                self.notices.renew(&self.store);
+                self.lookout.renew(&self.store);
                 // What was read before stays, should this fail.
                 let more = self.poll()?;
                 self.pending.extend(more);
@@ -151,26 +114,8 @@ impl Follow {
             if !self.pending.is_empty() || left.is_zero() {
                 return Ok(std::mem::take(&mut self.pending));
             }
-            self.is_look_due |= self.notices.wait(left.min(POLL_INTERVAL));
+            self.lookout.wait(left);
         }
-    }
-
-    /// `HEAD` tells what was recorded. What other hands do to the files is found by looking at
-    /// them: at once where notices were lost, else now and then.
-    fn look_if_due(&mut self) -> Result<()> {
-        let passed = self.looked.elapsed();
-        let is_due = passed >= LOOK_INTERVAL || self.is_look_due && passed >= POLL_INTERVAL;
-        if self.notices.has_lost_some() || is_due {
-            // What changes from here on is news.
-            self.notices.renew(&self.store);
-            self.is_look_due = false;
-            self.looked = Instant::now();
-            if let Err(e) = self.store.refresh() {
-                self.is_look_due = true;
-                return Err(e);
-            }
-        }
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
@@ -215,7 +160,7 @@ impl Follow {
         if self.segments != view.state.segments.len() {
             let new = view.state.segments.iter().skip(self.segments);
             let mut days = new.map(|segment| segment.name.day);
-            self.has_new_day |= days.any(|day| !self.notices.knows(day));
+            self.has_new_day |= days.any(|day| !self.lookout.knows(day));
             self.segments = view.state.segments.len();
         }
         for id in self.grown(&view.state) {
@@ -320,61 +265,12 @@ impl Follow {
 
 /// Calls `sink` for every line of a segment from `from` up to where the view knows it.
 fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
-    let segment = &view.state.segments[id];
-    let storage = &*view.inner.storage;
-    let path = segment.name.path();
-    let kind = segment.name.kind;
-    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-    // The file that the view knows, not one that has its name by now.
-    let place = u32::try_from(id).unwrap_or(u32::MAX);
-    let file = view
-        .inner
-        .files
-        .get(storage, place, segment.name, segment.identity)?;
-    let (mut lines, mut seqs) = (Vec::new(), Vec::new());
-    let mut changed = None;
-    let mut found = |found: Found<'_>| {
-        if let Some(report) = found.report() {
-            let offset = report.offset as u32;
-            let loc = Loc {
-                segment: id as u32,
-                offset,
-            };
-            if changed.is_none() && !view.state.knows_damage(loc) {
-                changed = Some(report.offset);
-            }
-        }
-        found.facts(kind, &mut |fact: Fact<'_>| {
-            let text = String::from_utf8_lossy(fact.bytes).into_owned();
-            let Fact {
-                offset,
-                envelope,
-                is_altered,
-                ..
-            } = fact;
-            seqs.push((envelope.seq, is_altered));
-            lines.push(LogLine {
-                kind,
-                file: path.clone(),
-                offset,
-                seq: envelope.seq,
-                text,
-            });
-        });
+    let span = Span {
+        from,
+        stop: u64::MAX,
+        until: view.state.segments[id].end,
     };
-    let scanned = scan(&*file, kind, from, segment.end, LINE_BYTES_MAX, &mut found);
-    let end = scanned.map_err(io)?.end;
-    // What was a line may no longer end.
-    let is_cut = end < segment.end;
-    if let Some(offset) = changed.or(is_cut.then_some(end)) {
-        // By this handle, or by who left the sidecar: to be read anew, and reported.
-        let message = "the line was changed since it was indexed";
-        let err = Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path));
-        return Err(err.with_offset(offset));
-    }
-    believe(&mut seqs, 0, view.state.max_seq);
-    for (line, (seq, _)) in lines.into_iter().zip(seqs) {
-        sink(LogLine { seq, ..line });
-    }
+    let (lines, _) = read_lines(view, id, span, 0)?;
+    lines.into_iter().for_each(sink);
     Ok(())
 }

@@ -180,7 +180,7 @@ impl Store {
 }
 
 impl Inner {
-    fn why_poisoned(&self) -> Option<String> {
+    pub(super) fn why_poisoned(&self) -> Option<String> {
         let by_write = match self.writer.try_lock() {
             Ok(writer) => writer.failure().map(Error::to_string),
             Err(TryLockError::Poisoned(writer)) => {

@@ -5,6 +5,7 @@ mod belief;
 mod beside;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
+mod counts;
 mod files;
 mod follow;
 mod fresh;
@@ -13,7 +14,9 @@ mod gather;
 mod growth;
 mod head;
 mod health;
+mod lines;
 mod lock;
+mod lookout;
 mod manifest;
 mod marks;
 mod mend;
@@ -27,6 +30,8 @@ mod rewrite;
 mod seal;
 mod settings;
 mod sidecar;
+#[cfg(feature = "http")]
+mod since;
 mod state;
 mod sync;
 mod txn;
@@ -37,14 +42,17 @@ mod watch;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-pub use follow::{Follow, LogLine};
+pub use counts::{Counts, KindCounts, SyncTimes};
+pub use follow::Follow;
 pub use health::{Health, LockState, Usage};
+pub use lines::LogLine;
 pub use numbers::SeqRange;
 pub use options::{Durability, Options};
 pub(crate) use removals::Anchor;
@@ -63,6 +71,8 @@ pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;
+#[cfg(feature = "http")]
+pub(crate) use self::since::LinesSince;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
 pub(crate) use self::txn::Txn;
@@ -72,6 +82,7 @@ pub(crate) use self::view::{Reads, View};
 use self::watch::LockWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
+use crate::record::Kind;
 use crate::segment::Damage;
 use crate::storage::Storage;
 
@@ -127,6 +138,8 @@ pub(crate) struct Inner {
     /// Taken before the writer, if both are.
     seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
+    /// Lines that were added through this handle, by kind.
+    appended: [AtomicU64; Kind::ALL.len()],
     background: OnceLock<JoinHandle<()>>,
     watch: Arc<LockWatch>,
     watcher: OnceLock<JoinHandle<()>>,
@@ -173,6 +186,7 @@ impl Store {
             gate: RwLock::new(gate),
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
+            appended: Default::default(),
             background: OnceLock::new(),
             watch: Arc::default(),
             watcher: OnceLock::new(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use super::counts::{SyncTimes, Times};
 use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile, full_path, is_gone};
 
@@ -81,6 +82,7 @@ pub(super) struct GroupSync {
     changed: Condvar,
     /// The group is whole.
     arrived: Condvar,
+    times: Times,
 }
 
 impl Ticket {
@@ -100,6 +102,7 @@ impl GroupSync {
             synced: AtomicU64::new(0),
             changed: Condvar::new(),
             arrived: Condvar::new(),
+            times: Times::default(),
         }
     }
 
@@ -132,6 +135,11 @@ impl GroupSync {
             number: state.written,
             is_crowded: state.dirty.files.len() > DIRTY_FILES_MAX,
         }
+    }
+
+    /// How long the fsyncs of files took so far.
+    pub(super) fn times(&self) -> SyncTimes {
+        self.times.read()
     }
 
     /// The failure after which nothing is acknowledged any more.
@@ -212,7 +220,9 @@ impl GroupSync {
     fn sync(&self, dirty: &Dirty) -> Result<()> {
         let io = |doing: &str, path: &str, e| Error::io(doing, &full_path(&*self.storage, path), e);
         for ((path, _), file) in &dirty.files {
+            let started = Instant::now();
             file.sync().map_err(|e| io("fsync", path, e))?;
+            self.times.note(started.elapsed());
         }
         for dir in &dirty.dirs {
             match self.storage.sync_dir(dir) {

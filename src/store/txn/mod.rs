@@ -9,6 +9,7 @@ mod target;
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
@@ -310,6 +311,7 @@ impl<'s> Txn<'s> {
             .entry(kind, &Envelope::of(record, seq), loc);
         self.state.index.apply(kind, &entry);
         self.state.max_seq = seq;
+        self.inner.appended[kind as usize].fetch_add(1, Ordering::Relaxed);
         Ok(seq)
     }
 

@@ -1,6 +1,6 @@
 //! A client that sends what it is told, byte by byte, also what no library would.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -98,17 +98,34 @@ impl Client {
     }
 
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.addr).unwrap();
-        let timeout = Some(Duration::from_secs(60));
-        stream.set_read_timeout(timeout).unwrap();
-        stream
+        self.try_connect().unwrap()
+    }
+
+    pub fn try_connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.addr)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(stream)
+    }
+
+    /// Sends a request to a server that may not be there, or not for long.
+    pub fn try_send(&self, request: &[u8]) -> io::Result<Answer> {
+        let mut stream = self.try_connect()?;
+        stream.write_all(request)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Answer::try_read(&answer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 
 impl Answer {
     fn read(bytes: &[u8]) -> Answer {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+        let answer = Answer::try_read(bytes);
+        answer.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)))
+    }
+
+    /// `None` if it breaks off.
+    fn try_read(bytes: &[u8]) -> Option<Answer> {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap();
@@ -117,11 +134,13 @@ impl Answer {
             let (name, value) = line.split_once(':').unwrap();
             (name.to_ascii_lowercase(), value.trim().to_owned())
         });
-        Answer {
+        let answer = Answer {
             status,
             headers: headers.collect(),
             body: bytes[end + 4..].to_vec(),
-        }
+        };
+        let length = answer.header("content-length")?.parse().ok()?;
+        (answer.body.len() >= length).then_some(answer)
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {

@@ -8,11 +8,25 @@ mod conversations;
 mod events;
 mod history;
 mod inbox;
+#[cfg(unix)]
+mod kills;
+mod metrics;
+#[cfg(unix)]
+mod process;
 mod proposals;
 mod readme;
+mod records;
+#[cfg(unix)]
+mod shutdown;
 mod sites;
+mod slow;
+mod sse;
+#[cfg(target_os = "linux")]
+mod stalls;
+mod stream;
 mod thoughts;
 mod turns;
+mod wire;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -55,6 +69,17 @@ impl Service {
         }
     }
 
+    /// Has it end, and waits for that.
+    fn end(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.unwrap();
+            }
+        }
+    }
+
     fn client(&self) -> Client {
         Client::new(self.addr)
     }
@@ -62,10 +87,6 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop.stop();
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended.unwrap().unwrap();
-        }
+        self.end();
     }
 }

@@ -1,0 +1,114 @@
+//! Tells streams that something is new. One thread watches the log for all of them, as the system
+//! lets few be watched for; while there are no streams, none does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::metrics::{Counted, Metrics};
+use crate::store::Store;
+
+/// After so long it is seen whether there are streams left.
+const WAIT: Duration = Duration::from_millis(250);
+/// Before the log is looked at again after that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Feed {
+    store: Store,
+    last_seq: watch::Sender<u64>,
+    state: Mutex<State>,
+    streams_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    streams: usize,
+    is_watching: bool,
+}
+
+/// A stream's place.
+pub(super) struct Listener {
+    feed: Arc<Feed>,
+    last_seq: watch::Receiver<u64>,
+    _counted: Counted,
+}
+
+impl Feed {
+    pub(super) fn new(store: Store, streams_max: usize) -> Feed {
+        Feed {
+            store,
+            last_seq: watch::Sender::new(0),
+            state: Mutex::default(),
+            streams_max,
+        }
+    }
+
+    /// A place for one more stream, if there is one.
+    pub(super) fn listen(self: &Arc<Self>, metrics: &Metrics) -> Option<Listener> {
+        let mut state = self.lock();
+        if state.streams >= self.streams_max {
+            return None;
+        }
+        state.streams += 1;
+        if !std::mem::replace(&mut state.is_watching, true) {
+            let feed = Arc::clone(self);
+            tokio::task::spawn_blocking(move || feed.watch());
+        }
+        drop(state);
+        Some(Listener {
+            feed: Arc::clone(self),
+            last_seq: self.last_seq.subscribe(),
+            _counted: Counted::new(&metrics.streams),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches the log while there are streams.
+    fn watch(&self) {
+        let mut news = self.store.news();
+        loop {
+            let known = *self.last_seq.borrow();
+            match news.wait(known, WAIT) {
+                Ok(last_seq) => {
+                    self.last_seq.send_if_modified(|known| {
+                        let is_new = *known != last_seq;
+                        *known = last_seq;
+                        is_new
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the log cannot be watched");
+                    std::thread::sleep(PAUSE);
+                }
+            }
+            let mut state = self.lock();
+            if state.streams == 0 {
+                state.is_watching = false;
+                return;
+            }
+        }
+    }
+}
+
+impl Listener {
+    /// What is there now is known from here on.
+    pub(super) fn look(&mut self) {
+        self.last_seq.mark_unchanged();
+    }
+
+    /// Returns once something may be new since the last look.
+    pub(super) async fn changed(&mut self) {
+        // The sender is there as long as the feed.
+        let _ = self.last_seq.changed().await;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.feed.lock().streams -= 1;
+    }
+}

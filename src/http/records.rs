@@ -1,0 +1,203 @@
+//! `/records`: records of any kind, one a line.
+
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tower_http::decompression::RequestDecompressionLayer;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::Shared;
+use super::body::{check_type, read};
+use super::params::Query;
+use super::problem::Problem;
+use crate::collections::{Ack, BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
+use crate::error::{Error, Result};
+use crate::line::LINE_BYTES_MAX;
+use crate::ndjson::{self, Input};
+use crate::store::Store;
+
+const MEDIA_TYPE: &str = "application/x-ndjson";
+/// The most lines of a body: there is an answer to each.
+const LINES_MAX: usize = 100_000;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    let compressed = RequestDecompressionLayer::new().pass_through_unaccepted(true);
+    OpenApiRouter::new()
+        .routes(routes!(record))
+        .layer(compressed)
+}
+
+/// When records are acknowledged.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct WaitParams {
+    /// `disk`: once they are on disk. Default: as the server was started, as a rule once the operating system has them.
+    wait: Option<WaitFor>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum WaitFor {
+    Disk,
+}
+
+/// What became of a line.
+#[derive(Debug, Serialize, ToSchema)]
+struct LineResult {
+    /// The number of the line in the body, from 1.
+    line: u64,
+    /// The number of the line that holds the record in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    /// `added`; `unchanged`, as it was in the log; or `rejected`.
+    #[schema(value_type = String, pattern = "^(added|unchanged|rejected)$")]
+    status: &'static str,
+    /// The id that the log gave an event, a task or an entry of a history, or a message's sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assigned: Option<i64>,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+impl LineResult {
+    fn new(line: u64, answer: Result<Ack, Problem>) -> LineResult {
+        let (ack, problem) = match answer {
+            Ok(ack) => (Some(ack), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        LineResult {
+            line,
+            seq: ack.map(|ack| ack.seq),
+            status: ack.map_or("rejected", |ack| ack.status.as_str()),
+            assigned: ack.and_then(|ack| ack.assigned),
+            problem,
+        }
+    }
+}
+
+/// Records what stands in the body, one JSON object a line, of any kind.
+///
+/// A record has the field names of the store's files and its `kind`; a turn gives its own kind as
+/// `turn_kind`. Each is taken or rejected by itself, in order; blank lines are none. A body that
+/// breaks off is not taken at all. At most 100,000 lines. The body may be compressed by gzip or
+/// zstd, as its `Content-Encoding` then says.
+#[utoipa::path(
+    post,
+    path = "/records",
+    tag = "records",
+    params(WaitParams),
+    request_body(content = String, content_type = "application/x-ndjson", description = "Records, one a line"),
+    responses(
+        (status = 200, description = "What became of each line, one a line", body = LineResult, content_type = "application/x-ndjson"),
+        (status = 413, description = "More than 16 MiB, decompressed, or too many lines", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "No lines of JSON, or compressed in another way", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn record(
+    State(app): State<Shared>,
+    Query(params): Query<WaitParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let is_it = |name: &str| [MEDIA_TYPE, "application/jsonl"].contains(&name);
+    check_type(request.headers(), is_it, MEDIA_TYPE)?;
+    check_encoding(request.headers())?;
+    let body = read(request.into_body(), &app).await?;
+    let (answer, is_any_in_log) = app.ask(move |app| put(&app.store, &body)).await?;
+    if params.wait == Some(WaitFor::Disk) && is_any_in_log {
+        app.syncer.sync().await?;
+    }
+    let mut response = answer.into_response();
+    let media_type = HeaderValue::from_static(MEDIA_TYPE);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
+    Ok(response)
+}
+
+/// The header is gone where the body was decompressed.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    let left = headers.get(header::CONTENT_ENCODING);
+    if left.is_none_or(|name| name == "identity") {
+        return Ok(());
+    }
+    let detail = "the body may be compressed by gzip or zstd, and not otherwise";
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let problem = Problem::new(status, "unsupported_media_type", detail);
+    Err(problem.with_field("Content-Encoding"))
+}
+
+/// Records a body; what became of its lines, and whether any of it is in the log.
+fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
+    if memchr::memchr_iter(b'\n', body).count() >= LINES_MAX {
+        let detail = format!("the body has {LINES_MAX} lines or more: send less at once");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        return Err(Problem::new(status, "too_large", detail));
+    }
+    let mut answers = Answers {
+        store,
+        text: Vec::new(),
+        is_any_in_log: false,
+        failed: None,
+    };
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let read = ndjson::read(&mut &body[..], LINE_BYTES_MAX, |input| {
+        bytes += input.text.as_ref().map_or(0, String::len);
+        batch.push(input);
+        if batch.len() >= BATCH_RECORDS_MAX || bytes >= BATCH_BYTES_MAX {
+            answers.put(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+    });
+    // It is all there.
+    read.map_err(|e| Problem::bad_request(e.to_string()))?;
+    answers.put(batch);
+    match answers.failed {
+        Some(error) if !answers.is_any_in_log => Err(Problem::from(&error)),
+        _ => Ok((answers.text, answers.is_any_in_log)),
+    }
+}
+
+/// What became of lines.
+struct Answers<'a> {
+    store: &'a Store,
+    text: Vec<u8>,
+    is_any_in_log: bool,
+    /// Why no more is tried.
+    failed: Option<Error>,
+}
+
+impl Answers<'_> {
+    fn put(&mut self, batch: Vec<Input>) {
+        let lines: Vec<u64> = batch.iter().map(|input| input.line).collect();
+        let answers = match &self.failed {
+            Some(failed) => Err(failed.again()),
+            None => ndjson::record(self.store, batch),
+        };
+        match answers {
+            Ok(answers) => {
+                for (line, answer) in answers {
+                    self.tell(line, answer.map_err(|e| Problem::at(&e, "")));
+                }
+            }
+            Err(failed) => {
+                for line in lines {
+                    self.tell(line, Err(Problem::from(&failed)));
+                }
+                self.failed = Some(failed);
+            }
+        }
+    }
+
+    fn tell(&mut self, line: u64, answer: Result<Ack, Problem>) {
+        self.is_any_in_log |= answer.is_ok();
+        // Numbers and texts can always be written, to memory.
+        let _ = serde_json::to_writer(&mut self.text, &LineResult::new(line, answer));
+        self.text.push(b'\n');
+    }
+}

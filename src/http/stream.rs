@@ -1,0 +1,297 @@
+//! `/stream`: new records as server-sent events, in the order of their numbers.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::feed::Listener;
+use super::params::Query;
+use super::problem::Problem;
+use crate::record::Kind;
+use crate::store::{LinesSince, LogLine};
+
+/// So long after the last word a stream says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(stream))
+}
+
+/// What to stream.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct StreamParams {
+    /// Only these kinds: names with commas between them, or the parameter several times.
+    #[serde(default)]
+    #[param(value_type = Option<String>, pattern = "^(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups)(,(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups))*$", example = "messages,conversations")]
+    kind: Vec<Kinds>,
+    /// Only this conversation, its messages, and the turns of the thread with its id.
+    conversation_id: Option<Uuid>,
+    /// As the header `Last-Event-ID`, which goes before it: for who cannot set one.
+    #[param(maximum = 9_007_199_254_740_991_u64)]
+    last_event_id: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Kinds(Vec<Kind>);
+
+impl<'de> Deserialize<'de> for Kinds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Kinds, D::Error> {
+        let names = Cow::<str>::deserialize(from)?;
+        let kind = |name: &str| {
+            Kind::from_stem(name).ok_or_else(|| {
+                let all = Kind::ALL.map(Kind::stem).join(", ");
+                D::Error::custom(format!("no kind of record is called so: there are {all}"))
+            })
+        };
+        names
+            .split(',')
+            .map(kind)
+            .collect::<Result<_, _>>()
+            .map(Kinds)
+    }
+}
+
+/// The header by which a client says what it has seen.
+struct LastEventId(Option<u64>);
+
+impl<S: Sync> FromRequestParts<S> for LastEventId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<LastEventId, Problem> {
+        const NAME: &str = "Last-Event-ID";
+        let mut values = parts.headers.get_all(NAME).iter();
+        let (value, more) = (values.next(), values.next());
+        let Some(value) = value else {
+            return Ok(LastEventId(None));
+        };
+        let id = value.to_str().ok().filter(|_| more.is_none());
+        let id = id.and_then(|id| id.trim().parse().ok());
+        id.map(|id| LastEventId(Some(id))).ok_or_else(|| {
+            let detail = format!("{NAME} is the id of an event that a stream had: a number");
+            Problem::bad_request(detail).with_field(NAME)
+        })
+    }
+}
+
+/// Which lines a stream has.
+struct Filter {
+    /// All, if there are none.
+    kinds: Vec<Kind>,
+    conversation_id: Option<Uuid>,
+}
+
+/// What tells of which conversation a line is.
+#[derive(Deserialize)]
+struct Ids {
+    id: Option<Uuid>,
+    conversation_id: Option<Uuid>,
+    thread_id: Option<Uuid>,
+}
+
+impl Filter {
+    fn lets_through(&self, line: &LogLine) -> bool {
+        if !self.kinds.is_empty() && !self.kinds.contains(&line.kind) {
+            return false;
+        }
+        let Some(wanted) = self.conversation_id else {
+            return true;
+        };
+        let of: fn(Ids) -> Option<Uuid> = match line.kind {
+            Kind::Conversations => |ids| ids.id,
+            Kind::Messages => |ids| ids.conversation_id,
+            Kind::ConversationTurns => |ids| ids.thread_id,
+            _ => return false,
+        };
+        serde_json::from_str(&line.text).is_ok_and(|ids| of(ids) == Some(wanted))
+    }
+}
+
+/// Streams records as they come, each as a server-sent event.
+///
+/// The event is the kind of record, the id its number, and the data the line that holds it. With
+/// `Last-Event-ID`, what came after that comes first, nothing left out and nothing twice; 0 is
+/// before everything. Without it, what comes from now on. An id without data tells how far the
+/// log was looked at where nothing was to be told. What was removed by then is not told.
+#[utoipa::path(
+    get,
+    path = "/stream",
+    tag = "records",
+    params(
+        StreamParams,
+        ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event that was seen", maximum = 9_007_199_254_740_991_u64),
+    ),
+    responses(
+        (status = 200, description = "Events, for as long as both sides like", body = String, content_type = "text/event-stream"),
+        (status = 503, description = "There are as many streams as may be: try again after Retry-After", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn stream(
+    State(app): State<Shared>,
+    Query(params): Query<StreamParams>,
+    LastEventId(header): LastEventId,
+) -> Result<Response, Problem> {
+    let filter = Filter {
+        kinds: params.kind.into_iter().flat_map(|kinds| kinds.0).collect(),
+        conversation_id: params.conversation_id,
+    };
+    let listener = app.feed.listen(&app.metrics).ok_or_else(|| {
+        let detail = "there are as many streams as may be: end one, or try again later";
+        Problem::unavailable("too_many_streams", detail)
+    })?;
+    let after = header.or(params.last_event_id);
+    let lines = app.ask(move |app| {
+        let last_seq = app.store.last_seq()?;
+        // Numbers that are not given yet are those of what comes next.
+        let after = after.map_or(last_seq, |after| after.min(last_seq));
+        Ok(app.store.lines_since(after))
+    });
+    let lines = lines.await?;
+    let (out, body) = mpsc::channel(1);
+    let stream = Stream {
+        lines,
+        filter,
+        listener,
+        stopped: app.stopped.clone(),
+        out,
+    };
+    tokio::spawn(stream.run());
+    let body = ReceiverStream::new(body).map(Ok::<Bytes, std::convert::Infallible>);
+    let mut response = Body::from_stream(body).into_response();
+    let media_type = HeaderValue::from_static("text/event-stream");
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, media_type);
+    // Some proxies hold back what is not whole.
+    headers.insert("X-Accel-Buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// A stream on its way to a client. One that takes its time is read for more slowly.
+struct Stream {
+    lines: LinesSince,
+    filter: Filter,
+    listener: Listener,
+    stopped: watch::Receiver<bool>,
+    out: mpsc::Sender<Bytes>,
+}
+
+impl Stream {
+    /// Runs until the client goes or the server stops.
+    async fn run(self) {
+        let Stream {
+            lines,
+            filter,
+            mut listener,
+            mut stopped,
+            out,
+        } = self;
+        let told = tell(lines, &filter, &mut listener, &out);
+        tokio::select! {
+            () = told => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = out.closed() => {}
+        }
+    }
+}
+
+async fn tell(
+    mut lines: LinesSince,
+    filter: &Filter,
+    listener: &mut Listener,
+    out: &mpsc::Sender<Bytes>,
+) {
+    let mut text = id(lines.seq());
+    loop {
+        if !text.is_empty() && out.send(text.into()).await.is_err() {
+            return;
+        }
+        let quiet_until = Instant::now() + KEEP_ALIVE;
+        text = loop {
+            listener.look();
+            let read = tokio::task::spawn_blocking(move || {
+                let page = lines.page();
+                (lines, page)
+            });
+            let Ok((back, page)) = read.await else {
+                return;
+            };
+            lines = back;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => {
+                    // The client comes back, and goes on where this one ends.
+                    tracing::warn!(%error, "a stream ended, as the log cannot be read");
+                    return;
+                }
+            };
+            let text = events(&page, filter);
+            if !text.is_empty() {
+                break text;
+            }
+            let is_all = page.is_empty();
+            let is_quiet = if is_all {
+                let changed = listener.changed();
+                tokio::time::timeout_at(quiet_until, changed).await.is_err()
+            } else {
+                Instant::now() >= quiet_until
+            };
+            if is_quiet {
+                break id(lines.seq());
+            }
+        };
+    }
+}
+
+/// How far the log was looked at: no event, but the client resumes from there.
+fn id(seq: u64) -> String {
+    format!("id: {seq}\n\n")
+}
+
+fn events(lines: &[LogLine], filter: &Filter) -> String {
+    let event = |line: &LogLine| {
+        let (kind, seq) = (line.kind.stem(), line.seq);
+        // A line has no LF. A CR that someone put there stands between members, as a space may.
+        let data = line.text.replace('\r', " ");
+        format!("event: {kind}\nid: {seq}\ndata: {data}\n\n")
+    };
+    let lines = lines.iter().filter(|line| filter.lets_through(line));
+    lines.map(event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_whatever_stands_in_it() {
+        let line = LogLine {
+            kind: Kind::Events,
+            file: String::new(),
+            offset: 0,
+            seq: 7,
+            text: "{\"id\":1,\r\"payload\":\"a\\nb: c\"}\r".to_owned(),
+        };
+        let all = Filter {
+            kinds: Vec::new(),
+            conversation_id: None,
+        };
+        let text = "event: events\nid: 7\ndata: {\"id\":1, \"payload\":\"a\\nb: c\"} \n\n";
+        assert_eq!(events(&[line], &all), text);
+    }
+}

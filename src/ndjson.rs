@@ -1,0 +1,166 @@
+//! Records as programs hand them over: one JSON object a line.
+//!
+//! ```
+//! use decklog::ndjson;
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let store = decklog::Store::open(dir.path().join("log"))?;
+//! let mut from = &b"{\"kind\":\"events\",\"event_type\":\"agent.started\"}\n\nno record\n"[..];
+//! let mut inputs = Vec::new();
+//! ndjson::read(&mut from, 1 << 20, |input| inputs.push(input)).unwrap();
+//! let answers = ndjson::record(&store, inputs)?;
+//! assert!(answers[0].1.is_ok());
+//! // The number of the line is that of the input: blank ones count, and are no records.
+//! assert_eq!((answers[1].0, answers[1].1.is_err()), (3, true));
+//! # Ok::<(), decklog::Error>(())
+//! ```
+
+use std::io::{self, BufRead};
+
+use crate::collections::Ack;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::Record;
+use crate::store::Store;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// A line of input that is not blank.
+#[derive(Debug)]
+pub struct Input {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What it says, or why that cannot be told.
+    pub text: Result<String>,
+}
+
+/// Records what is a record, each taken or rejected by itself; the answers are in the order of the
+/// lines, with their numbers.
+///
+/// # Errors
+/// As [`Store::record_batch`].
+pub fn record(store: &Store, inputs: Vec<Input>) -> Result<Vec<(u64, Result<Ack>)>> {
+    let mut records = Vec::with_capacity(inputs.len());
+    let mut read = Vec::with_capacity(inputs.len());
+    for Input { line, text } in inputs {
+        let record = text.and_then(|text| Record::from_json(&text));
+        read.push((line, record.map(|record| records.push(record))));
+    }
+    let mut acks = if records.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        store.record_batch(records)?.into_iter()
+    };
+    let none = || Error::new(ErrorKind::Poisoned, "the store gave no answer");
+    let answer = |(line, read): (u64, Result<()>)| {
+        let ack = read.and_then(|()| acks.next().unwrap_or_else(|| Err(none())));
+        (line, ack)
+    };
+    Ok(read.into_iter().map(answer).collect())
+}
+
+/// Calls `sink` for every line that is not blank.
+///
+/// # Errors
+/// What the input fails with.
+pub fn read(
+    from: &mut impl BufRead,
+    line_bytes_max: usize,
+    mut sink: impl FnMut(Input),
+) -> io::Result<()> {
+    let mut number = 0;
+    while let Some(line) = read_line(from, line_bytes_max)? {
+        number += 1;
+        let text = match line {
+            Line::TooLong(bytes) => Err(Error::invalid(format!(
+                "the line has {bytes} bytes: at most {line_bytes_max} are read"
+            ))),
+            Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
+            Line::Whole(bytes) => String::from_utf8(bytes)
+                .map(|text| match text.strip_prefix(BYTE_ORDER_MARK) {
+                    // Some programs put one before the first line.
+                    Some(rest) if number == 1 => rest.to_owned(),
+                    _ => text,
+                })
+                .map_err(|e| {
+                    let valid = e.utf8_error().valid_up_to();
+                    Error::invalid(format!("not UTF-8 at byte {valid}"))
+                }),
+        };
+        sink(Input { line: number, text });
+    }
+    Ok(())
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    /// How long it is.
+    TooLong(usize),
+}
+
+/// The next line without its LF; `None` at the end.
+fn read_line(from: &mut impl BufRead, line_bytes_max: usize) -> io::Result<Option<Line>> {
+    let (mut line, mut len) = (Vec::new(), 0);
+    let mut began = false;
+    loop {
+        let chunk = match from.fill_buf() {
+            Ok(chunk) => chunk,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let part = &chunk[..end.unwrap_or(chunk.len())];
+        began |= !chunk.is_empty();
+        len += part.len();
+        if len <= line_bytes_max {
+            line.extend_from_slice(part);
+        } else {
+            line = Vec::new();
+        }
+        let is_last = chunk.is_empty();
+        let used = part.len() + usize::from(end.is_some());
+        from.consume(used);
+        if end.is_some() || is_last {
+            let line = if len <= line_bytes_max {
+                Line::Whole(line)
+            } else {
+                Line::TooLong(len)
+            };
+            return Ok(began.then_some(line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(input: Input) -> (u64, std::result::Result<String, String>) {
+        (input.line, input.text.map_err(|e| e.to_string()))
+    }
+
+    #[test]
+    fn lines_come_with_their_numbers() {
+        let mut inputs = Vec::new();
+        let text = b"one\r\n\n  \r\n\xff\n12345678\n123456789\nlast";
+        // A small buffer, so that lines are put together.
+        let mut from = io::BufReader::with_capacity(3, &text[..]);
+        read(&mut from, 8, |input| inputs.push(said(input))).unwrap();
+        let ok = |line, text: &str| (line, Ok(text.to_owned()));
+        let bad = |line, reason: &str| (line, Err(reason.to_owned()));
+        let expected = [
+            ok(1, "one\r"),
+            bad(4, "not UTF-8 at byte 0"),
+            ok(5, "12345678"),
+            bad(6, "the line has 9 bytes: at most 8 are read"),
+            ok(7, "last"),
+        ];
+        assert_eq!(inputs, expected);
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_first_line_is_none_of_it() {
+        let mut inputs = Vec::new();
+        let text = "\u{feff}one\n\u{feff}two\n";
+        read(&mut text.as_bytes(), 8, |input| inputs.push(said(input).1)).unwrap();
+        assert_eq!(inputs, [Ok("one".to_owned()), Ok("\u{feff}two".to_owned())]);
+    }
+}

@@ -1,0 +1,58 @@
+//! `decklog serve` as a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::client::Client;
+use crate::support::Kid;
+
+pub struct Process {
+    pub kid: Kid,
+    pub addr: SocketAddr,
+}
+
+impl Process {
+    pub fn start(store: &Path, port: u16) -> Process {
+        let program = Command::new(env!("CARGO_BIN_EXE_decklog"));
+        Process::start_by(program, store, port)
+    }
+
+    /// By a command that runs it, with what follows.
+    pub fn start_by(mut command: Command, store: &Path, port: u16) -> Process {
+        command.args(["serve", "--port", &port.to_string(), "--store"]);
+        command
+            .arg(store)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut kid = Kid(command.spawn().unwrap());
+        let mut said = BufReader::new(kid.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("serving at http://") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it does not serve");
+        }
+        let (_, addr) = line.trim().split_once("http://").unwrap();
+        let addr = addr.parse().unwrap();
+        // So that it never waits for who reads what it says.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Process { kid, addr }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.addr)
+    }
+
+    pub fn kill(&mut self) {
+        self.kid.0.kill().unwrap();
+        self.kid.0.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits for it; that it ended well.
+    pub fn end(mut self) {
+        self.kid.signal("TERM");
+        let status = self.kid.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
