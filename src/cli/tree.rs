@@ -209,7 +209,7 @@ enum Item<'a> {
     },
     Turn(&'a decklog::ConversationTurn),
     Message(&'a decklog::ConversationMessage),
-    Call(decklog::ToolCallView<'a>),
+    Call(Box<decklog::ToolCallView<'a>>),
 }
 
 impl<'a> SessionLine<'a> {
@@ -221,7 +221,7 @@ impl<'a> SessionLine<'a> {
             },
             SessionItem::Turn(turn) => Item::Turn(turn),
             SessionItem::Message(message) => Item::Message(message),
-            SessionItem::Call(call) => Item::Call((&**call).into()),
+            SessionItem::Call(call) => Item::Call(Box::new((&**call).into())),
         };
         SessionLine {
             depth: node.depth,
