@@ -42,7 +42,7 @@ struct WaitParams {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum WaitFor {
+pub(super) enum WaitFor {
     Disk,
 }
 

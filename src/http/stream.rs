@@ -37,10 +37,9 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StreamParams {
-    /// Only these kinds: names with commas between them, or the parameter several times.
-    #[serde(default)]
+    /// Only these kinds: names with commas between them.
     #[param(value_type = Option<String>, pattern = "^(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups)(,(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups))*$", example = "messages,conversations")]
-    kind: Vec<Kinds>,
+    kind: Option<Kinds>,
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,
     /// As the header `Last-Event-ID`, which goes before it: for who cannot set one.
@@ -148,7 +147,7 @@ async fn stream(
     LastEventId(header): LastEventId,
 ) -> Result<Response, Problem> {
     let filter = Filter {
-        kinds: params.kind.into_iter().flat_map(|kinds| kinds.0).collect(),
+        kinds: params.kind.map_or_else(Vec::new, |kinds| kinds.0),
         conversation_id: params.conversation_id,
     };
     let listener = app.feed.listen(&app.metrics).ok_or_else(|| {

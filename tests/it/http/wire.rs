@@ -147,10 +147,12 @@ fn who_asks_first_is_told_to_go_on() {
 fn older_clients_are_served() {
     let service = Service::start();
     let client = service.client();
-    client.raw(b"GET /healthz HTTP/1.0\r\n\r\n").expect(200);
+    client
+        .raw(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        .expect(200);
     let path = begin(&client);
     let said = format!(
-        "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{MESSAGE}",
+        "POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{MESSAGE}",
         MESSAGE.len()
     );
     client.raw(said.as_bytes()).expect(201);
