@@ -1,15 +1,20 @@
 //! What a running server goes by: the settings and `access.json` as they are now. It looks at the
-//! files for each request, and reads them only when they changed.
+//! files for each request, and reads them when they changed.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use super::file::{self, AccessFile, TokenKind};
 use crate::error::{Error, Result};
 use crate::privacy::{AccessRole, PrivacySettings};
 use crate::record::now;
-use crate::storage::{Access, FileStat, FileTimes, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, FileStat, Storage, StorageFile, full_path, is_gone};
 use crate::store::Store;
+
+/// decklog replaces these files, which is seen at once; what other hands write into one is seen
+/// after so long.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Who may do what, by the store's files.
 pub(crate) struct Watch {
@@ -48,14 +53,16 @@ impl Watch {
     }
 }
 
-/// A file that is read anew when it is another one, or changed.
+/// A file that is read anew when it is another one or of another length, and now and then.
 struct Watched<T> {
     path: &'static str,
     seen: RwLock<Option<Seen<T>>>,
 }
 
 struct Seen<T> {
-    stamp: Option<Stamp>,
+    /// `None` if there is no file.
+    stat: Option<FileStat>,
+    read: Instant,
     /// While it is open, no other file has its identity.
     _file: Option<Arc<dyn StorageFile>>,
     value: Arc<T>,
@@ -69,8 +76,6 @@ fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-type Stamp = (FileStat, Option<FileTimes>);
-
 impl<T> Watched<T> {
     fn new(path: &'static str) -> Watched<T> {
         Watched {
@@ -82,31 +87,24 @@ impl<T> Watched<T> {
     fn get(&self, storage: &dyn Storage, read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let io = |e| Error::io("look at", &full_path(storage, self.path), e);
         let stat = if_there(storage.stat(self.path)).map_err(io)?;
-        let now = self.stamp(storage, stat).map_err(io)?;
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seen) = seen.as_ref().filter(|seen| seen.stamp == now) {
+        let is_as_read = |seen: &&Seen<T>| seen.stat == stat && seen.read.elapsed() < READ_INTERVAL;
+        if let Some(seen) = seen.as_ref().filter(is_as_read) {
             return Ok(Arc::clone(&seen.value));
         }
         drop(seen);
         // First, so that what changes while it is read is read again.
         let file = if_there(storage.open(self.path, Access::Read)).map_err(io)?;
         let stat = file.as_ref().map(|file| file.stat()).transpose();
-        let stamp = self.stamp(storage, stat.map_err(io)?).map_err(io)?;
+        let stat = stat.map_err(io)?;
         let value = Arc::new(read()?);
         let seen = Seen {
-            stamp,
+            stat,
+            read: Instant::now(),
             _file: file,
             value: Arc::clone(&value),
         };
         *self.seen.write().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         Ok(value)
-    }
-
-    fn stamp(&self, storage: &dyn Storage, stat: Option<FileStat>) -> io::Result<Option<Stamp>> {
-        let Some(stat) = stat else {
-            return Ok(None);
-        };
-        let times = if_there(storage.times(self.path))?;
-        Ok(Some((stat, times.flatten())))
     }
 }

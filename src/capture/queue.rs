@@ -18,6 +18,9 @@ const RESERVED_RECORDS_MAX: usize = 10_000;
 /// waits for it or the queue fills. Callers need not wake it meanwhile, which is what would cost a
 /// call the most.
 const GATHER: Duration = Duration::from_millis(5);
+/// For how long it waits for others who wait, where several did last time: as many as half of those
+/// make a batch, so that it is woken once for all of them.
+const GATHER_AWAITED: Duration = Duration::from_micros(200);
 /// After so many times that nothing came it sleeps until it is woken.
 const QUIET_ROUNDS_MAX: u32 = 20;
 
@@ -64,8 +67,10 @@ struct State {
     phase: Phase,
     /// Callers that wait on `answered`.
     waiting: usize,
-    /// Whether anyone waits for the answer to a job in `jobs`.
-    is_awaited: bool,
+    /// For how many of `jobs` someone waits.
+    awaited: usize,
+    /// How many are worth a batch.
+    awaited_min: usize,
     closed_at: Option<Instant>,
     /// Why nothing more is written.
     dead: Option<Error>,
@@ -81,6 +86,13 @@ pub(super) struct Queue {
     /// To the callers that wait: records were answered, and there is room.
     answered: Condvar,
     writer: OnceLock<ThreadId>,
+}
+
+impl State {
+    /// Whether as many wait as are to be waited for.
+    fn is_worth_a_batch(&self) -> bool {
+        self.awaited >= self.awaited_min.max(1)
+    }
 }
 
 impl Queue {
@@ -130,14 +142,14 @@ impl Queue {
         }
         let before = state.jobs.len();
         state.jobs.extend(jobs);
-        let is_awaited = state.jobs.range(before..).any(|job| job.answer.is_some());
-        state.is_awaited |= is_awaited;
+        let new = state.jobs.range(before..);
+        state.awaited += new.filter(|job| job.answer.is_some()).count();
         state.bytes += bytes;
         state.stats.queued += count as u64;
         state.stats.accepted += count as u64;
         let wake = match state.phase {
             Phase::Busy => false,
-            Phase::Gathering => is_awaited || self.is_half_full(&state),
+            Phase::Gathering => state.is_worth_a_batch() || self.is_half_full(&state),
             Phase::Asleep => true,
         };
         if wake {
@@ -262,20 +274,23 @@ impl Queue {
                 }
             } else if has_gathered
                 || is_closed
-                || state.is_awaited
+                || state.is_worth_a_batch()
                 || state.waiting > 0
                 || self.is_half_full(&state)
             {
-                state.is_awaited = false;
+                state.awaited_min = (state.awaited / 2).max(1);
+                state.awaited = 0;
                 std::mem::swap(&mut state.jobs, into);
                 return true;
             }
             if quiet_rounds < QUIET_ROUNDS_MAX {
                 state.phase = Phase::Gathering;
+                let is_awaited = state.awaited_min > 1;
+                let gather = if is_awaited { GATHER_AWAITED } else { GATHER };
                 let is_gathering = |state: &mut State| state.phase == Phase::Gathering;
                 state = self
                     .work
-                    .wait_timeout_while(state, GATHER, is_gathering)
+                    .wait_timeout_while(state, gather, is_gathering)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
                 quiet_rounds += 1;
@@ -287,6 +302,8 @@ impl Queue {
                     .unwrap_or_else(PoisonError::into_inner);
             }
             has_gathered = true;
+            // Those of last time do not come again.
+            state.awaited_min = 1;
         }
     }
 

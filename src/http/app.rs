@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::access::Gatekeeper;
 use super::feed::Feed;
@@ -37,6 +37,7 @@ pub(super) struct App {
     pub(super) capture: Capture,
     pub(super) analytics: Analytics,
     pub(super) readers: Handle,
+    pub(super) answers: Answers,
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
@@ -44,6 +45,34 @@ pub(super) struct App {
     pub(super) feed: Arc<Feed>,
     /// Whether the server is to stop.
     pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// Carries answers from the thread that writes to those who wait: a task hands them on, so that the
+/// thread has no more than that one woken for a whole batch.
+#[derive(Clone)]
+pub(super) struct Answers(mpsc::UnboundedSender<Told>);
+
+type Told = (oneshot::Sender<Result<Ack>>, Result<Ack>);
+
+impl Answers {
+    /// The other end is for [`hand_on`](Self::hand_on). No more are on their way than may be
+    /// queued.
+    pub(super) fn new() -> (Answers, mpsc::UnboundedReceiver<Told>) {
+        let (answers, told) = mpsc::unbounded_channel();
+        (Answers(answers), told)
+    }
+
+    fn tell(&self, to: oneshot::Sender<Result<Ack>>, ack: Result<Ack>) {
+        // At the end of the server no one waits any more.
+        let _ = self.0.send((to, ack));
+    }
+
+    pub(super) async fn hand_on(mut told: mpsc::UnboundedReceiver<Told>) {
+        while let Some((to, ack)) = told.recv().await {
+            // Who does not wait any more needs no answer.
+            let _ = to.send(ack);
+        }
+    }
 }
 
 impl App {
@@ -80,8 +109,8 @@ impl App {
             let answer = (wait != Some(Wait::None)).then(|| {
                 let (told, answer) = oneshot::channel();
                 answers.push(answer);
-                // Who does not wait any more needs no answer.
-                Box::new(|ack| drop(told.send(ack))) as Answer
+                let answers = self.answers.clone();
+                Box::new(move |ack| answers.tell(told, ack)) as Answer
             });
             (record, if_known, answer)
         });

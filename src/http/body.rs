@@ -245,6 +245,29 @@ impl Made {
         Ok(Made(status, body.into()))
     }
 
+    /// An object with one more member: an array of what is JSON already.
+    pub(super) fn with_items(
+        object: &impl Serialize,
+        name: &str,
+        items: &[String],
+    ) -> Result<Made, Problem> {
+        let Made(status, object) = Made::ok(object)?;
+        let members = object.strip_suffix(b"}").unwrap_or(&object);
+        let length: usize = items.iter().map(|item| item.len() + 1).sum();
+        let mut body = Vec::with_capacity(members.len() + name.len() + length + 8);
+        body.extend_from_slice(members);
+        let comma = if members.len() > 1 { "," } else { "" };
+        body.extend_from_slice(format!("{comma}\"{name}\":[").as_bytes());
+        for (place, item) in items.iter().enumerate() {
+            if place > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(item.as_bytes());
+        }
+        body.extend_from_slice(b"]}");
+        Ok(Made(status, body.into()))
+    }
+
     pub(super) fn ok(value: &impl Serialize) -> Result<Made, Problem> {
         Made::new(StatusCode::OK, value)
     }

@@ -14,13 +14,16 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made};
 use super::fields::Length;
-use super::messages::{self, Messages};
+use super::messages;
+use super::pages::Paged;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, number};
 use super::problem::Problem;
 use crate::collections::{
     AckStatus, ConversationList, ConversationQuery, IfKnown, MessageQuery, Order,
 };
-use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Timestamp};
+use crate::record::{
+    Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Timestamp,
+};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use crate::store::Store;
 
@@ -228,13 +231,23 @@ async fn list(
 }
 
 /// A conversation with its messages.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[allow(dead_code)] // It describes what is put together without it.
 struct WithMessages {
+    #[schema(inline)]
+    #[serde(flatten)]
+    whole: WithNext,
+    /// Its messages from the first on, up to a thousand or a few dozen MiB.
+    messages: Vec<ConversationMessage>,
+}
+
+/// A conversation, and where those of its messages begin that are not told.
+#[derive(Serialize, ToSchema)]
+struct WithNext {
     #[serde(flatten)]
     whole: Whole,
-    /// Its messages from the first on, up to a thousand or a few dozen MiB.
-    messages: Vec<crate::record::ConversationMessage>,
-    /// Where the others begin, if these are not all: `after` of `/conversations/{id}/messages`.
+    /// Where the other messages begin, if not all are told: `after` of
+    /// `/conversations/{id}/messages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -257,12 +270,9 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Messages { items, next } = messages::page(&app.store, id, &query, None)?;
-        Made::ok(&WithMessages {
-            whole,
-            messages: items,
-            next,
-        })
+        let Paged { items, next } = messages::page(&app.store, id, &query, None)?;
+        // The messages are JSON already.
+        Made::with_items(&WithNext { whole, next }, "messages", &items)
     })
     .await
 }

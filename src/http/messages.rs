@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::fields::{AnyInt, Length, Sequence};
-use super::pages::{Paged, lengths, paged};
+use super::pages::{Paged, paged};
 use super::params::{After, Id, IdempotencyKey, Limit, Ordered, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
@@ -279,43 +279,40 @@ async fn list(
         after: None,
     };
     app.ask(move |app| {
-        let page = page(&app.store, id, &query, params.after)?;
-        if page.items.is_empty() && app.store.get_conversation(id)?.is_none() {
+        let Paged { items, next } = page(&app.store, id, &query, params.after)?;
+        if items.is_empty() && app.store.get_conversation(id)?.is_none() {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
         }
-        Made::ok(&page)
+        Made::with_items(&Next { next }, "items", &items)
     })
     .await
 }
 
 /// A page of messages.
-pub(super) type Messages = Paged<ConversationMessage>;
+type Messages = Paged<ConversationMessage>;
 
-/// Reads a page of a conversation's messages.
+/// What a page has beside its items.
+#[derive(Serialize)]
+struct Next {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Reads a page of a conversation's messages, as JSON.
 pub(super) fn page(
     store: &Store,
     id: Uuid,
     query: &MessageQuery,
     after: Option<After>,
-) -> Result<Messages> {
+) -> Result<Paged<String>> {
     let read = |limit, after| {
         let query = MessageQuery {
             limit,
             after,
             ..query.clone()
         };
-        store.messages(id, &query)
+        store.messages_as_json(id, &query)
     };
-    paged(query.limit, after, read, length)
-}
-
-fn length(message: &ConversationMessage) -> usize {
-    let others = [
-        &message.tool_args,
-        &message.tool_result,
-        &message.inference_metadata,
-        &message.error,
-    ];
-    message.content.len() + lengths(others)
+    paged(query.limit, after, read, String::len)
 }

@@ -7,9 +7,8 @@ use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::path::Parameter;
 use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
@@ -79,9 +78,7 @@ pub(super) fn router(app: Shared) -> Router {
         .route("/openapi.json", get(describe))
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
-        .layer(middleware::from_fn_with_state(app.clone(), access::guard))
         .layer(middleware::from_fn_with_state(app.clone(), around))
-        .layer(CatchPanicLayer::custom(panicked))
         .with_state(app)
 }
 
@@ -138,12 +135,6 @@ async fn not_so() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
-fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    let detail = "the server failed: its log tells why";
-    Problem::new(status, "internal", detail).into_response()
-}
-
 /// What is done around every request: it is counted, logged without anything that a client wrote,
 /// and answered with headers that keep browsers from guessing.
 async fn around(
@@ -154,7 +145,7 @@ async fn around(
 ) -> Response {
     let started = Instant::now();
     let method = name_of(request.method());
-    let mut response = next.run(request).await;
+    let mut response = access::guard(&app, request, next).await;
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.count(method, route, status, took);

@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::access::Gatekeeper;
-use super::app::{App, Limits};
+use super::app::{Answers, App, Limits};
 use super::feed::Feed;
 use super::impatient::Impatient;
 use super::metrics::{Counted, Metrics};
@@ -169,7 +169,10 @@ impl Server {
             })
             .start()?;
         let stop = watch::Sender::new(false);
+        let (answers, told) = Answers::new();
+        runtime.spawn(Answers::hand_on(told));
         let app = App {
+            answers,
             metrics: Metrics::new(&store, &capture),
             capture,
             analytics: store.analytics(),

@@ -2,10 +2,14 @@
 
 use memchr::memmem;
 
+#[cfg(feature = "http")]
+use super::cursor::Cursor;
 use super::decode::{Decoded, decode_logged};
 use super::envelope::{self, Envelope};
 use super::{LINE_START, TAIL_LEN, TAIL_START, parse_crc, split_crc};
 use crate::record::Kind;
+#[cfg(feature = "http")]
+use crate::record::container;
 
 /// A line as found.
 #[derive(Debug)]
@@ -27,6 +31,25 @@ pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
         return None;
     }
     envelope::parse(kind, covered)
+}
+
+/// The record of a good line, as the JSON object that the line is but for what says of the line
+/// itself; `None` if it is not surely that.
+#[cfg(feature = "http")]
+pub(crate) fn object_of(kind: Kind, line: &[u8]) -> Option<String> {
+    let (covered, crc) = split_crc(line)?;
+    if crc32fast::hash(covered) != crc {
+        return None;
+    }
+    let mut cursor = Cursor::new(covered);
+    cursor.head(kind).ok()?;
+    let members = std::str::from_utf8(cursor.rest().strip_prefix(b",")?).ok()?;
+    let mut object = String::with_capacity(members.len() + 2);
+    object.push('{');
+    object.push_str(members);
+    object.push('}');
+    let found = container(object.as_bytes())?;
+    (found.len == object.len()).then_some(object)
 }
 
 /// Classifies one line, given without its LF.

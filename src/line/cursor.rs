@@ -58,6 +58,12 @@ impl<'a> Cursor<'a> {
         if self.skip(text) { Ok(()) } else { Err(Unsure) }
     }
 
+    /// What comes next, up to the end.
+    #[cfg(feature = "http")]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The three members that every canonical line begins with.
     pub(super) fn head(&mut self, kind: Kind) -> Read<(u64, i64, Op)> {
         self.expect(LINE_START)?;

@@ -25,6 +25,8 @@ mod input;
 mod property;
 mod writer;
 
+#[cfg(feature = "http")]
+pub(crate) use classify::object_of;
 pub(crate) use classify::{Line, classify, good, is_intact, piece_at};
 pub(crate) use decode::{Decoded, Reason, decode};
 pub(crate) use encode::{encode, restamp, text_len};

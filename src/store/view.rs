@@ -8,6 +8,8 @@ use super::removals::Anchor;
 use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
+#[cfg(feature = "http")]
+use crate::line::object_of;
 use crate::line::{
     Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
 };
@@ -109,6 +111,15 @@ impl<'a> View<'a> {
             return Err(err.with_path(&path).with_offset(offset));
         }
         Ok(line)
+    }
+
+    /// The record at a place as it stands in its line, a JSON object without what says of the line;
+    /// `None` where the line is not surely as decklog writes it.
+    #[cfg(feature = "http")]
+    pub(crate) fn read_json(&self, kind: Kind, loc: Loc) -> Result<Option<String>> {
+        let mut window = self.window.borrow_mut();
+        let line = self.intact_line(&mut window, loc)?;
+        Ok(object_of(kind, line))
     }
 
     /// These, of which `row` tells the rows, for who reads the lines of each before it takes the

@@ -11,7 +11,7 @@ mod origin;
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -21,7 +21,7 @@ pub(super) use self::login::routes;
 
 use self::host::{Authority, Host, Names, NotOurs};
 use self::origin::{From, Origin, Said};
-use super::app::Shared;
+use super::app::App;
 use super::problem::Problem;
 use super::serve::Options;
 use crate::access::Watch;
@@ -131,7 +131,7 @@ impl Gatekeeper {
 }
 
 /// Lets a request pass, or says why not.
-pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(app: &App, request: Request, next: Next) -> Response {
     let from = match app.gatekeeper.admit(&request) {
         Ok(from) => from,
         Err(problem) => return problem.into_response(),
