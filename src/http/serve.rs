@@ -32,11 +32,14 @@ use super::metrics::{Counted, Metrics};
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls;
+use crate::analytics::Analytics;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// After a connection could not be accepted, as where no file can be opened any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks at what came, for the reports.
+const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
 /// Threads that write, or read much, at the same time.
 const BLOCKING_THREADS_MAX: usize = 128;
 /// Threads that read, at the least: one for each core, if there are more.
@@ -244,8 +247,7 @@ impl Server {
         } = self;
         let (store, capture) = (app.store.clone(), app.capture.clone());
         let analytics = app.analytics.clone();
-        // The first report would take long.
-        runtime.spawn_blocking(move || analytics.catch_up());
+        runtime.spawn(keep_reports(analytics));
         let stopped = stop.subscribe();
         let connections = app.metrics.connections.clone();
         let serving = Serving {
@@ -307,6 +309,18 @@ struct Serving {
     acceptor: Option<TlsAcceptor>,
     router: Router,
     connections: Gauge,
+}
+
+/// Takes in what came, again and again, so that no report has to read much.
+async fn keep_reports(analytics: Analytics) {
+    loop {
+        let analytics = analytics.clone();
+        let caught_up = tokio::task::spawn_blocking(move || analytics.catch_up()).await;
+        if let Ok(Err(error)) = caught_up {
+            tracing::warn!(%error, "the reports are not up to date");
+        }
+        tokio::time::sleep(REPORTS_INTERVAL).await;
+    }
 }
 
 async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver<bool>) {

@@ -25,6 +25,7 @@ mod sse;
 mod stalls;
 mod stream;
 mod thoughts;
+mod tls;
 mod turns;
 mod wire;
 
