@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use decklog::ErrorKind;
 use decklog::http::{Options, Server, Tls};
 
 use super::context::{Context, Level};
@@ -49,22 +50,33 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     log(args.access_log, context.json);
     #[cfg(unix)]
     allow_many_files();
-    let store = context.open_to_write(args.durability)?;
     let mut options = Options::default();
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     options.allow_hosts.clone_from(&args.allow_host);
     options.allow_origins.clone_from(&args.allow_origin);
     options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
-    let server = Server::bind(store, SocketAddr::new(args.host, args.port), &options)?;
-    server.stop_on_signals()?;
     let scheme = if options.tls.is_some() {
         "https"
     } else {
         "http"
     };
-    output::say(&format!("serving at {scheme}://{}", server.local_addr()));
-    server.run()?;
-    Ok(Exit::Ok)
+    let mut addr = SocketAddr::new(args.host, args.port);
+    loop {
+        let store = context.open_to_write(args.durability)?;
+        let server = Server::bind(store, addr, &options)?;
+        server.stop_on_signals()?;
+        // Also of a port that was free.
+        addr = server.local_addr();
+        output::say(&format!("serving at {scheme}://{addr}"));
+        match server.run() {
+            // A disk that was full may have room by now.
+            Err(e) if e.kind() == ErrorKind::Poisoned => output::say(&format!("opening anew: {e}")),
+            ended => {
+                ended?;
+                return Ok(Exit::Ok);
+            }
+        }
+    }
 }
 
 /// Each connection takes a file, and the usual limit is low, for the sake of programs from when it

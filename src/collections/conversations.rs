@@ -283,6 +283,7 @@ pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     let same = |known: &Record| {
         conversation_in(known).is_ok_and(|known| {
             let as_begun = Conversation {
+                project: conversation.project.clone(),
                 status: conversation.status,
                 created_at: conversation.created_at.clone(),
                 updated_at: conversation.updated_at.clone(),

@@ -69,6 +69,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 }
 
 fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let coding = headers.get(header::CONTENT_ENCODING);
+    if coding.is_some_and(|name| name != "identity") {
+        let detail = "the body may not be compressed here: /records takes lines that are";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        let problem = Problem::new(status, "unsupported_media_type", detail);
+        return Err(problem.with_field("Content-Encoding"));
+    }
     check_type(
         headers,
         |name| name == "application/json",
@@ -106,18 +113,16 @@ pub(super) async fn read(body: Body, app: &Shared) -> Result<Bytes, Problem> {
     })?;
     match collected {
         Ok(body) => Ok(body.to_bytes()),
-        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => {
-            let detail = format!("the body is longer than {limit} bytes: send less at once");
-            Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                detail,
-            ))
-        }
+        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit)),
         Err(_) => Err(Problem::bad_request(
             "the body broke off, or is not what its headers say",
         )),
     }
+}
+
+pub(super) fn too_large(bytes_max: usize) -> Problem {
+    let detail = format!("the body is longer than {bytes_max} bytes: send less at once");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
 }
 
 /// Reads JSON; what does not fit is told with its place.

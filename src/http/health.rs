@@ -62,7 +62,8 @@ struct Readiness {
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
     app.work(|app| {
         let health = app.store.health()?;
-        let ready = health.poisoned.is_none();
+        // Without them nothing is recorded.
+        let ready = health.poisoned.is_none() && app.store.settings().is_ok();
         let status = if ready {
             StatusCode::OK
         } else {

@@ -79,7 +79,7 @@ struct NewMessage {
     compression_applied: Option<bool>,
     /// What failed. It becomes the conversation's `last_error`, and its status `error`.
     error: Option<String>,
-    /// The class of the error, such as `timeout`.
+    /// The class of the error, such as `timeout`; without an `error` it counts for nothing.
     #[schema(max_length = 1024)]
     error_type: Option<String>,
     /// What the gateway or provider says of the answer, kept whole.

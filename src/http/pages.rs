@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Contents past this end a page.
 pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
 /// So many records are read before their length is known.
-pub(super) const READ_AT_ONCE: usize = 32;
+pub(super) const READ_AT_ONCE: usize = 8;
 
 /// A page of records.
 #[derive(Debug, Serialize)]

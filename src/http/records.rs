@@ -1,17 +1,19 @@
 //! `/records`: records of any kind, one a line.
 
+use std::io::Read;
+
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
-use tower_http::decompression::RequestDecompressionLayer;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::{check_type, read};
+use super::body::{check_type, read, too_large};
 use super::params::Query;
 use super::problem::Problem;
 use crate::collections::{Ack, BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
@@ -25,10 +27,7 @@ const MEDIA_TYPE: &str = "application/x-ndjson";
 const LINES_MAX: usize = 100_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
-    let compressed = RequestDecompressionLayer::new().pass_through_unaccepted(true);
-    OpenApiRouter::new()
-        .routes(routes!(record))
-        .layer(compressed)
+    OpenApiRouter::new().routes(routes!(record))
 }
 
 /// When records are acknowledged.
@@ -106,9 +105,13 @@ async fn record(
 ) -> Result<Response, Problem> {
     let is_it = |name: &str| [MEDIA_TYPE, "application/jsonl"].contains(&name);
     check_type(request.headers(), is_it, MEDIA_TYPE)?;
-    check_encoding(request.headers())?;
+    let coding = Coding::of(request.headers())?;
     let body = read(request.into_body(), &app).await?;
-    let (answer, is_any_in_log) = app.ask(move |app| put(&app.store, &body)).await?;
+    let put = app.work(move |app| {
+        let body = coding.decoded(body, app.limits.body_bytes_max)?;
+        put(&app.store, &body)
+    });
+    let (answer, is_any_in_log) = put.await?;
     if params.wait == Some(WaitFor::Disk) && is_any_in_log {
         app.syncer.sync().await?;
     }
@@ -120,16 +123,54 @@ async fn record(
     Ok(response)
 }
 
-/// The header is gone where the body was decompressed.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
-    let left = headers.get(header::CONTENT_ENCODING);
-    if left.is_none_or(|name| name == "identity") {
-        return Ok(());
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy)]
+enum Coding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Coding {
+    fn of(headers: &HeaderMap) -> Result<Coding, Problem> {
+        let named = headers.get(header::CONTENT_ENCODING);
+        match named
+            .map(|name| name.as_bytes().to_ascii_lowercase())
+            .as_deref()
+        {
+            None | Some(b"identity") => Ok(Coding::Identity),
+            Some(b"gzip" | b"x-gzip") => Ok(Coding::Gzip),
+            Some(b"zstd") => Ok(Coding::Zstd),
+            Some(_) => {
+                let detail = "the body may be compressed by gzip or zstd, and not otherwise";
+                let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                let problem = Problem::new(status, "unsupported_media_type", detail);
+                Err(problem.with_field("Content-Encoding"))
+            }
+        }
     }
-    let detail = "the body may be compressed by gzip or zstd, and not otherwise";
-    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    let problem = Problem::new(status, "unsupported_media_type", detail);
-    Err(problem.with_field("Content-Encoding"))
+
+    /// The body as it was before, all parts of it that were compressed one by one.
+    fn decoded(self, body: Bytes, bytes_max: usize) -> Result<Bytes, Problem> {
+        let decoder: Box<dyn Read + '_> = match self {
+            Coding::Identity => return Ok(body),
+            Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
+            Coding::Zstd => Box::new(zstd::Decoder::new(&body[..]).map_err(|e| broken(&e))?),
+        };
+        let mut decoded = Vec::new();
+        let mut within = decoder.take(bytes_max as u64 + 1);
+        within.read_to_end(&mut decoded).map_err(|e| broken(&e))?;
+        if decoded.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        Ok(decoded.into())
+    }
+}
+
+fn broken(error: &std::io::Error) -> Problem {
+    Problem::bad_request(format!(
+        "the body is not compressed as its headers say: {error}"
+    ))
 }
 
 /// Records a body; what became of its lines, and whether any of it is in the log.

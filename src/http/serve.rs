@@ -33,11 +33,13 @@ use super::routes::router;
 use super::syncer::Syncer;
 use super::tls;
 use crate::analytics::Analytics;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 
 /// After a connection could not be accepted, as where no file can be opened any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks at whether the store still writes.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at what came, for the reports.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
 /// Threads that write, or read much, at the same time.
@@ -233,7 +235,9 @@ impl Server {
     /// returns.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if what was written could not be synced.
+    /// [`Poisoned`](crate::ErrorKind::Poisoned) if the store failed to write or sync, which ends the
+    /// server: the store can be opened, and served, again. [`Io`](crate::ErrorKind::Io) if what was
+    /// written could not be synced.
     pub fn run(self) -> Result<()> {
         let Server {
             runtime,
@@ -248,6 +252,7 @@ impl Server {
         let (store, capture) = (app.store.clone(), app.capture.clone());
         let analytics = app.analytics.clone();
         runtime.spawn(keep_reports(analytics));
+        runtime.spawn(stop_if_poisoned(store.clone(), stop.clone()));
         let stopped = stop.subscribe();
         let connections = app.metrics.connections.clone();
         let serving = Serving {
@@ -261,11 +266,17 @@ impl Server {
         runtime.shutdown_timeout(options.shutdown_timeout);
         readers.shutdown_background();
         // Dropping it writes what waits; this tells of what was not taken.
-        if let Err(error) = capture.flush() {
+        if let Err(error) = capture.flush()
+            && !error.kind().is_judgement()
+        {
             let reason = error.kind().as_str();
             tracing::error!(reason, "some queued records were not taken");
         }
         drop(capture);
+        if store.counts().is_ok_and(|counts| counts.is_poisoned) {
+            let message = "a write or fsync failed, and the server ended: make sure that there is room, and open the store again";
+            return Err(Error::new(ErrorKind::Poisoned, message).with_path(store.path()));
+        }
         store.sync()
     }
 }
@@ -281,7 +292,7 @@ impl fmt::Debug for Server {
 
 fn not_bound(addr: SocketAddr, error: &io::Error) -> Error {
     let message = format!("cannot listen at {addr}: {error}; give another address or port");
-    Error::new(crate::error::ErrorKind::Io, message)
+    Error::new(ErrorKind::Io, message)
 }
 
 #[cfg(unix)]
@@ -309,6 +320,20 @@ struct Serving {
     acceptor: Option<TlsAcceptor>,
     router: Router,
     connections: Gauge,
+}
+
+/// Stops the server once nothing more is acknowledged through this handle of its store.
+async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
+    loop {
+        tokio::time::sleep(HEALTH_INTERVAL).await;
+        let store = store.clone();
+        let counts = tokio::task::spawn_blocking(move || store.counts()).await;
+        if counts.is_ok_and(|counts| counts.is_ok_and(|counts| counts.is_poisoned)) {
+            tracing::error!("the store failed to write or sync: the server stops");
+            stop.send_replace(true);
+            return;
+        }
+    }
 }
 
 /// Takes in what came, again and again, so that no report has to read much.

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tokio::sync::{mpsc, watch};
@@ -18,10 +19,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::access::From as CameFrom;
 use super::app::Shared;
 use super::feed::Listener;
 use super::params::Query;
 use super::problem::Problem;
+use crate::privacy::AccessRole;
 use crate::record::Kind;
 use crate::store::{LinesSince, LogLine};
 
@@ -145,6 +148,8 @@ async fn stream(
     State(app): State<Shared>,
     Query(params): Query<StreamParams>,
     LastEventId(header): LastEventId,
+    Extension(from): Extension<CameFrom>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let filter = Filter {
         kinds: params.kind.map_or_else(Vec::new, |kinds| kinds.0),
@@ -169,6 +174,7 @@ async fn stream(
         listener,
         stopped: app.stopped.clone(),
         out,
+        caller: Caller { app, headers, from },
     };
     tokio::spawn(stream.run());
     let body = ReceiverStream::new(body).map(Ok::<Bytes, std::convert::Infallible>);
@@ -188,6 +194,23 @@ struct Stream {
     listener: Listener,
     stopped: watch::Receiver<bool>,
     out: mpsc::Sender<Bytes>,
+    caller: Caller,
+}
+
+/// Who asked for a stream.
+struct Caller {
+    app: Shared,
+    headers: HeaderMap,
+    from: CameFrom,
+}
+
+impl Caller {
+    /// Whether they would still be let in.
+    fn is_let_in(&self) -> bool {
+        let keeper = &self.app.gatekeeper;
+        let read = AccessRole::ReadOnly;
+        keeper.check_shown(read, &self.headers, self.from).is_ok()
+    }
 }
 
 impl Stream {
@@ -199,8 +222,9 @@ impl Stream {
             mut listener,
             mut stopped,
             out,
+            caller,
         } = self;
-        let told = tell(lines, &filter, &mut listener, &out);
+        let told = tell(lines, &filter, &mut listener, &caller, &out);
         tokio::select! {
             () = told => {}
             _ = stopped.wait_for(|stopped| *stopped) => {}
@@ -213,11 +237,13 @@ async fn tell(
     mut lines: LinesSince,
     filter: &Filter,
     listener: &mut Listener,
+    caller: &Caller,
     out: &mpsc::Sender<Bytes>,
 ) {
     let mut text = id(lines.seq());
     loop {
-        if !text.is_empty() && out.send(text.into()).await.is_err() {
+        // A token that was revoked ends it before anything more is told.
+        if !caller.is_let_in() || out.send(text.into()).await.is_err() {
             return;
         }
         let quiet_until = Instant::now() + KEEP_ALIVE;

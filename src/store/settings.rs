@@ -419,7 +419,7 @@ mod tests {
             (
                 "privacy.allowed_roles",
                 r#"["root"]"#,
-                "a list of roles (unknown variant `root`",
+                "a list of roles (unknown role \"root\"",
             ),
             ("privacy.allowed_roles", "[admin]", "a list of roles"),
         ] {

@@ -12,6 +12,8 @@ use crate::http::app::Shared;
 use crate::http::problem::Problem;
 
 pub(super) const PATH: &str = "/login";
+/// What a browser is shown once it is let in.
+const AFTERWARDS: &str = "/analytics/dashboard";
 
 pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(login))
@@ -59,7 +61,7 @@ async fn login(
     cookie.set_sensitive(true);
     let headers = [
         (header::SET_COOKIE, cookie),
-        (header::LOCATION, HeaderValue::from_static("/")),
+        (header::LOCATION, HeaderValue::from_static(AFTERWARDS)),
         // The code is in this page's address.
         (
             header::REFERRER_POLICY,

@@ -20,12 +20,14 @@ pub(super) use self::describe::describe;
 pub(super) use self::login::routes;
 
 use self::host::{Authority, Host, Names, NotOurs};
-use self::origin::{From, Origin, Said};
+pub(super) use self::origin::From;
+use self::origin::{Origin, Said};
 use super::app::App;
 use super::problem::Problem;
 use super::serve::Options;
 use crate::access::Watch;
 use crate::error::{Error, Result};
+use crate::privacy::AccessRole;
 use crate::store::Store;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -102,14 +104,24 @@ impl Gatekeeper {
 
     /// Whether who asks may do so.
     fn check_caller(&self, request: &Request, from: From) -> Result<(), Problem> {
-        let Some(needed) = caller::needed(request.method(), request.uri().path()) else {
-            return Ok(());
-        };
+        match caller::needed(request.method(), request.uri().path()) {
+            Some(needed) => self.check_shown(needed, request.headers(), from),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether what a request shows is worth a role: also later, while it is being answered.
+    pub(super) fn check_shown(
+        &self,
+        needed: AccessRole,
+        headers: &HeaderMap,
+        from: From,
+    ) -> Result<(), Problem> {
         let privacy = self.watch.privacy()?;
         if !privacy.require_auth && !self.always_asks {
             return Ok(());
         }
-        let role = match caller::shown(request.headers(), from) {
+        let role = match caller::shown(headers, from) {
             Some((kind, shown)) => self.watch.role(kind, shown)?,
             None => None,
         };
@@ -131,7 +143,7 @@ impl Gatekeeper {
 }
 
 /// Lets a request pass, or says why not.
-pub(super) async fn guard(app: &App, request: Request, next: Next) -> Response {
+pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Response {
     let from = match app.gatekeeper.admit(&request) {
         Ok(from) => from,
         Err(problem) => return problem.into_response(),
@@ -144,7 +156,10 @@ pub(super) async fn guard(app: &App, request: Request, next: Next) -> Response {
         return cors::preflight(origin);
     }
     let mut response = match app.gatekeeper.check_caller(&request, from) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            request.extensions_mut().insert(from);
+            next.run(request).await
+        }
         Err(problem) => refused(problem),
     };
     if let Some(origin) = &origin {

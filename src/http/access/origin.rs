@@ -39,7 +39,7 @@ impl Origin {
 
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(in crate::http) enum From {
     /// A page of this server, or no page.
     Here,
     /// A page of a site that is allowed.

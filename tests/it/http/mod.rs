@@ -6,6 +6,8 @@ mod calls;
 mod client;
 mod conversations;
 mod events;
+#[cfg(target_os = "linux")]
+mod full;
 mod history;
 mod inbox;
 #[cfg(unix)]
