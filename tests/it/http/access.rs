@@ -226,6 +226,29 @@ fn a_token_that_was_revoked_or_expired_is_refused_at_once() {
         .expect_problem(401, "unauthorized", None);
 }
 
+/// Bug: a stream that had begun went on for as long as its client liked.
+#[test]
+fn a_stream_ends_when_its_token_is_revoked() {
+    let service = Service::asking();
+    let (secret, info) = service.store.add_token("it", Admin, None).unwrap();
+    let client = service.with_token(secret.as_str());
+    let mut stream = client.connect();
+    let head = client.head("GET", "/stream?last_event_id=0", b"");
+    stream.write_all(head.as_bytes()).unwrap();
+    service.store.log_event(None, "told.once", None).unwrap();
+    let mut told = String::new();
+    while !told.contains("told.once") {
+        let mut part = [0; 4_096];
+        let len = stream.read(&mut part).unwrap();
+        assert_ne!(len, 0, "{told}");
+        told.push_str(std::str::from_utf8(&part[..len]).unwrap());
+    }
+    service.store.revoke_token(&info.id).unwrap();
+    service.store.log_event(None, "told.twice", None).unwrap();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(!told.contains("told.twice"), "{told}");
+}
+
 #[test]
 fn where_the_file_is_gone_or_does_not_read_nobody_gets_in() {
     let service = Service::asking();

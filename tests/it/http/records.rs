@@ -156,7 +156,15 @@ fn bodies_may_be_compressed() {
     let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let as_gzip = service.client().with("Content-Encoding", "gzip");
     let as_zstd = service.client().with("Content-Encoding", "zstd");
-    for (client, body) in [(&as_gzip, &gzip(text.as_bytes())), (&as_zstd, &zstd)] {
+    // Bug: of several parts, each compressed by itself, the first was taken and the others lost.
+    let (one, other) = text.as_bytes().split_at(text.len() / 2);
+    let parts = [gzip(one), gzip(other)].concat();
+    let cases = [
+        (&as_gzip, &gzip(text.as_bytes())),
+        (&as_gzip, &parts),
+        (&as_zstd, &zstd),
+    ];
+    for (client, body) in cases {
         let answer = post(client, "/records", body);
         let statuses = statuses(&answer);
         assert_eq!(statuses.len(), 5_000);
@@ -167,7 +175,7 @@ fn bodies_may_be_compressed() {
         post(client, "/records", b"not compressed").expect_problem(400, "bad_request", None);
         assert_eq!(all_lines(&service.store).len(), before);
     }
-    assert_eq!(all_lines(&service.store).len(), 10_000);
+    assert_eq!(all_lines(&service.store).len(), 15_000);
     // A thousand times what it seems, and more.
     let bomb = vec![b' '; 64 << 20];
     let small = gzip(&bomb);
