@@ -152,18 +152,18 @@ impl Coding {
 
     /// The body as it was before, all parts of it that were compressed one by one.
     fn decoded(self, body: Bytes, bytes_max: usize) -> Result<Bytes, Problem> {
-        let decoder: Box<dyn Read + '_> = match self {
+        let from: Box<dyn Read + '_> = match self {
             Coding::Identity => return Ok(body),
             Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
             Coding::Zstd => Box::new(zstd::Decoder::new(&body[..]).map_err(|e| broken(&e))?),
         };
-        let mut decoded = Vec::new();
-        let mut within = decoder.take(bytes_max as u64 + 1);
-        within.read_to_end(&mut decoded).map_err(|e| broken(&e))?;
-        if decoded.len() > bytes_max {
+        let mut whole = Vec::new();
+        let mut within = from.take(bytes_max as u64 + 1);
+        within.read_to_end(&mut whole).map_err(|e| broken(&e))?;
+        if whole.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
-        Ok(decoded.into())
+        Ok(whole.into())
     }
 }
 
