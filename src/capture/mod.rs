@@ -110,11 +110,11 @@ impl Capture {
     /// [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
     /// [`flush`](Capture::flush).
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
-        let job = self.job(record.into(), IfKnown::Judged)?;
+        let job = self.job(record.into().checked()?, IfKnown::Judged)?;
         self.owner.queue.push(1, job.bytes, [job])
     }
 
-    /// Queues records, all or none, and has each answer told to who waits for it; that is done on
+    /// Queues checked records, all or none, and has each answer told to who waits for it; that is done on
     /// the thread that writes and must not take long. They are written at once.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Capture {
         let records = gateway::request(conversation, messages)?;
         let jobs = records
             .into_iter()
-            .map(|(record, if_known)| self.job(record, if_known))
+            .map(|(record, if_known)| self.job(record.checked()?, if_known))
             .collect::<Result<Vec<_>>>()?;
         let bytes = jobs.iter().map(|job| job.bytes).sum();
         self.owner.queue.push(jobs.len(), bytes, jobs)
@@ -218,8 +218,8 @@ impl Capture {
         self.owner.queue.last_error()
     }
 
+    /// A checked record, to be queued.
     fn job(&self, record: Record, if_known: IfKnown) -> Result<Job> {
-        let record = record.checked()?;
         let (bytes, bytes_max) = (text_len(&record), self.owner.line_bytes_max);
         if bytes > bytes_max {
             let message = format!(

@@ -15,7 +15,7 @@ use super::syncer::Syncer;
 use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::Record;
 use crate::store::Store;
 
@@ -97,7 +97,7 @@ impl App {
         done.unwrap_or_else(|_| Err(panicked()))
     }
 
-    /// Records what a request hands over, through the one queue, so that no connection waits for
+    /// Records what a request hands over, checked, through the one queue, so that no connection waits for
     /// the disk while another could be served. `None` where the client does not wait for it.
     pub(super) async fn record(
         &self,
@@ -140,11 +140,4 @@ impl App {
 fn panicked() -> Problem {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     Problem::new(status, "internal", "the server failed: its log tells why")
-}
-
-impl Problem {
-    /// As the errors of one record in a body.
-    pub(super) fn of_record(error: &Error, nth: Option<usize>) -> Problem {
-        Problem::at(error, &nth.map_or(String::new(), |nth| format!("/{nth}")))
-    }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -12,15 +12,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made};
+use super::body::{Json, Made, OneOrMore};
 use super::fields::Length;
 use super::messages;
 use super::pages::Paged;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, number};
 use super::problem::Problem;
-use crate::collections::{
-    AckStatus, ConversationList, ConversationQuery, IfKnown, MessageQuery, Order,
-};
+use super::puts::{Handed, status_of};
+use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Timestamp,
 };
@@ -133,18 +132,8 @@ async fn create(
 ) -> Result<Response, Problem> {
     let (conversation, if_known) = new.into_record(&key);
     let id = conversation.id;
-    let acks = app
-        .record(vec![(conversation.into(), if_known)], None)
-        .await?;
-    let mut is_new = false;
-    for ack in acks.into_iter().flatten() {
-        is_new = ack?.status == AckStatus::Added;
-    }
-    let status = if is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
+    let handed = Handed::new(OneOrMore::One(conversation), |it| (it.into(), if_known));
+    let status = status_of(&handed.put(&app, None, |e| e.into()).await?);
     let made = app
         .ask(move |app| Made::new(status, &whole(&app.store, id)?))
         .await?;

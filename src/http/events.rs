@@ -199,7 +199,7 @@ struct Tree {
     )
 )]
 async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let tree = app.store.event_tree(id)?.ok_or_else(|| unknown(id))?;
         Made::ok(&Tree { nodes: tree.nodes })
     })

@@ -186,7 +186,7 @@ fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
     )
 )]
 async fn claim(State(app): State<Shared>, Json(claim): Json<Claim>) -> Result<Response, Problem> {
-    app.ask(move |app| match inbox(app, claim.attempts_max).claim()? {
+    app.work(move |app| match inbox(app, claim.attempts_max).claim()? {
         Some(task) => Ok(Made::ok(&task)?.into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     })
@@ -219,7 +219,7 @@ async fn done(
     Id(Int(id)): Id<AnyInt>,
     Json(done): Json<Done>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let held = held(app, id, done.attempt)?;
         app.store.inbox().done(&held)?;
         Made::ok(&task(app, id)?)
@@ -263,7 +263,7 @@ async fn fail(
     Id(Int(id)): Id<AnyInt>,
     Json(fail): Json<Fail>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let held = held(app, id, fail.attempt)?;
         app.store.inbox().fail(&held, &fail.error)?;
         Made::ok(&task(app, id)?)
@@ -301,7 +301,7 @@ async fn retry(
     Id(Int(id)): Id<AnyInt>,
     Json(retry): Json<Retry>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let held = held(app, id, retry.attempt)?;
         inbox(app, retry.attempts_max).retry(&held, &retry.error)?;
         Made::ok(&task(app, id)?)
@@ -335,7 +335,7 @@ struct Released {
 )]
 async fn release(State(app): State<Shared>, Json(release): Json<Release>) -> Result<Made, Problem> {
     let timeout = Duration::from_millis(release.older_than_ms.0.unsigned_abs());
-    app.ask(move |app| {
+    app.work(move |app| {
         let items = inbox(app, release.attempts_max).release_stale(timeout)?;
         Made::ok(&Released { items })
     })

@@ -183,7 +183,14 @@ impl Handed {
         let count = records.len();
         let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
             let record = record.checked();
-            let record = record.map_err(|e| Problem::of_record(&e, is_array.then_some(nth)))?;
+            let place = || {
+                if is_array {
+                    format!("/{nth}")
+                } else {
+                    String::new()
+                }
+            };
+            let record = record.map_err(|e| Problem::at(&e, &place()))?;
             Ok((record, if_known))
         };
         let records = records.into_iter().enumerate().map(checked);

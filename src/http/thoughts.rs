@@ -237,7 +237,7 @@ async fn verify(
     State(app): State<Shared>,
     Query(params): Query<VerifyParams>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.work(move |app| {
         let check = app.store.thoughts().verify_chain(&params.task_id)?;
         Made::ok(&Verified::from(check))
     })

@@ -24,24 +24,22 @@ pub(crate) enum Line<'a> {
     Damaged(Vec<(usize, usize)>),
 }
 
+/// What the checksum of a line covers, if it holds.
+fn covered(line: &[u8]) -> Option<&[u8]> {
+    let (covered, crc) = split_crc(line)?;
+    (crc32fast::hash(covered) == crc).then_some(covered)
+}
+
 /// The envelope of a good line, given without its LF.
 pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
-    let (covered, crc) = split_crc(line)?;
-    if crc32fast::hash(covered) != crc {
-        return None;
-    }
-    envelope::parse(kind, covered)
+    envelope::parse(kind, covered(line)?)
 }
 
 /// The record of a good line, as the JSON object that the line is but for what says of the line
 /// itself; `None` if it is not surely that.
 #[cfg(feature = "http")]
 pub(crate) fn object_of(kind: Kind, line: &[u8]) -> Option<String> {
-    let (covered, crc) = split_crc(line)?;
-    if crc32fast::hash(covered) != crc {
-        return None;
-    }
-    let mut cursor = Cursor::new(covered);
+    let mut cursor = Cursor::new(covered(line)?);
     cursor.head(kind).ok()?;
     let members = std::str::from_utf8(cursor.rest().strip_prefix(b",")?).ok()?;
     let mut object = String::with_capacity(members.len() + 2);
@@ -66,7 +64,7 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
 
 /// Whether a line, given without its LF, has the checksum that it states.
 pub(crate) fn is_intact(line: &[u8]) -> bool {
-    split_crc(line).is_some_and(|(covered, crc)| crc32fast::hash(covered) == crc)
+    covered(line).is_some()
 }
 
 /// The whole good lines that stand in a damaged one: from its start, with nothing between them

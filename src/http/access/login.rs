@@ -49,7 +49,7 @@ async fn login(
         let detail = "there is no code: open the address that 'decklog token login' prints";
         return Err(Problem::bad_request(detail).with_field("code"));
     };
-    let session = app.ask(move |app| Ok(app.store.log_in(&code)?)).await?;
+    let session = app.work(move |app| Ok(app.store.log_in(&code)?)).await?;
     let Some((secret, info)) = session else {
         let detail =
             "the code is not known, was used, or is too old: 'decklog token login' prints another";
