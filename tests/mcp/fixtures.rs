@@ -18,9 +18,9 @@ use rmcp::model::{
     ListToolsResult, LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
     ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
     ReadResourceResult, Reference, ServerConfig, ServerRequest, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -232,7 +232,7 @@ impl<H: ServerHandler> Fixtures<H> {
         &self,
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Option<Value>> {
+    ) -> Result<Option<CallToolResult>> {
         let argument = |name: &str| {
             let arguments = request.arguments.as_ref();
             let value = arguments.and_then(|arguments| arguments.get(name)?.as_str());
@@ -266,7 +266,7 @@ impl<H: ServerHandler> Fixtures<H> {
             "test_tool_with_progress" => json!([tell_progress(context).await?]),
             "test_error_handling" => {
                 let what = "This tool intentionally returns an error for testing";
-                return Ok(Some(json!({"content": [text(what)], "isError": true})));
+                return Ok(Some(CallToolResult::error(given(json!([text(what)]))?)));
             }
             "test_reconnection" => {
                 tokio::time::sleep(PAUSE).await;
@@ -294,7 +294,7 @@ impl<H: ServerHandler> Fixtures<H> {
             "json_schema_2020_12_tool" => json!([text("It has a schema.")]),
             _ => return Ok(None),
         };
-        Ok(Some(json!({"content": content})))
+        Ok(Some(CallToolResult::success(given(content)?)))
     }
 }
 
@@ -317,7 +317,7 @@ fn read(uri: &str) -> Option<Value> {
             json!({"uri": uri, "mimeType": "application/json", "text": data.to_string()})
         }
     };
-    Some(json!({"contents": [contents]}))
+    Some(json!([contents]))
 }
 
 /// What a prompt says; None for one that is no fixture.
@@ -349,8 +349,7 @@ fn prompt(name: &str, arguments: &JsonObject) -> Option<Value> {
         _ => return None,
     };
     let said = |content| json!({"role": "user", "content": content});
-    let messages: Vec<Value> = contents.into_iter().map(said).collect();
-    Some(json!({"messages": messages}))
+    Some(contents.into_iter().map(said).collect())
 }
 
 impl<H: ServerHandler> ServerHandler for Fixtures<H> {
@@ -367,6 +366,14 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         self.server.supported_protocol_versions()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.server.on_initialized(context).await;
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.server.get_tool(name)
     }
 
     async fn list_tools(
@@ -387,7 +394,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse> {
         match self.call(&request, &context).await? {
-            Some(answer) => Ok(given::<CallToolResult>(answer)?.into()),
+            Some(answer) => Ok(answer.into()),
             None => self.server.call_tool(request, context).await,
         }
     }
@@ -429,7 +436,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse> {
         match read(&request.uri) {
-            Some(answer) => Ok(given::<ReadResourceResult>(answer)?.into()),
+            Some(contents) => Ok(ReadResourceResult::new(given(contents)?).into()),
             None => self.server.read_resource(request, context).await,
         }
     }
@@ -486,7 +493,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
     ) -> Result<GetPromptResponse> {
         let arguments = request.arguments.clone().unwrap_or_default();
         match prompt(&request.name, &arguments) {
-            Some(answer) => Ok(given::<GetPromptResult>(answer)?.into()),
+            Some(messages) => Ok(GetPromptResult::new(given(messages)?).into()),
             None => self.server.get_prompt(request, context).await,
         }
     }
@@ -499,7 +506,8 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
         match &request.r#ref {
             Reference::Prompt(asked) if asked.name.starts_with("test_") => {
                 let values = [format!("{}1", request.argument.value)];
-                given(json!({"completion": {"values": values, "total": 1, "hasMore": false}}))
+                let completion = json!({"values": values, "total": 1, "hasMore": false});
+                Ok(CompleteResult::new(given(completion)?))
             }
             _ => self.server.complete(request, context).await,
         }
