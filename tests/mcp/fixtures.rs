@@ -187,7 +187,7 @@ async fn ask(context: &RequestContext<RoleServer>, message: &str, schema: Value)
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     match context.peer.send_request(request).await.map_err(failed)? {
         ClientResult::ElicitResult(answer) => {
-            let content = answer.content.unwrap_or_default();
+            let filled = answer.content.unwrap_or_default();
             let action = serde_json::to_value(&answer.action).map_err(failed)?;
             Ok(text(&format!(
                 "Elicitation completed: action={action}, content={content}"
@@ -238,7 +238,7 @@ impl<H: ServerHandler> Fixtures<H> {
             let value = arguments.and_then(|arguments| arguments.get(name)?.as_str());
             value.ok_or_else(|| ErrorData::invalid_params(format!("{name} is missing"), None))
         };
-        let content = match &*request.name {
+        let blocks = match &*request.name {
             "test_empty" => json!([]),
             "test_simple_text" => json!([text("This is a simple text response for testing.")]),
             "test_image_content" => json!([image()]),
@@ -294,7 +294,7 @@ impl<H: ServerHandler> Fixtures<H> {
             "json_schema_2020_12_tool" => json!([text("It has a schema.")]),
             _ => return Ok(None),
         };
-        Ok(Some(CallToolResult::success(given(content)?)))
+        Ok(Some(CallToolResult::success(given(blocks)?)))
     }
 }
 
