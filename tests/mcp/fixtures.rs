@@ -25,42 +25,9 @@ use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// One red pixel.
-const PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
-/// No sound, in a header.
-const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
+/// What they are and say.
+const FIXTURES: &str = include_str!("fixtures.json");
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// What the suite asks for, in front of a server.
-struct Fixtures<H> {
-    server: H,
-    /// The least level that is told, as its place among the levels.
-    level: AtomicU8,
-}
-
-impl<H: ServerHandler> Fixtures<H> {
-    fn new(server: H) -> Fixtures<H> {
-        let level = AtomicU8::new(0);
-        Fixtures { server, level }
-    }
-
-    async fn told(
-        &self,
-        context: &RequestContext<RoleServer>,
-        text: &str,
-    ) -> Result<(), ErrorData> {
-        if LoggingLevel::Info as u8 >= self.level.load(Ordering::Relaxed) {
-            let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, text.into());
-            context
-                .peer
-                .notify_logging_message(message)
-                .await
-                .map_err(failed)?;
-        }
-        Ok(())
-    }
-}
 
 type Result<T, E = ErrorData> = std::result::Result<T, E>;
 
@@ -72,126 +39,119 @@ fn given<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(failed)
 }
 
-/// What each fixture is listed as.
-fn tools() -> Value {
-    let nothing = json!({"type": "object", "additionalProperties": false});
-    let text = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
-    let plain = [
-        ("test_empty", "Does nothing: what a call costs at the least"),
-        ("test_simple_text", "Answers with a text"),
-        ("test_image_content", "Answers with an image"),
-        ("test_audio_content", "Answers with a sound"),
-        ("test_embedded_resource", "Answers with a resource"),
-        (
-            "test_multiple_content_types",
-            "Answers with a text, an image and a resource",
-        ),
-        ("test_tool_with_logging", "Logs while it runs"),
-        ("test_tool_with_progress", "Tells how far it is"),
-        ("test_error_handling", "Fails"),
-        ("test_reconnection", "Takes a moment"),
-        (
-            "test_elicitation_sep1034_defaults",
-            "Asks the user, with defaults",
-        ),
-        ("test_elicitation_sep1330_enums", "Asks the user to choose"),
-    ];
-    let mut tools: Vec<Value> = plain
-        .iter()
-        .map(|(name, what)| json!({"name": name, "description": what, "inputSchema": nothing}))
-        .collect();
-    tools.push(json!({"name": "test_sampling", "description": "Asks the client's model", "inputSchema": text("prompt")}));
-    tools.push(json!({"name": "test_elicitation", "description": "Asks the user", "inputSchema": text("message")}));
-    tools.push(json!({
-        "name": "json_schema_2020_12_tool",
-        "description": "Has a schema with more than the usual",
-        "inputSchema": {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "$defs": {"address": {
-                "type": "object",
-                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-            }},
-            "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
-            "additionalProperties": false,
-        },
-    }));
-    Value::Array(tools)
-}
-
-fn resources() -> Value {
-    json!([
-        {"uri": "test://static-text", "name": "static-text", "description": "A text", "mimeType": "text/plain"},
-        {"uri": "test://static-binary", "name": "static-binary", "description": "An image", "mimeType": "image/png"},
-        {"uri": "test://watched-resource", "name": "watched-resource", "description": "To subscribe to", "mimeType": "text/plain"},
-    ])
-}
-
-fn prompts() -> Value {
-    let argument = |name: &str| json!({"name": name, "description": "Any text", "required": true});
-    json!([
-        {"name": "test_simple_prompt", "description": "Without arguments"},
-        {"name": "test_prompt_with_arguments", "description": "With two", "arguments": [argument("arg1"), argument("arg2")]},
-        {"name": "test_prompt_with_embedded_resource", "description": "With a resource", "arguments": [argument("resourceUri")]},
-        {"name": "test_prompt_with_image", "description": "With an image"},
-    ])
-}
-
 fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn image() -> Value {
-    json!({"type": "image", "data": PNG, "mimeType": "image/png"})
+/// A text in whose place an argument is named as `${name}`.
+fn filled(value: &Value, arguments: &JsonObject) -> Result<Value> {
+    let mut text = value.to_string();
+    for (name, argument) in arguments {
+        let argument = Value::from(argument.as_str().unwrap_or_default()).to_string();
+        let argument = argument.trim_start_matches('"').trim_end_matches('"');
+        text = text.replace(&format!("${{{name}}}"), argument);
+    }
+    serde_json::from_str(&text).map_err(failed)
 }
 
-fn resource(uri: &str, mime: &str, text: &str) -> Value {
-    json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "text": text}})
+/// What the suite asks for, in front of a server.
+struct Fixtures<H> {
+    server: H,
+    known: Value,
+    /// The least level that is told, as its place among the levels.
+    level: AtomicU8,
 }
 
-/// The fields of a form with defaults of every kind.
-fn defaults() -> Value {
-    json!({"type": "object", "properties": {
-        "name": {"type": "string", "default": "John Doe"},
-        "age": {"type": "integer", "default": 30},
-        "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
-        "verified": {"type": "boolean", "default": true},
-    }})
-}
+impl<H: ServerHandler> Fixtures<H> {
+    fn new(server: H) -> Result<Fixtures<H>, serde_json::Error> {
+        Ok(Fixtures {
+            server,
+            known: serde_json::from_str(FIXTURES)?,
+            level: AtomicU8::new(0),
+        })
+    }
 
-/// The fields of a form with choices of every kind.
-fn choices() -> Value {
-    let options = json!(["option1", "option2", "option3"]);
-    let titled = json!([
-        {"const": "value1", "title": "First Option"},
-        {"const": "value2", "title": "Second Option"},
-        {"const": "value3", "title": "Third Option"},
-    ]);
-    json!({"type": "object", "properties": {
-        "untitledSingle": {"type": "string", "enum": options},
-        "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {
-            "type": "string",
-            "enum": ["opt1", "opt2", "opt3"],
-            "enumNames": ["Option One", "Option Two", "Option Three"],
-        },
-        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
-        "titledMulti": {"type": "array", "items": {"anyOf": titled}},
-    }})
+    fn listed<T: DeserializeOwned>(&self, what: &str) -> Result<T> {
+        given(self.known[what].clone())
+    }
+
+    async fn log(&self, context: &RequestContext<RoleServer>, text: &str) -> Result<()> {
+        if LoggingLevel::Info as u8 >= self.level.load(Ordering::Relaxed) {
+            let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, text.into());
+            let told = context.peer.notify_logging_message(message).await;
+            told.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What a fixture answers; None for a tool that is none.
+    async fn call(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Option<CallToolResult>> {
+        let name = &*request.name;
+        let argument = |name: &str| {
+            let arguments = request.arguments.as_ref();
+            arguments.and_then(|arguments| arguments.get(name)?.as_str())
+        };
+        let block = match name {
+            "test_error_handling" => {
+                let what = json!([text("This tool intentionally returns an error for testing")]);
+                return Ok(Some(CallToolResult::error(given(what)?)));
+            }
+            "test_tool_with_logging" => {
+                self.log(context, "Tool execution started").await?;
+                tokio::time::sleep(PAUSE).await;
+                self.log(context, "Tool processing data").await?;
+                tokio::time::sleep(PAUSE).await;
+                self.log(context, "Tool execution completed").await?;
+                text("It logged three times.")
+            }
+            "test_tool_with_progress" => tell_progress(context).await?,
+            "test_reconnection" => {
+                tokio::time::sleep(PAUSE).await;
+                text("It took a moment.")
+            }
+            "test_sampling" => sample(context, argument("prompt").unwrap_or_default()).await?,
+            _ => {
+                if let Some(form) = self.known["forms"].get(name) {
+                    let message = argument("message").unwrap_or("Please fill this in");
+                    ask(context, message, form).await?
+                } else if let Some(blocks) = self.known["answers"].get(name) {
+                    return Ok(Some(CallToolResult::success(given(blocks.clone())?)));
+                } else {
+                    return Ok(None);
+                }
+            }
+        };
+        Ok(Some(CallToolResult::success(given(json!([block]))?)))
+    }
+
+    /// What a resource holds; None for one that is no fixture.
+    fn read(&self, uri: &str) -> Option<Value> {
+        if let Some(contents) = self.known["contents"].get(uri) {
+            return Some(contents.clone());
+        }
+        let id = uri
+            .strip_prefix("test://template/")?
+            .strip_suffix("/data")?;
+        let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+        let text = data.to_string();
+        Some(json!([{"uri": uri, "mimeType": "application/json", "text": text}]))
+    }
 }
 
 /// Asks the user to fill in a form.
-async fn ask(context: &RequestContext<RoleServer>, message: &str, schema: Value) -> Result<Value> {
-    let params = given(json!({"mode": "form", "message": message, "requestedSchema": schema}))?;
+async fn ask(context: &RequestContext<RoleServer>, message: &str, form: &Value) -> Result<Value> {
+    let params = given(json!({"mode": "form", "message": message, "requestedSchema": form}))?;
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     match context.peer.send_request(request).await.map_err(failed)? {
         ClientResult::ElicitResult(answer) => {
-            let filled = answer.content.unwrap_or_default();
             let action = serde_json::to_value(&answer.action).map_err(failed)?;
-            Ok(text(&format!(
-                "Elicitation completed: action={action}, content={content}"
-            )))
+            let filled = answer.content.unwrap_or_default();
+            let said = format!("Elicitation completed: action={action}, content={filled}");
+            Ok(text(&said))
         }
         _ => Err(failed("the client answered with something else")),
     }
@@ -199,157 +159,24 @@ async fn ask(context: &RequestContext<RoleServer>, message: &str, schema: Value)
 
 /// Asks the client's model.
 async fn sample(context: &RequestContext<RoleServer>, prompt: &str) -> Result<Value> {
-    let params = given(json!({
-        "messages": [{"role": "user", "content": text(prompt)}],
-        "maxTokens": 100,
-    }))?;
+    let asked = json!({"role": "user", "content": text(prompt)});
+    let params = given(json!({"messages": [asked], "maxTokens": 100}))?;
     let answer = context.peer.create_message(params).await.map_err(failed)?;
     let answer = serde_json::to_value(&answer.message.content).map_err(failed)?;
-    let said = answer.pointer("/text").and_then(Value::as_str);
-    let said = said.map_or_else(|| answer.to_string(), str::to_owned);
+    let said = answer["text"].as_str().unwrap_or_default();
     Ok(text(&format!("LLM response: {said}")))
 }
 
 async fn tell_progress(context: &RequestContext<RoleServer>) -> Result<Value> {
-    let token = context.meta.get_progress_token();
     for done in [0.0, 50.0, 100.0] {
-        if let Some(token) = token.clone() {
+        if let Some(token) = context.meta.get_progress_token() {
             let progress = ProgressNotificationParam::new(token, done).with_total(100.0);
-            context
-                .peer
-                .notify_progress(progress)
-                .await
-                .map_err(failed)?;
+            let told = context.peer.notify_progress(progress).await;
+            told.map_err(failed)?;
         }
         tokio::time::sleep(PAUSE).await;
     }
     Ok(text("All of it is done."))
-}
-
-impl<H: ServerHandler> Fixtures<H> {
-    /// What a fixture answers; None for a tool that is none.
-    async fn call(
-        &self,
-        request: &CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<Option<CallToolResult>> {
-        let argument = |name: &str| {
-            let arguments = request.arguments.as_ref();
-            let value = arguments.and_then(|arguments| arguments.get(name)?.as_str());
-            value.ok_or_else(|| ErrorData::invalid_params(format!("{name} is missing"), None))
-        };
-        let blocks = match &*request.name {
-            "test_empty" => json!([]),
-            "test_simple_text" => json!([text("This is a simple text response for testing.")]),
-            "test_image_content" => json!([image()]),
-            "test_audio_content" => {
-                json!([{"type": "audio", "data": WAV, "mimeType": "audio/wav"}])
-            }
-            "test_embedded_resource" => {
-                let what = "This is an embedded resource content.";
-                json!([resource("test://embedded-resource", "text/plain", what)])
-            }
-            "test_multiple_content_types" => {
-                let what = r#"{"test":"data","value":123}"#;
-                let uri = "test://mixed-content-resource";
-                let resource = resource(uri, "application/json", what);
-                json!([text("Multiple content types test:"), image(), resource])
-            }
-            "test_tool_with_logging" => {
-                self.told(context, "Tool execution started").await?;
-                tokio::time::sleep(PAUSE).await;
-                self.told(context, "Tool processing data").await?;
-                tokio::time::sleep(PAUSE).await;
-                self.told(context, "Tool execution completed").await?;
-                json!([text("It logged three times.")])
-            }
-            "test_tool_with_progress" => json!([tell_progress(context).await?]),
-            "test_error_handling" => {
-                let what = "This tool intentionally returns an error for testing";
-                return Ok(Some(CallToolResult::error(given(json!([text(what)]))?)));
-            }
-            "test_reconnection" => {
-                tokio::time::sleep(PAUSE).await;
-                json!([text("It took a moment.")])
-            }
-            "test_sampling" => json!([sample(context, argument("prompt")?).await?]),
-            "test_elicitation" => {
-                let field = |what: &str| json!({"type": "string", "description": what});
-                let schema = json!({
-                    "type": "object",
-                    "properties": {
-                        "username": field("User's response"),
-                        "email": field("User's email address"),
-                    },
-                    "required": ["username", "email"],
-                });
-                json!([ask(context, argument("message")?, schema).await?])
-            }
-            "test_elicitation_sep1034_defaults" => {
-                json!([ask(context, "Please check these", defaults()).await?])
-            }
-            "test_elicitation_sep1330_enums" => {
-                json!([ask(context, "Please choose", choices()).await?])
-            }
-            "json_schema_2020_12_tool" => json!([text("It has a schema.")]),
-            _ => return Ok(None),
-        };
-        Ok(Some(CallToolResult::success(given(blocks)?)))
-    }
-}
-
-/// What a resource holds; None for one that is no fixture.
-fn read(uri: &str) -> Option<Value> {
-    let contents = match uri {
-        "test://static-text" => {
-            json!({"uri": uri, "mimeType": "text/plain", "text": "This is the content of the static text resource."})
-        }
-        "test://watched-resource" => {
-            json!({"uri": uri, "mimeType": "text/plain", "text": "It never changes."})
-        }
-        "test://static-binary" => json!({"uri": uri, "mimeType": "image/png", "blob": PNG}),
-        _ => {
-            let id = uri
-                .strip_prefix("test://template/")?
-                .strip_suffix("/data")?;
-            let data =
-                json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
-            json!({"uri": uri, "mimeType": "application/json", "text": data.to_string()})
-        }
-    };
-    Some(json!([contents]))
-}
-
-/// What a prompt says; None for one that is no fixture.
-fn prompt(name: &str, arguments: &JsonObject) -> Option<Value> {
-    let argument = |name: &str| {
-        arguments
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let contents = match name {
-        "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
-        "test_prompt_with_arguments" => {
-            let (first, second) = (argument("arg1"), argument("arg2"));
-            vec![text(&format!(
-                "Prompt with arguments: arg1='{first}', arg2='{second}'"
-            ))]
-        }
-        "test_prompt_with_embedded_resource" => {
-            let uri = argument("resourceUri");
-            let what = "Embedded resource content for testing.";
-            let resource = resource(uri, "text/plain", what);
-            vec![
-                resource,
-                text("Please process the embedded resource above."),
-            ]
-        }
-        "test_prompt_with_image" => vec![image(), text("Please analyze the image above.")],
-        _ => return None,
-    };
-    let said = |content| json!({"role": "user", "content": content});
-    Some(contents.into_iter().map(said).collect())
 }
 
 impl<H: ServerHandler> ServerHandler for Fixtures<H> {
@@ -383,7 +210,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
     ) -> Result<ListToolsResult> {
         let mut page = self.server.list_tools(request, context).await?;
         if page.next_cursor.is_none() {
-            page.tools.extend(given::<Vec<_>>(tools())?);
+            page.tools.extend(self.listed::<Vec<_>>("tools")?);
         }
         Ok(page)
     }
@@ -406,7 +233,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
     ) -> Result<ListResourcesResult> {
         let mut page = self.server.list_resources(request, context).await?;
         if page.next_cursor.is_none() {
-            page.resources.extend(given::<Vec<_>>(resources())?);
+            page.resources.extend(self.listed::<Vec<_>>("resources")?);
         }
         Ok(page)
     }
@@ -420,13 +247,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
             .server
             .list_resource_templates(request, context)
             .await?;
-        let template = json!({
-            "uriTemplate": "test://template/{id}/data",
-            "name": "template",
-            "description": "Any id",
-            "mimeType": "application/json",
-        });
-        page.resource_templates.push(given(template)?);
+        page.resource_templates.push(self.listed("template")?);
         Ok(page)
     }
 
@@ -435,7 +256,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse> {
-        match read(&request.uri) {
+        match self.read(&request.uri) {
             Some(contents) => Ok(ReadResourceResult::new(given(contents)?).into()),
             None => self.server.read_resource(request, context).await,
         }
@@ -481,7 +302,7 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
     ) -> Result<ListPromptsResult> {
         let mut page = self.server.list_prompts(request, context).await?;
         if page.next_cursor.is_none() {
-            page.prompts.extend(given::<Vec<_>>(prompts())?);
+            page.prompts.extend(self.listed::<Vec<_>>("prompts")?);
         }
         Ok(page)
     }
@@ -492,8 +313,11 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse> {
         let arguments = request.arguments.clone().unwrap_or_default();
-        match prompt(&request.name, &arguments) {
-            Some(messages) => Ok(GetPromptResult::new(given(messages)?).into()),
+        match self.known["messages"].get(&request.name) {
+            Some(messages) => {
+                let messages = given(filled(messages, &arguments)?)?;
+                Ok(GetPromptResult::new(messages).into())
+            }
             None => self.server.get_prompt(request, context).await,
         }
     }
@@ -559,14 +383,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let args = args()?;
     if args.is_stdio {
-        let running = Fixtures::new(StandIn)
+        let running = Fixtures::new(StandIn)?
             .serve(rmcp::transport::stdio())
             .await?;
         running.waiting().await?;
         return Ok(());
     }
     let service = StreamableHttpService::new(
-        || Ok(Fixtures::new(StandIn)),
+        || Ok(Fixtures::new(StandIn)?),
         std::sync::Arc::new(LocalSessionManager::default()),
         rmcp::transport::StreamableHttpServerConfig::default(),
     );
