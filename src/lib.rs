@@ -60,6 +60,8 @@ mod analytics;
 mod capture;
 mod collections;
 mod error;
+#[cfg(feature = "face")]
+mod face;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -68,6 +70,8 @@ pub mod http;
 pub mod import;
 mod index;
 mod line;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod ndjson;
 mod privacy;
 mod record;

@@ -9,12 +9,12 @@ use crate::record::{Day, Timestamp};
 /// What a row is of: the bucket, and what its messages have in common. A name is left out where
 /// the report does not tell it apart, or where the messages have none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct RowKey {
     /// The first day of the bucket, or the Monday of a week of which only later days are asked
     /// for; left out where all days are told together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct RowKey {
 
 /// How long answers took, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct LatencyMs {
     /// How many answers say how long they took.
     pub count: u64,
@@ -52,7 +52,7 @@ pub struct LatencyMs {
 
 /// How many messages and tokens there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct UsageSums {
     /// Messages in any role.
     pub messages: u64,
@@ -67,7 +67,7 @@ pub struct UsageSums {
 /// What the requests of a model and configuration came to. Messages in the role `assistant` alone
 /// count.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ModelSums {
     /// How many there were.
     pub requests: u64,
@@ -89,7 +89,7 @@ pub struct ModelSums {
 
 /// How many errors there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ErrorSums {
     /// Messages in any role that have an error.
     pub errors: u64,
@@ -104,7 +104,7 @@ pub struct ErrorSums {
 
 /// How many errors of one type there were.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ErrorCount {
     /// The class of the error; left out for errors of none, and for those past the first 1000
     /// types of a group and day.
@@ -116,14 +116,14 @@ pub struct ErrorCount {
 
 /// A message with an error, as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ErrorSample {
     /// The message's id.
     pub id: Uuid,
     /// Its conversation's.
     pub conversation_id: Uuid,
     /// When it was sent, RFC 3339.
-    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
+    #[cfg_attr(feature = "face", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
     /// The model that was to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct ErrorSample {
 
 /// How many requests were of some sort.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct TaskSums {
     /// Messages in the role `assistant`.
     pub requests: u64,
@@ -148,7 +148,7 @@ pub struct TaskSums {
 
 /// How full the context window was. Messages in the role `assistant` alone count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ContextSums {
     /// How many answers say it.
     pub count: u64,
@@ -159,7 +159,7 @@ pub struct ContextSums {
 
 /// How often the context was compressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct CompressionSums {
     /// Messages in the role `assistant`.
     pub requests: u64,
@@ -172,7 +172,7 @@ pub struct CompressionSums {
 
 /// How many answers took how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct LatencySums {
     /// Messages in the role `assistant`.
     pub requests: u64,
@@ -184,7 +184,7 @@ macro_rules! reports {
     ($($(#[$doc:meta])* $report:ident $row:ident { $sums:ident } { $($more:tt)* })+) => { $(
         /// A row of its report.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-        #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
         pub struct $row {
             /// What it is of.
             #[serde(flatten)]
@@ -196,7 +196,7 @@ macro_rules! reports {
 
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Serialize)]
-        #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
         pub struct $report {
             /// What it was made of.
             pub scope: Scope,
@@ -252,11 +252,11 @@ reports! {
 
 /// How many conversations were held in a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ActiveRow {
     /// The first day of the bucket; left out where all days are told together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
     /// The conversations that have a message of its days, each once.
     pub conversations: u64,
@@ -264,7 +264,7 @@ pub struct ActiveRow {
 
 /// How many conversations were held.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ActiveReport {
     /// What it was made of.
     pub scope: Scope,
@@ -276,7 +276,7 @@ pub struct ActiveReport {
 
 /// Tokens of prompts and answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct Tokens {
     /// Of prompts.
     #[serde(rename = "in")]
@@ -288,7 +288,7 @@ pub struct Tokens {
 
 /// How many requests were of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct RequestsOf {
     /// The model, configuration or sort of task; left out for requests of none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,7 +299,7 @@ pub struct RequestsOf {
 
 /// What a dashboard shows: of the current UTC day, or of the days asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct DashboardMetrics {
     /// What it was made of.
     pub scope: Scope,

@@ -24,6 +24,10 @@ mod import;
 mod inbox;
 mod line;
 mod list;
+#[cfg(feature = "face")]
+mod log;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod messages;
 mod order;
 mod output;
@@ -116,6 +120,8 @@ enum Command {
     Erase(erase::Args),
     #[cfg(feature = "http")]
     Serve(serve::Args),
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -187,5 +193,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Erase(args) => erase::run(args, context),
         #[cfg(feature = "http")]
         Command::Serve(args) => serve::run(args, context),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(args, context),
     }
 }

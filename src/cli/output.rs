@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::escape;
 /// Standard output.
 #[derive(Debug)]
 pub struct Output {
-    to: BufWriter<StdoutLock<'static>>,
+    to: BufWriter<Stdout>,
     is_terminal: bool,
     /// Asked for once: a window that changes its size later is not followed.
     columns: OnceCell<usize>,
@@ -23,7 +23,7 @@ impl Output {
         Output {
             is_terminal: stdout.is_terminal(),
             columns: OnceCell::new(),
-            to: BufWriter::with_capacity(64 << 10, stdout.lock()),
+            to: BufWriter::with_capacity(64 << 10, stdout),
         }
     }
 

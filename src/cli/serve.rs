@@ -8,7 +8,7 @@ use decklog::http::{Options, Server, Tls};
 
 use super::context::{Context, Level};
 use super::exit::{Exit, Failure};
-use super::output;
+use super::{log, output};
 
 /// Serve the log over HTTP: capture, query and analytics, described at /openapi.json
 ///
@@ -47,7 +47,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    log(args.access_log, context.json);
+    let level = if args.access_log { "info" } else { "warn" };
+    log::start(level, context.json);
     #[cfg(unix)]
     allow_many_files();
     let mut options = Options::default();
@@ -88,23 +89,4 @@ fn allow_many_files() {
     limit.current = limit.maximum;
     // With less, fewer connections are accepted at a time.
     let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// What is worth telling goes to standard error, as JSON if the output is.
-fn log(is_with_access: bool, is_json: bool) {
-    let level = if is_with_access { "info" } else { "warn" };
-    let default = format!("decklog={level}");
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_env_var("DECKLOG_LOG")
-        .try_from_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    // Someone who has set one already, keeps it.
-    let _ = if is_json {
-        subscriber.json().try_init()
-    } else {
-        subscriber.try_init()
-    };
 }

@@ -5,7 +5,7 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, outcome, put_version, read_as, says, unchanged};
+use super::{Ack, collision, lower, outcome, put_version, read_as, says, time, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op, Value};
@@ -94,7 +94,13 @@ impl Store {
     }
 }
 
-pub(super) fn put_request(txn: &mut Txn<'_>, kept: &Kept, req: &ToolCallReq) -> Result<Ack> {
+/// Adds a request, unless it stands so, `but_time` if so.
+pub(super) fn put_request(
+    txn: &mut Txn<'_>,
+    kept: &Kept,
+    req: &ToolCallReq,
+    but_time: bool,
+) -> Result<Ack> {
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(req.request_id, &mut text), &*req.call_id];
     put_version(
@@ -105,14 +111,25 @@ pub(super) fn put_request(txn: &mut Txn<'_>, kept: &Kept, req: &ToolCallReq) -> 
         |known| match known {
             Record::CallRequested(known) => {
                 check_key(known, req.request_id, &req.call_id)?;
-                Ok(same_request(known, req))
+                let started_at = time(req.started_at, known.started_at, but_time);
+                let req = ToolCallReq {
+                    started_at,
+                    ..req.clone()
+                };
+                Ok(same_request(known, &req))
             }
             _ => Err(collision()),
         },
     )
 }
 
-pub(super) fn put_done(txn: &mut Txn<'_>, kept: &Kept, done: &ToolCallDone) -> Result<Ack> {
+/// Adds an outcome, unless the call has it, `but_time` if so.
+pub(super) fn put_done(
+    txn: &mut Txn<'_>,
+    kept: &Kept,
+    done: &ToolCallDone,
+    but_time: bool,
+) -> Result<Ack> {
     let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(done.request_id, &mut text), &*done.call_id];
@@ -123,8 +140,19 @@ pub(super) fn put_done(txn: &mut Txn<'_>, kept: &Kept, done: &ToolCallDone) -> R
     let parent_id = parent_of(txn, row.asserted, key)?;
     let first = outcome(txn, KIND, id)?;
     if let Some(first) = &first {
-        let same =
-            |known: &Record| matches!(known, Record::CallDone(known) if same_outcome(known, done));
+        let is_same = |known: &ToolCallDone| {
+            let done = ToolCallDone {
+                ended_at: time(done.ended_at, known.ended_at, but_time),
+                latency_ms: if but_time {
+                    known.latency_ms
+                } else {
+                    done.latency_ms
+                },
+                ..done.clone()
+            };
+            same_outcome(known, &done)
+        };
+        let same = |known: &Record| matches!(known, Record::CallDone(known) if is_same(known));
         if says(txn, &first.record, same)? {
             return unchanged(txn, row.done, first.seq.unwrap_or(0));
         }

@@ -272,7 +272,7 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result
 
 /// Puts a conversation that begins now, unless the log has it: then it must be that one, whatever
 /// became of it since.
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     let conversation = conversation_in(kept.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);

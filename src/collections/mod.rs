@@ -44,7 +44,7 @@ use uuid::fmt::Hyphenated;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
 use crate::line::{Decoded, Held};
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, Validity};
 use crate::store::{Admitted, Kept, Reads, Store, Txn};
 
 /// The most records of a batch, for who makes batches of what never ends.
@@ -127,11 +127,14 @@ impl Store {
     /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
     /// once the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
-        let admitted = self.inner().admit(record.into().checked()?)?;
-        self.inner().transact(|txn| {
-            let mut kept = txn.admit(admitted)?;
-            put(txn, &mut kept)
-        })
+        self.record_if(record.into(), IfKnown::Judged)
+    }
+
+    /// As [`record`](Store::record), by a rule for what is known.
+    pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
+        let admitted = self.inner().admit(record.checked()?)?;
+        self.inner()
+            .transact(|txn| put_admitted(txn, Ok(admitted), if_known))
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the
@@ -205,7 +208,7 @@ fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) 
     match if_known {
         IfKnown::Left => put_if_new(txn, &mut kept),
         IfKnown::Judged => put(txn, &mut kept),
-        #[cfg(feature = "http")]
+        #[cfg(feature = "face")]
         IfKnown::SameButTime => put_again(txn, &mut kept),
     }
 }
@@ -219,13 +222,17 @@ pub(crate) enum IfKnown {
     Left,
     /// It is put by the rules of its kind, but it was given its time here: who hands it over anew,
     /// not knowing what became of it, gives it another.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "face")]
     SameButTime,
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     let put = match kept.record() {
+        Record::Turn(turn) => turns::put(txn, kept, turn, true),
+        Record::CallRequested(req) => calls::put_request(txn, kept, req, true),
+        Record::CallDone(done) => calls::put_done(txn, kept, done, true),
+        Record::Proposal(proposal) => proposals::put(txn, kept, proposal, true),
         Record::Conversation(_) => conversations::put_again(txn, kept),
         Record::Message(_) => messages::put(txn, kept, true),
         Record::Event(_) => events::put(txn, kept, true),
@@ -260,10 +267,10 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
 
 fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     let put = match kept.record() {
-        Record::Turn(turn) => turns::put(txn, kept, turn),
-        Record::CallRequested(req) => calls::put_request(txn, kept, req),
-        Record::CallDone(done) => calls::put_done(txn, kept, done),
-        Record::Proposal(proposal) => proposals::put(txn, kept, proposal),
+        Record::Turn(turn) => turns::put(txn, kept, turn, false),
+        Record::CallRequested(req) => calls::put_request(txn, kept, req, false),
+        Record::CallDone(done) => calls::put_done(txn, kept, done, false),
+        Record::Proposal(proposal) => proposals::put(txn, kept, proposal, false),
         Record::ProposalStep(step) => proposals::put_step(txn, kept, step),
         Record::Conversation(_) => conversations::put(txn, kept, false),
         Record::ConversationUpdated(_) => conversations::put(txn, kept, true),
@@ -300,6 +307,19 @@ fn next_id(from: &impl Reads, kind: Kind, given: i64) -> Result<i64> {
 
 fn lifecycle(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Lifecycle, message)
+}
+
+/// The time of a record that is compared with a known one: that of the known one, if only the rest
+/// is to be compared.
+fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
+    if but_time {
+        Validity {
+            at: known.at,
+            ..given
+        }
+    } else {
+        given
+    }
 }
 
 /// Adds an assertion or retraction of a key, unless its last one said the `same`.

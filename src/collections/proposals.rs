@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lifecycle, outcome, put_version, says, standing, unchanged};
+use super::{Ack, collision, lifecycle, outcome, put_version, says, standing, time, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
@@ -64,7 +64,20 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, proposal: &CodeEditProposal) -> Result<Ack> {
+/// Adds a proposal, unless it stands so, `but_time` if so.
+pub(super) fn put(
+    txn: &mut Txn<'_>,
+    kept: &Kept,
+    proposal: &CodeEditProposal,
+    but_time: bool,
+) -> Result<Ack> {
+    let same = |known: &CodeEditProposal| {
+        let proposal = CodeEditProposal {
+            created_at: time(proposal.created_at, known.created_at, but_time),
+            ..proposal.clone()
+        };
+        same(known, &proposal)
+    };
     let id = proposal.request_id.to_string();
     let key = [&*id, ""];
     let found = txn.find(KIND, key);
@@ -76,8 +89,7 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, proposal: &CodeEditProposal) -
             // It may come back at another time, but what was decided was decided of its edits.
             known.created_at = proposal.created_at;
         }
-        let same =
-            |known: &Record| matches!(known, Record::Proposal(known) if same(known, proposal));
+        let same = |known: &Record| matches!(known, Record::Proposal(known) if same(known));
         if proposal.created_at.is_valid && !says(txn, &known, same)? {
             return Err(lifecycle(format!(
                 "the proposal is {}: its edits stand; propose others under a request_id of their own",
@@ -87,9 +99,7 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, proposal: &CodeEditProposal) -
     }
     let is_valid = proposal.created_at.is_valid;
     put_version(txn, kept, key, is_valid, |known| match known {
-        Record::Proposal(known) if known.request_id == proposal.request_id => {
-            Ok(same(known, proposal))
-        }
+        Record::Proposal(known) if known.request_id == proposal.request_id => Ok(same(known)),
         _ => Err(collision()),
     })
 }

@@ -19,7 +19,7 @@ const KIND: Kind = Kind::Events;
 /// How what began with an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub enum SpanStatus {
     /// It began, and no event says that it ended.
     Running,
@@ -42,7 +42,7 @@ impl SpanStatus {
 
 /// An event in its tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct EventNode {
     /// The event.
     #[serde(flatten)]

@@ -5,7 +5,7 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, put_version, standing_as};
+use super::{Ack, collision, lower, put_version, standing_as, time};
 use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
@@ -85,7 +85,13 @@ impl Store {
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, turn: &ConversationTurn) -> Result<Ack> {
+/// Adds a turn, unless it stands so, `but_time` if so.
+pub(super) fn put(
+    txn: &mut Txn<'_>,
+    kept: &Kept,
+    turn: &ConversationTurn,
+    but_time: bool,
+) -> Result<Ack> {
     let id = turn.id.to_string();
     put_version(
         txn,
@@ -93,7 +99,14 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, turn: &ConversationTurn) -> Re
         [&id, ""],
         turn.created_at.is_valid,
         |known| match known {
-            Record::Turn(known) if known.id == turn.id => Ok(known == turn),
+            Record::Turn(known) if known.id == turn.id => {
+                let created_at = time(turn.created_at, known.created_at, but_time);
+                let turn = ConversationTurn {
+                    created_at,
+                    ..turn.clone()
+                };
+                Ok(*known == turn)
+            }
             _ => Err(collision()),
         },
     )

@@ -8,7 +8,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::access::Gatekeeper;
-use super::feed::Feed;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -16,6 +15,7 @@ use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
 use crate::error::Result;
+use crate::face::feed::Feed;
 use crate::record::Record;
 use crate::store::Store;
 

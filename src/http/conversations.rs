@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::fields::Length;
 use super::messages;
-use super::pages::Paged;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
+use crate::face::fields::Length;
+use crate::face::pages::Paged;
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Timestamp,
 };

@@ -8,13 +8,13 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::fields::{AnyInt, Int, Millis, NewId};
-use super::pages::{PAGE_BYTES_MAX, READ_AT_ONCE};
-use super::params::{Id, Limit, Query, WaitParams, number};
+use super::params::{Id, Limit, PAGE_BYTES_MAX, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;
 use crate::error::Result;
+use crate::face::fields::{AnyInt, Int, Millis, NewId};
+use crate::face::pages::READ_AT_ONCE;
 use crate::record::{HistoryEntry, Record, Role, now};
 use crate::store::Store;
 

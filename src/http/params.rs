@@ -9,13 +9,15 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use super::fields::Int;
 use super::problem::Problem;
-use crate::collections::{Cursor, Order};
+use crate::collections::Order;
+use crate::face::fields::Int;
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 
 /// The most records of a page.
 pub(super) const LIMIT_MAX: usize = 1_000;
+/// Contents past this end a page.
+pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
 /// The records of a page unless told otherwise.
 pub(super) const LIMIT: usize = 100;
 
@@ -78,27 +80,6 @@ pub(super) struct WaitParams {
     /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; it waits in a queue, and what the log says to it is not told.
     pub(super) wait: Option<Wait>,
 }
-
-/// Where a page begins: what an earlier one has as `next`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct After(pub(super) Cursor);
-
-impl<'de> Deserialize<'de> for After {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<After, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        let cursor = text.parse::<Cursor>();
-        cursor.map(After).map_err(|e| D::Error::custom(e.reason()))
-    }
-}
-
-impl PartialSchema for After {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String);
-        text.pattern(Some("^[0-9]{1,18}-[0-9]{1,18}$")).into()
-    }
-}
-
-impl ToSchema for After {}
 
 /// An instant as a parameter: epoch milliseconds, RFC 3339 or a day.
 #[derive(Debug, Clone, Copy)]

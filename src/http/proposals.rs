@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::fields::{Millis, When};
-use super::pages::{Paged, paged};
-use super::params::{After, Id, Limit, Ordered, Query, Time, WaitParams};
+use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
+use crate::face::fields::{Millis, When};
+use crate::face::pages::{After, Paged, paged};
 use crate::record::{
     CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,
 };
@@ -207,7 +207,13 @@ async fn list(
             app.store.proposals(&query)
         };
         let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
-        Made::ok(&paged(query.limit, params.after, read, length)?)
+        Made::ok(&paged(
+            query.limit,
+            PAGE_BYTES_MAX,
+            params.after,
+            read,
+            length,
+        )?)
     })
     .await
 }

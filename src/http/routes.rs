@@ -22,6 +22,7 @@ use super::{
     params, proposals, records, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
+use crate::face::pages::After;
 use crate::record::Day;
 
 /// The description of the service.
@@ -32,7 +33,7 @@ use crate::record::Day;
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
     components(schemas(
-        Bucket, Day, Dimension, params::After, params::Ordered, params::Time, params::Wait, records::WaitFor
+        Bucket, Day, Dimension, After, params::Ordered, params::Time, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),

@@ -26,7 +26,6 @@ use tower::ServiceExt;
 
 use super::access::Gatekeeper;
 use super::app::{Answers, App, Limits};
-use super::feed::Feed;
 use super::impatient::Impatient;
 use super::metrics::{Counted, Metrics};
 use super::routes::router;
@@ -34,6 +33,7 @@ use super::syncer::Syncer;
 use super::tls;
 use crate::analytics::Analytics;
 use crate::error::{Error, ErrorKind, Result};
+use crate::face::feed::Feed;
 use crate::store::Store;
 
 /// After a connection could not be accepted, as where no file can be opened any more.

@@ -21,9 +21,10 @@ use uuid::Uuid;
 
 use super::access::From as CameFrom;
 use super::app::Shared;
-use super::feed::Listener;
+use super::metrics::Counted;
 use super::params::Query;
 use super::problem::Problem;
+use crate::face::feed::Listener;
 use crate::privacy::AccessRole;
 use crate::record::Kind;
 use crate::store::{LinesSince, LogLine};
@@ -155,7 +156,7 @@ async fn stream(
         kinds: params.kind.map_or_else(Vec::new, |kinds| kinds.0),
         conversation_id: params.conversation_id,
     };
-    let listener = app.feed.listen(&app.metrics).ok_or_else(|| {
+    let listener = app.feed.listen().ok_or_else(|| {
         let detail = "there are as many streams as may be: end one, or try again later";
         Problem::unavailable("too_many_streams", detail)
     })?;
@@ -174,6 +175,7 @@ async fn stream(
         listener,
         stopped: app.stopped.clone(),
         out,
+        counted: Counted::new(&app.metrics.streams),
         caller: Caller { app, headers, from },
     };
     tokio::spawn(stream.run());
@@ -195,6 +197,7 @@ struct Stream {
     stopped: watch::Receiver<bool>,
     out: mpsc::Sender<Bytes>,
     caller: Caller,
+    counted: Counted,
 }
 
 /// Who asked for a stream.
@@ -223,6 +226,7 @@ impl Stream {
             mut stopped,
             out,
             caller,
+            counted: _counted,
         } = self;
         let told = tell(lines, &filter, &mut listener, &caller, &out);
         tokio::select! {

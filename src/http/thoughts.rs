@@ -1,7 +1,7 @@
 //! `/thoughts`: recorded at the end of their task's chain, read, and verified.
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::pages::{Paged, paged};
-use super::params::{After, Id, IdempotencyKey, Limit, Query, WaitParams};
+use super::params::{Id, IdempotencyKey, Limit, PAGE_BYTES_MAX, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
-use crate::collections::{ChainCheck, IfKnown};
+use crate::collections::IfKnown;
+use crate::face::chain::Verified;
+use crate::face::pages::{After, Paged, paged};
 use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
 
 /// What ids are derived from that a client's key stands for: any would do.
@@ -140,7 +141,13 @@ async fn list(
         let thoughts = app.store.thoughts();
         let read = |limit, after| thoughts.page(params.task_id.as_deref(), limit, after);
         let length = |thought: &ThoughtRecord| thought.content.len();
-        Made::ok(&paged(params.limit.0, params.after, read, length)?)
+        Made::ok(&paged(
+            params.limit.0,
+            PAGE_BYTES_MAX,
+            params.after,
+            read,
+            length,
+        )?)
     })
     .await
 }
@@ -171,57 +178,6 @@ async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Prob
 struct VerifyParams {
     /// The task.
     task_id: String,
-}
-
-/// What a check of a chain found.
-#[derive(Debug, Serialize, ToSchema)]
-struct Verified {
-    task_id: String,
-    /// Whether it holds and no line that may belong to it is damaged.
-    is_intact: bool,
-    /// How many records the chain has: compare it with what was kept elsewhere, because a chain
-    /// that lost its last records holds.
-    records: u64,
-    /// The hash of the last one.
-    head: Option<String>,
-    /// The first place where it does not hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    broken: Option<Broken>,
-    /// Places in the files of thoughts that are damaged and may have taken records from the chain:
-    /// `decklog thoughts verify` tells where.
-    damage: usize,
-}
-
-/// Where a chain breaks.
-#[derive(Debug, Serialize, ToSchema)]
-struct Broken {
-    /// Which record of the chain, from 1.
-    position: u64,
-    /// Its id, if it can be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    /// What does not hold.
-    reason: String,
-}
-
-// Where files are is for who runs the server.
-impl From<ChainCheck> for Verified {
-    fn from(check: ChainCheck) -> Verified {
-        let is_intact = check.is_intact();
-        let broken = check.broken.map(|at| Broken {
-            position: at.position,
-            id: at.id,
-            reason: at.reason,
-        });
-        Verified {
-            is_intact,
-            broken,
-            task_id: check.task_id,
-            records: check.records,
-            head: check.head,
-            damage: check.damage.len(),
-        }
-    }
 }
 
 /// Recomputes the chain of a task from what the files say now. That of an unknown task has no

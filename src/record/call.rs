@@ -150,9 +150,9 @@ pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 // `call_id` is what the files call it.
 #[allow(clippy::struct_field_names)]
 #[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 #[cfg_attr(
-    feature = "http",
+    feature = "face",
     schema(description = "A tool call and, once it has one, its outcome.")
 )]
 pub struct ToolCallView<'a> {
@@ -175,7 +175,7 @@ pub struct ToolCallView<'a> {
         serialize_with = "payload::shown",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub arguments_json: Option<Cow<'a, str>>,
     /// Where it stands.
     pub status: CallStatus,
@@ -196,7 +196,7 @@ pub struct ToolCallView<'a> {
         serialize_with = "payload::shown",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub outcome_json: Option<Cow<'a, str>>,
 }
 

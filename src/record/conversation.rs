@@ -42,7 +42,7 @@ words! {
 /// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct Conversation {
     /// Its id.
     pub id: Uuid,
@@ -111,7 +111,7 @@ impl Conversation {
 
 /// What the messages of a conversation add up to; derived from them, and stored nowhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ConversationStats {
     /// How many messages there are.
     pub message_count: u64,

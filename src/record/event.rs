@@ -67,7 +67,7 @@ pub mod event_type {
 
 /// An event. Key: `id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct Event {
     /// Its id, from 1; 0 asks for the next one, and is never read back.
     #[serde(default)]
@@ -85,7 +85,7 @@ pub struct Event {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub payload: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// One message of a chat. Key: `id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct HistoryEntry {
     /// Its id, from 1; 0 asks for the next one, and is never read back.
     #[serde(default)]

@@ -26,7 +26,7 @@ words! {
 ///
 /// One that is handed over is queued, and the log takes note of it once for each `update_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct InboxTask {
     /// Its id, from 1; 0 asks for the next one, and is never read back.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct InboxTask {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub payload: Option<String>,
 }
 

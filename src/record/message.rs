@@ -89,7 +89,7 @@ words! {
 /// # Ok::<(), decklog::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ConversationMessage {
     /// Its id.
     pub id: Uuid,
@@ -158,7 +158,7 @@ pub struct ConversationMessage {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub tool_args: Option<String>,
     /// What the tool returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ pub struct ConversationMessage {
         with = "payload::optional",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
     pub inference_metadata: Option<String>,
 }
 

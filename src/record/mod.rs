@@ -34,7 +34,7 @@ pub(crate) use json::{hex, same_json};
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
 pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 pub(crate) use payload::{optional as payload_text, required as payload_text_required};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;

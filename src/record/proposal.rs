@@ -43,12 +43,12 @@ impl ProposalStatus {
 /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
 /// record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct CodeEditProposal {
     /// The request that proposes the edit.
     pub request_id: Uuid,
     /// When it was proposed; not valid retracts the proposal.
-    #[cfg_attr(feature = "http", schema(value_type = i64))]
+    #[cfg_attr(feature = "face", schema(value_type = i64))]
     pub created_at: Validity,
     /// How sure the agent is, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub struct CodeEditProposal {
     pub commit_hash: Option<String>,
     /// The edits, kept to the byte.
     #[serde(with = "payload::required")]
-    #[cfg_attr(feature = "http", schema(value_type = serde_json::Value))]
+    #[cfg_attr(feature = "face", schema(value_type = serde_json::Value))]
     pub diffs_json: String,
 }
 

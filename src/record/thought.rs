@@ -29,7 +29,7 @@ words! {
 
 /// A thought. Key: `id`. The records of one task form a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ThoughtRecord {
     /// Its id; a UUID unless the caller has another.
     pub id: String,

@@ -148,7 +148,7 @@ impl Day {
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         // Those of February in short: which years have a 29th is more than a pattern tells.
@@ -160,7 +160,7 @@ impl utoipa::PartialSchema for Day {
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl utoipa::ToSchema for Day {}
 
 impl Serialize for Day {

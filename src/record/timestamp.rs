@@ -28,7 +28,7 @@ pub struct Timestamp {
     at: i64,
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl utoipa::PartialSchema for Timestamp {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         // RFC 3339, of years in which any offset leads to none outside 1970 to 9999, and with
@@ -47,7 +47,7 @@ impl utoipa::PartialSchema for Timestamp {
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl utoipa::ToSchema for Timestamp {}
 
 impl Timestamp {

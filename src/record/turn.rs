@@ -27,7 +27,7 @@ words! {
 ///
 /// As JSON it has the field names of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ConversationTurn {
     /// The turn's own id.
     pub id: Uuid,
@@ -42,7 +42,7 @@ pub struct ConversationTurn {
     /// Who it comes from.
     pub kind: TurnKind,
     /// When it was said; not valid retracts the turn.
-    #[cfg_attr(feature = "http", schema(value_type = i64))]
+    #[cfg_attr(feature = "face", schema(value_type = i64))]
     pub created_at: Validity,
     /// The text, kept to the byte.
     pub content: String,

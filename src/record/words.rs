@@ -44,7 +44,7 @@ macro_rules! words {
             }
         }
 
-        #[cfg(feature = "http")]
+        #[cfg(feature = "face")]
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 let words = $name::ALL.iter().map(|word| word.as_str());
@@ -55,7 +55,7 @@ macro_rules! words {
             }
         }
 
-        #[cfg(feature = "http")]
+        #[cfg(feature = "face")]
         impl utoipa::ToSchema for $name {}
 
         impl std::fmt::Display for $name {

@@ -65,7 +65,7 @@ impl Lookout {
 }
 
 /// Waits for what is new; from [`Store::news`].
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 #[derive(Debug)]
 pub(crate) struct News {
     store: Store,
@@ -74,7 +74,7 @@ pub(crate) struct News {
     segments: usize,
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl Store {
     /// The number of the last line.
     pub(crate) fn last_seq(&self) -> Result<u64> {
@@ -91,7 +91,7 @@ impl Store {
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 impl News {
     /// The number of the last line, once it is not `seq` any more or `timeout` has passed.
     pub(crate) fn wait(&mut self, seq: u64, timeout: Duration) -> Result<u64> {

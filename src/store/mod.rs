@@ -30,7 +30,7 @@ mod rewrite;
 mod seal;
 mod settings;
 mod sidecar;
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 mod since;
 mod state;
 mod sync;
@@ -71,7 +71,7 @@ pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;
-#[cfg(feature = "http")]
+#[cfg(feature = "face")]
 pub(crate) use self::since::LinesSince;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};

@@ -2,27 +2,45 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::params::After;
 use crate::collections::{Cursor, Page};
 use crate::error::Result;
 
-/// Contents past this end a page.
-pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
 /// So many records are read before their length is known.
-pub(super) const READ_AT_ONCE: usize = 8;
+pub(crate) const READ_AT_ONCE: usize = 8;
+
+/// Where a page begins: what an earlier one has as `next`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct After(pub(crate) Cursor);
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<After, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        let cursor = text.parse::<Cursor>();
+        cursor.map(After).map_err(|e| D::Error::custom(e.reason()))
+    }
+}
+
+impl PartialSchema for After {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        text.pattern(Some("^[0-9]{1,18}-[0-9]{1,18}$")).into()
+    }
+}
+
+impl ToSchema for After {}
 
 /// A page of records.
 #[derive(Debug, Serialize)]
-pub(super) struct Paged<T> {
-    pub(super) items: Vec<T>,
+pub(crate) struct Paged<T> {
+    pub(crate) items: Vec<T>,
     /// Where the next page begins: its `after`. Missing on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 // Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
@@ -50,9 +68,10 @@ impl<T: ToSchema> ToSchema for Paged<T> {
 }
 
 /// Reads a page of at most `limit` records, some at a time: `read` is told how many, and after
-/// which one. `length` tells how long a record is, roughly.
-pub(super) fn paged<T>(
+/// which one. `length` tells how long a record is, roughly: a page ends past `bytes_max`.
+pub(crate) fn paged<T>(
     limit: usize,
+    bytes_max: usize,
     after: Option<After>,
     mut read: impl FnMut(usize, Option<Cursor>) -> Result<Page<T>>,
     length: impl Fn(&T) -> usize,
@@ -64,7 +83,7 @@ pub(super) fn paged<T>(
         bytes += page.items.iter().map(&length).sum::<usize>();
         items.extend(page.items);
         after = page.next;
-        if after.is_none() || items.len() >= limit || bytes >= PAGE_BYTES_MAX {
+        if after.is_none() || items.len() >= limit || bytes >= bytes_max {
             return Ok(Paged {
                 items,
                 next: after.map(|next| next.to_string()),
@@ -74,6 +93,6 @@ pub(super) fn paged<T>(
 }
 
 /// How long texts are together.
-pub(super) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
+pub(crate) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
     texts.into_iter().flatten().map(String::len).sum()
 }

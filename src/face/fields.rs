@@ -18,26 +18,26 @@ use crate::record::Validity;
 // Aliases, because utoipa makes up names for what is written with its parameters.
 
 /// A time in epoch milliseconds, up to the end of 9999.
-pub(super) type Millis = Int<0, 253_402_300_799_999>;
+pub(crate) type Millis = Int<0, 253_402_300_799_999>;
 /// An id that the log gives, or 0 for the next one.
-pub(super) type NewId = Int<0, { i64::MAX - 1 }>;
+pub(crate) type NewId = Int<0, { i64::MAX - 1 }>;
 /// A place in a conversation, which leaves one after it.
-pub(super) type Sequence = Int<0, { i64::MAX - 1 }>;
+pub(crate) type Sequence = Int<0, { i64::MAX - 1 }>;
 /// A number that clients give, which may be any.
-pub(super) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
+pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
 /// A number of milliseconds, or of other things.
-pub(super) type Length = Int<0, { i64::MAX }>;
+pub(crate) type Length = Int<0, { i64::MAX }>;
 /// Which claim of a task, from 1.
-pub(super) type Attempt = Int<1, { i64::MAX }>;
+pub(crate) type Attempt = Int<1, { i64::MAX }>;
 /// How often a task may be tried.
-pub(super) type AttemptsMax = Int<1, { u32::MAX as i64 }>;
+pub(crate) type AttemptsMax = Int<1, { u32::MAX as i64 }>;
 
 /// The greatest double up to which each whole number is one.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A whole number within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Int<const MIN: i64, const MAX: i64>(pub(super) i64);
+pub(crate) struct Int<const MIN: i64, const MAX: i64>(pub(crate) i64);
 
 impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -115,12 +115,12 @@ impl<const MIN: i64, const MAX: i64> ToSchema for Int<MIN, MAX> {
 
 /// When a record holds from, and whether it is asserted or taken back.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct When(pub(super) Validity);
+pub(crate) struct When(pub(crate) Validity);
 
 /// As it is written where it may be taken back.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WhenInFull {
+pub(crate) struct WhenInFull {
     at: Millis,
     /// False takes the record back.
     is_valid: bool,

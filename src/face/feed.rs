@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::metrics::{Counted, Metrics};
 use crate::store::Store;
 
 /// After so long it is seen whether there are streams left.
@@ -14,7 +13,7 @@ const WAIT: Duration = Duration::from_millis(250);
 /// Before the log is looked at again after that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Feed {
+pub(crate) struct Feed {
     store: Store,
     last_seq: watch::Sender<u64>,
     state: Mutex<State>,
@@ -28,14 +27,13 @@ struct State {
 }
 
 /// A stream's place.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     feed: Arc<Feed>,
     last_seq: watch::Receiver<u64>,
-    _counted: Counted,
 }
 
 impl Feed {
-    pub(super) fn new(store: Store, streams_max: usize) -> Feed {
+    pub(crate) fn new(store: Store, streams_max: usize) -> Feed {
         Feed {
             store,
             last_seq: watch::Sender::new(0),
@@ -45,7 +43,7 @@ impl Feed {
     }
 
     /// A place for one more stream, if there is one.
-    pub(super) fn listen(self: &Arc<Self>, metrics: &Metrics) -> Option<Listener> {
+    pub(crate) fn listen(self: &Arc<Self>) -> Option<Listener> {
         let mut state = self.lock();
         if state.streams >= self.streams_max {
             return None;
@@ -59,7 +57,6 @@ impl Feed {
         Some(Listener {
             feed: Arc::clone(self),
             last_seq: self.last_seq.subscribe(),
-            _counted: Counted::new(&metrics.streams),
         })
     }
 
@@ -96,12 +93,12 @@ impl Feed {
 
 impl Listener {
     /// What is there now is known from here on.
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         self.last_seq.mark_unchanged();
     }
 
     /// Returns once something may be new since the last look.
-    pub(super) async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         // The sender is there as long as the feed.
         let _ = self.last_seq.changed().await;
     }

@@ -1,0 +1,46 @@
+//! `decklog mcp`
+
+use decklog::mcp::{Server, Tools};
+
+use super::context::{Context, Level};
+use super::exit::{Exit, Failure};
+use super::log;
+
+/// Serve the log to an MCP client, over standard input and output
+///
+/// A client such as Claude Code starts it, and its agent writes and reads its own log with the
+/// tools, resources and prompts that this offers. Other processes may use the log at the same time.
+/// 'decklog serve' offers the same at /mcp.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  claude mcp add decklog -- decklog mcp
+  decklog mcp --read-only --tools log_search,conversation_get")]
+pub struct Args {
+    /// Offer only what reads
+    #[arg(long)]
+    read_only: bool,
+    /// Offer only these tools: names with commas between them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
+    /// When a record is acknowledged
+    #[arg(long, value_enum, default_value_t)]
+    durability: Level,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    log::start("warn", context.json);
+    let mut tools = Tools::all()?;
+    if args.read_only {
+        tools = tools.read_only();
+    }
+    if let Some(names) = &args.tools {
+        tools = tools.only(names.iter().map(String::as_str))?;
+    }
+    let store = if args.read_only {
+        context.open_to_read()?
+    } else {
+        context.open_to_write(args.durability)?
+    };
+    Server::new(store, tools).serve_stdio()?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,115 @@
+//! What a tool answers: `{"ok":true,"data":…}`, or why not.
+
+use rmcp::model::CallToolResult;
+use serde_json::{Map, Value, json};
+
+use super::bound::Cut;
+use crate::error::{Error, ErrorKind};
+
+/// Why a tool did not do what it was asked for.
+#[derive(Debug)]
+pub(super) struct Fault {
+    code: &'static str,
+    message: String,
+    details: Map<String, Value>,
+}
+
+impl Fault {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault {
+            code,
+            message: message.into(),
+            details: Map::new(),
+        }
+    }
+
+    /// An argument that cannot be.
+    pub(super) fn invalid(message: impl Into<String>) -> Fault {
+        Fault::new("INVALID_PARAMS", message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Fault {
+        Fault::new("NOT_FOUND", message)
+    }
+
+    pub(super) fn cancelled() -> Fault {
+        Fault::new("CANCELLED", "the client cancelled the call")
+    }
+
+    pub(super) fn internal() -> Fault {
+        let message = "the server failed at this: its standard error tells why";
+        Fault::new("INTERNAL", message)
+    }
+
+    /// Names the argument that is at fault.
+    pub(super) fn with_field(mut self, field: impl Into<String>) -> Fault {
+        self.details.insert("field".into(), field.into().into());
+        self
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether it is the caller who can mend it.
+    pub(super) fn is_callers(&self) -> bool {
+        matches!(self.code, "INVALID_PARAMS" | "NOT_FOUND")
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        let kind = error.kind();
+        let code = match kind {
+            ErrorKind::InvalidInput => "INVALID_PARAMS",
+            ErrorKind::Lifecycle => "LIFECYCLE",
+            ErrorKind::Conflict => "CONFLICT",
+            ErrorKind::Locked => "LOCKED",
+            ErrorKind::ReadOnly => "READ_ONLY",
+            ErrorKind::Poisoned => "POISONED",
+            ErrorKind::Damaged => "DAMAGED",
+            ErrorKind::QueueFull => "QUEUE_FULL",
+            _ => "IO",
+        };
+        let message = match kind {
+            ErrorKind::InvalidInput
+            | ErrorKind::Lifecycle
+            | ErrorKind::Conflict
+            | ErrorKind::QueueFull => error.reason(),
+            ErrorKind::Locked => "another process keeps the log locked: try again".to_owned(),
+            ErrorKind::ReadOnly => "the log was opened to be read only".to_owned(),
+            // Where files are is for who runs the server.
+            _ => {
+                tracing::error!(%error, "the log failed");
+                "the log cannot do this now: the server's standard error tells why".to_owned()
+            }
+        };
+        let fault = Fault::new(code, message);
+        match error.field() {
+            Some(field) => fault.with_field(field),
+            None => fault,
+        }
+    }
+}
+
+/// The answer where all is well.
+pub(super) fn done(data: Value, cuts: Vec<Cut>) -> CallToolResult {
+    let mut answer = json!({ "ok": true, "data": data });
+    if !cuts.is_empty() {
+        answer["truncated"] = cuts.into_iter().map(Value::from).collect();
+    }
+    CallToolResult::structured(answer)
+}
+
+impl From<Fault> for CallToolResult {
+    fn from(fault: Fault) -> CallToolResult {
+        CallToolResult::structured_error(json!({
+            "ok": false,
+            "error": {
+                "code": fault.code,
+                "message": fault.message,
+                "details": fault.details,
+            },
+        }))
+    }
+}

@@ -1,0 +1,22 @@
+//! The MCP server: agents write and read their own log.
+//!
+//! [`Server`] answers over standard input and output ([`Server::serve_stdio`], which `decklog mcp`
+//! runs) and, with the feature `http`, at `/mcp` of the service. It implements
+//! [`rmcp::ServerHandler`], so it can also be served by hand or wrapped.
+
+mod answer;
+mod bound;
+mod schema;
+mod server;
+mod stdio;
+mod tools;
+
+pub use rmcp;
+
+pub use self::server::Server;
+pub use self::tools::Tools;
+
+/// Who calls over HTTP.
+#[cfg(feature = "http")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller(pub(crate) crate::privacy::AccessRole);

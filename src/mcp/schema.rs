@@ -1,0 +1,141 @@
+//! JSON Schemas of what tools take and give, from the same descriptions as those of the service.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+type Object = Map<String, Value>;
+
+/// Where descriptions refer to others.
+const REF: &str = "#/components/schemas/";
+/// References within references, at the most: no type here holds itself.
+const DEPTH_MAX: usize = 16;
+
+/// The schema of a type, whole: not every client follows references.
+pub(super) fn of<T: ToSchema>() -> Object {
+    let mut named = Vec::new();
+    T::schemas(&mut named);
+    let named: BTreeMap<String, Value> = named
+        .into_iter()
+        .map(|(name, schema)| (name, json!(schema)))
+        .collect();
+    match whole(json!(T::schema()), &named, DEPTH_MAX) {
+        Value::Object(schema) => schema,
+        _ => Object::new(),
+    }
+}
+
+fn whole(schema: Value, named: &BTreeMap<String, Value>, depth: usize) -> Value {
+    match schema {
+        Value::Object(mut members) => {
+            let target = match members.remove("$ref") {
+                Some(Value::String(target)) if depth > 0 => target,
+                _ => return Value::Object(members_whole(members, named, depth)),
+            };
+            let name = target.strip_prefix(REF).unwrap_or(&target);
+            let meant = named.get(name).cloned().unwrap_or_else(|| json!({}));
+            let mut meant = whole(meant, named, depth - 1);
+            if let Value::Object(meant) = &mut meant {
+                // What is said of the member goes before what is said of its type.
+                meant.extend(members_whole(members, named, depth));
+            }
+            meant
+        }
+        Value::Array(items) => {
+            let items = items.into_iter().map(|item| whole(item, named, depth));
+            items.collect()
+        }
+        other => other,
+    }
+}
+
+fn members_whole(members: Object, named: &BTreeMap<String, Value>, depth: usize) -> Object {
+    let members = members.into_iter();
+    members
+        .map(|(name, member)| (name, whole(member, named, depth)))
+        .collect()
+}
+
+/// The schema of arguments: what may be left out, says so by not being required, and need not be
+/// null, too.
+pub(super) fn of_arguments<T: ToSchema>() -> Object {
+    let mut schema = of::<T>();
+    schema.remove("description");
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(drop_null);
+    }
+    schema
+}
+
+fn drop_null(property: &mut Value) {
+    let Value::Object(members) = property else {
+        return;
+    };
+    if let Some(Value::Array(types)) = members.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            members.insert("type".into(), only);
+        }
+    }
+    let is_null = |choice: &Value| choice["type"] == "null";
+    let choices = members.get("oneOf").and_then(Value::as_array);
+    let Some([one, other]) = choices.map(Vec::as_slice) else {
+        return;
+    };
+    let meant = match (is_null(one), is_null(other)) {
+        (true, false) => other.clone(),
+        (false, true) => one.clone(),
+        _ => return,
+    };
+    members.remove("oneOf");
+    if let Value::Object(mut meant) = meant {
+        meant.append(members);
+        *members = meant;
+    }
+}
+
+/// The schema of an answer that has `data` of a type where all is well.
+pub(super) fn of_answer(mut data: Object) -> Object {
+    data.remove("description");
+    let answer = json!({
+        "type": "object",
+        "properties": {
+            "ok": { "type": "boolean" },
+            "data": data,
+            "truncated": {
+                "type": "array",
+                "description": "What is not shown whole, as the answer would be too long.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "path": { "type": "string", "description": "A JSON pointer." },
+                        "length": { "type": "integer", "description": "Of a text, its characters; of an array, its items." },
+                        "shown": { "type": "array", "description": "From where, and up to where.", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 }
+                    },
+                    "required": ["path", "length", "shown"]
+                }
+            },
+            "error": {
+                "type": "object",
+                "properties": {
+                    "code": { "type": "string" },
+                    "message": { "type": "string" },
+                    "details": { "type": "object" }
+                },
+                "required": ["code", "message", "details"]
+            }
+        },
+        "required": ["ok"],
+        "additionalProperties": false,
+        "oneOf": [
+            { "properties": { "ok": { "const": true } }, "required": ["data"] },
+            { "properties": { "ok": { "const": false } }, "required": ["error"] }
+        ]
+    });
+    match answer {
+        Value::Object(schema) => schema,
+        _ => Object::new(),
+    }
+}

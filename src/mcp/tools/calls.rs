@@ -1,0 +1,250 @@
+//! Tool calls: requested, done, and read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{FromChar, Limit, Put, Time, limit, put};
+use super::{Call, Effect, Tool};
+use crate::collections::{CallQuery, Order};
+use crate::face::fields::Length;
+use crate::face::pages::{After, lengths, paged};
+use crate::record::{
+    CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
+    args_sha256, now, payload_text,
+};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "tool_call_requested",
+            "Record that a tool is called",
+            "Records that a tool is being called, before it runs. Tell what came of it with tool_call_done under the same request_id and call_id.",
+            Effect::AddsOnce,
+            requested,
+        ),
+        Tool::new(
+            "tool_call_done",
+            "Record what came of a tool call",
+            "Records the outcome of a tool call that tool_call_requested recorded. The first outcome stands: a tool that runs again is another call.",
+            Effect::AddsOnce,
+            done,
+        ),
+        Tool::new(
+            "tool_call_get",
+            "Read a tool call",
+            "Reads one tool call with its arguments and its outcome.",
+            Effect::Reads,
+            get,
+        ),
+        Tool::new(
+            "tool_calls_by_parent",
+            "List the tool calls of a turn",
+            "Lists the tool calls that a turn made, oldest first, with their outcomes.",
+            Effect::Reads,
+            by_parent,
+        ),
+    ]
+}
+
+/// A call as it is asked for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Requested {
+    /// The model request that asked for the call: a UUID.
+    request_id: Uuid,
+    /// The call's id within the request, as the vendor gave it.
+    #[schema(min_length = 1, max_length = 1024)]
+    call_id: String,
+    /// The turn that made the call: a UUID.
+    parent_id: Uuid,
+    /// Who offers the tool or the model, such as anthropic.
+    #[schema(max_length = 1024)]
+    vendor: String,
+    /// The tool's name.
+    #[schema(max_length = 1024)]
+    tool_name: String,
+    /// The arguments: any JSON, or a text, which is kept to the byte.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<Value>)]
+    arguments_json: Option<String>,
+    /// When the call started. Default: now.
+    started_at: Option<Time>,
+}
+
+fn requested(call: &Call<'_>, given: Requested) -> Result<Put, Fault> {
+    let arguments = given.arguments_json;
+    let req = ToolCallReq {
+        request_id: given.request_id,
+        call_id: given.call_id,
+        parent_id: given.parent_id,
+        vendor: given.vendor,
+        tool_name: given.tool_name,
+        args_sha256: args_sha256(arguments.as_deref().unwrap_or_default()),
+        arguments_json: arguments,
+        started_at: Validity::at(given.started_at.map_or_else(now, |at| at.0)),
+    };
+    Ok(put(call, req, given.started_at.is_some())?.into())
+}
+
+/// What came of a call.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    /// As the call was requested.
+    request_id: Uuid,
+    /// As the call was requested.
+    call_id: String,
+    /// How it ended.
+    status: ToolStatus,
+    /// How long it took, in milliseconds. Default: from when it started until it ended.
+    latency_ms: Option<Length>,
+    /// When it ended. Default: now.
+    ended_at: Option<Time>,
+    /// What the tool returned: any JSON, or a text, which is kept to the byte.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<Value>)]
+    outcome_json: Option<String>,
+    /// The class of the error, such as timeout.
+    error_kind: Option<String>,
+    /// The error in words.
+    error_msg: Option<String>,
+}
+
+fn done(call: &Call<'_>, given: Done) -> Result<Put, Fault> {
+    let ended_at = given.ended_at.map_or_else(now, |at| at.0);
+    let latency_ms = match given.latency_ms {
+        Some(latency) => latency.0,
+        None => {
+            let begun = call.store.get_tool_call(given.request_id, &given.call_id)?;
+            begun.map_or(0, |(req, _)| {
+                ended_at.saturating_sub(req.started_at.at).max(0)
+            })
+        }
+    };
+    let done = ToolCallDone {
+        request_id: given.request_id,
+        call_id: given.call_id,
+        ended_at: Validity::at(ended_at),
+        latency_ms,
+        outcome_json: given.outcome_json,
+        error_kind: given.error_kind,
+        error_msg: given.error_msg,
+        status: given.status,
+    };
+    Ok(put(call, done, given.ended_at.is_some())?.into())
+}
+
+/// Which call to read.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    /// As the call was requested.
+    request_id: Uuid,
+    /// As the call was requested.
+    call_id: String,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
+}
+
+/// A call, as it is described where it is told.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Told(Value);
+
+impl Told {
+    fn of(call: &ToolCall) -> Result<Told, Fault> {
+        let told = serde_json::to_value(ToolCallView::from(call));
+        told.map(Told).map_err(|error| {
+            tracing::error!(%error, "a call is no JSON");
+            Fault::internal()
+        })
+    }
+}
+
+impl utoipa::PartialSchema for Told {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        ToolCallView::schema()
+    }
+}
+
+impl ToSchema for Told {
+    fn name() -> std::borrow::Cow<'static, str> {
+        ToolCallView::name()
+    }
+
+    fn schemas(
+        schemas: &mut Vec<(
+            String,
+            utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
+        )>,
+    ) {
+        ToolCallView::schemas(schemas);
+    }
+}
+
+fn get(call: &Call<'_>, given: Get) -> Result<Told, Fault> {
+    let found = call.store.get_tool_call(given.request_id, &given.call_id)?;
+    let found = found.ok_or_else(|| {
+        Fault::not_found("there is no such call of this request: tool_calls_by_parent or log_search shows which there are")
+            .with_field("call_id")
+    })?;
+    Told::of(&found)
+}
+
+/// Whose calls to list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ByParent {
+    /// The turn that made the calls: a UUID.
+    parent_id: Uuid,
+    /// Only calls that stand so.
+    status: Option<CallStatus>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<After>,
+}
+
+/// Tool calls, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Listed {
+    calls: Vec<Told>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn by_parent(call: &Call<'_>, given: ByParent) -> Result<Listed, Fault> {
+    let read = |limit, after| {
+        call.store.tool_calls(&CallQuery {
+            parent_id: Some(given.parent_id),
+            status: given.status,
+            order: Order::OldestFirst,
+            limit,
+            after,
+            ..CallQuery::default()
+        })
+    };
+    let length = |(req, done): &ToolCall| {
+        let outcome = done
+            .iter()
+            .flat_map(|done| [&done.outcome_json, &done.error_msg]);
+        lengths(outcome.chain([&req.arguments_json]))
+    };
+    let page = paged(
+        limit(given.limit),
+        PAGE_BYTES_MAX,
+        given.cursor,
+        read,
+        length,
+    )?;
+    Ok(Listed {
+        calls: page.items.iter().map(Told::of).collect::<Result<_, _>>()?,
+        next_cursor: page.next,
+    })
+}

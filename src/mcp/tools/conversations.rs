@@ -1,0 +1,99 @@
+//! Conversations with their messages.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{FromChar, Limit, limit};
+use super::{Call, Effect, Tool};
+use crate::collections::MessageQuery;
+use crate::face::pages::{After, lengths, paged};
+use crate::record::{Conversation, ConversationMessage, ConversationStats};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![Tool::new(
+        "conversation_get",
+        "Read a conversation",
+        "Reads a conversation with what its messages add up to, and its messages page by page, from the first on.",
+        Effect::Reads,
+        get,
+    )]
+}
+
+/// A conversation, and what its messages add up to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Whole {
+    #[serde(flatten)]
+    conversation: Conversation,
+    #[serde(flatten)]
+    stats: ConversationStats,
+}
+
+impl Whole {
+    pub(super) fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
+        Whole {
+            conversation,
+            stats,
+        }
+    }
+}
+
+/// Which conversation to read.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    /// Its id: a UUID.
+    id: Uuid,
+    /// At most so many messages. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<After>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
+}
+
+/// A conversation with some of its messages.
+#[derive(Debug, Serialize, ToSchema)]
+struct Read {
+    conversation: Whole,
+    /// By their place in the conversation.
+    messages: Vec<ConversationMessage>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn get(call: &Call<'_>, given: Get) -> Result<Read, Fault> {
+    let found = call.store.get_conversation(given.id)?;
+    let conversation = found.map(Whole::of).ok_or_else(|| {
+        let message = "there is no such conversation: conversation_search shows which there are";
+        Fault::not_found(message).with_field("id")
+    })?;
+    let read = |limit, after| {
+        let query = MessageQuery {
+            limit,
+            after,
+            ..MessageQuery::default()
+        };
+        call.store.messages(given.id, &query)
+    };
+    let length = |message: &ConversationMessage| {
+        let texts = [&message.tool_args, &message.tool_result, &message.error];
+        message.content.len() + lengths(texts)
+    };
+    let page = paged(
+        limit(given.limit),
+        PAGE_BYTES_MAX,
+        given.cursor,
+        read,
+        length,
+    )?;
+    Ok(Read {
+        conversation,
+        messages: page.items,
+        next_cursor: page.next,
+    })
+}

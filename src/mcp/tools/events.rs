@@ -1,0 +1,130 @@
+//! Events, and the trees they make.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{Limit, Status, Time, limit, put};
+use super::{Call, Effect, Tool};
+use crate::collections::EventNode;
+use crate::face::fields::{AnyInt, Int, NewId};
+use crate::record::{Event, now, payload_text};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "event_log",
+            "Log an event",
+            "Logs that something happened, under the event that it belongs to: agent.started begins a run, agent.completed or agent.failed under it ends it; tool_call.started, turn.completed and any other dotted name stand between. It gives back the id for events under it.",
+            Effect::Adds,
+            log,
+        ),
+        Tool::new(
+            "event_tree",
+            "Read a run",
+            "Reads an event with all that is under it, in order: how deep each stands, how what it began ended, and how long that took. Give the id of a run's first event to see the whole run.",
+            Effect::Reads,
+            tree,
+        ),
+    ]
+}
+
+/// An event to log.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewEvent {
+    /// What happened: a dotted name, such as agent.started.
+    #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
+    event_type: String,
+    /// The event that it belongs to, which must be in the log. Without one it begins a tree.
+    parent_id: Option<AnyInt>,
+    /// What there is to say of it: any JSON, or a text, which is kept to the byte.
+    #[serde(default, with = "payload_text")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<String>,
+    /// Its id: sent again with the same one, it is logged once. Default: the next one.
+    id: Option<NewId>,
+    /// When. Default: now.
+    created_at: Option<Time>,
+}
+
+/// That an event is in the log.
+#[derive(Debug, Serialize, ToSchema)]
+struct Logged {
+    /// Its id.
+    id: i64,
+    /// The number of the line that holds it.
+    seq: u64,
+    /// Whether the call added it or it was there.
+    status: Status,
+}
+
+fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
+    let id = given.id.map_or(0, |id| id.0);
+    let event = Event {
+        id,
+        parent_id: given.parent_id.map(|id| id.0),
+        event_type: given.event_type,
+        created_at: given.created_at.map_or_else(now, |at| at.0),
+        payload: given.payload,
+    };
+    let ack = put(call, event, given.created_at.is_some())?;
+    Ok(Logged {
+        id: ack.assigned.unwrap_or(id),
+        seq: ack.seq,
+        status: ack.status.into(),
+    })
+}
+
+/// Which tree to read.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Tree {
+    /// The event at the root.
+    id: AnyInt,
+    /// At most so many events. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    #[schema(pattern = "^[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+/// An event and what is under it.
+#[derive(Debug, Serialize, ToSchema)]
+struct Drawn {
+    /// The root first, then under each event its children by id.
+    nodes: Vec<EventNode>,
+    /// How many there are in the whole tree.
+    total: usize,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn tree(call: &Call<'_>, given: Tree) -> Result<Drawn, Fault> {
+    let Int(id) = given.id;
+    let from = given.cursor.as_deref().map_or(Ok(0), str::parse::<usize>);
+    let from = from.map_err(|_| {
+        Fault::invalid("cursor: give the next_cursor of an answer, as it is").with_field("cursor")
+    })?;
+    let tree = call
+        .store
+        .event_tree(id)?
+        .ok_or_else(|| Fault::not_found(format!("there is no event {id}")).with_field("id"))?;
+    let total = tree.nodes.len();
+    let mut bytes = 0;
+    let mut is_room = |node: &EventNode| {
+        let was = bytes;
+        bytes += node.event.payload.as_ref().map_or(0, String::len);
+        was < PAGE_BYTES_MAX
+    };
+    let nodes = tree.nodes.into_iter().skip(from).take(limit(given.limit));
+    let nodes: Vec<EventNode> = nodes.take_while(|node| is_room(node)).collect();
+    let next = from.saturating_add(nodes.len());
+    Ok(Drawn {
+        next_cursor: (next < total && !nodes.is_empty()).then(|| next.to_string()),
+        nodes,
+        total,
+    })
+}

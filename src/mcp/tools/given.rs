@@ -1,0 +1,160 @@
+//! What a client gives with a call: arguments that must be as they are described, and the sorts of
+//! them that several tools take.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::super::answer::Fault;
+use super::Call;
+use crate::collections::{Ack, AckStatus, IfKnown};
+use crate::face::fields::{Int, Millis};
+use crate::record::{Record, epoch_ms};
+
+/// How many, at most, and how many unless told otherwise.
+pub(super) type Limit = Int<1, 200>;
+const LIMIT: usize = 50;
+/// A character of a text, from 0.
+pub(super) type FromChar = Int<0, 0x7fff_ffff>;
+
+const FROM_CHAR: &str = "from_char";
+
+pub(super) fn limit(given: Option<Limit>) -> usize {
+    given.map_or(LIMIT, |limit| usize::try_from(limit.0).unwrap_or(LIMIT))
+}
+
+/// From which character on texts are shown that are cut. What it may be, is checked with the rest.
+pub(super) fn from_char(arguments: &Map<String, Value>) -> usize {
+    let given = arguments.get(FROM_CHAR).and_then(Value::as_f64);
+    given.map_or(0, |from| from as usize)
+}
+
+/// Reads the arguments of a call.
+pub(super) fn arguments<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, Fault> {
+    let read = serde_path_to_error::deserialize(Value::Object(given));
+    read.map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner().to_string();
+        if path == "." {
+            Fault::invalid(reason)
+        } else {
+            Fault::invalid(format!("{path}: {reason}")).with_field(path)
+        }
+    })
+}
+
+/// An instant: epoch milliseconds, RFC 3339 or a day.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time(pub(super) i64);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Time;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("epoch milliseconds, or a text as 2026-07-28T12:00:00Z or 2026-07-28")
+            }
+
+            fn visit_i64<E: Error>(self, at: i64) -> Result<Time, E> {
+                millis(at)
+            }
+
+            fn visit_u64<E: Error>(self, at: u64) -> Result<Time, E> {
+                let at = i64::try_from(at);
+                at.map_or_else(
+                    |_| {
+                        Err(E::invalid_value(
+                            Unexpected::Other("a time past 9999"),
+                            &self,
+                        ))
+                    },
+                    millis,
+                )
+            }
+
+            fn visit_f64<E: Error>(self, at: f64) -> Result<Time, E> {
+                Millis::deserialize(serde::de::value::F64Deserializer::new(at)).map(|at| Time(at.0))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+                epoch_ms(text).map(Time).map_err(|e| E::custom(e.reason()))
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+fn millis<E: Error>(at: i64) -> Result<Time, E> {
+    Millis::deserialize(serde::de::value::I64Deserializer::new(at)).map(|at| Time(at.0))
+}
+
+impl PartialSchema for Time {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let text = text.description(Some(
+            "RFC 3339, as 2026-07-28T12:00:00Z, or a UTC day, as 2026-07-28",
+        ));
+        AnyOfBuilder::new().item(text).item(Millis::schema()).into()
+    }
+}
+
+impl ToSchema for Time {}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// It is in the log now.
+    Added,
+    /// It was in the log before.
+    Unchanged,
+}
+
+impl From<AckStatus> for Status {
+    fn from(status: AckStatus) -> Status {
+        match status {
+            AckStatus::Added => Status::Added,
+            AckStatus::Unchanged => Status::Unchanged,
+        }
+    }
+}
+
+/// That a record is in the log.
+#[derive(Debug, serde::Serialize, ToSchema)]
+pub(super) struct Put {
+    /// The number of the line that holds it.
+    seq: u64,
+    /// Whether the call added it or it was there.
+    status: Status,
+}
+
+impl From<Ack> for Put {
+    fn from(ack: Ack) -> Put {
+        Put {
+            seq: ack.seq,
+            status: ack.status.into(),
+        }
+    }
+}
+
+/// Records what a client gives. Where it leaves the time to the log, the same again is the same,
+/// whenever it comes.
+pub(super) fn put(
+    call: &Call<'_>,
+    record: impl Into<Record>,
+    has_time: bool,
+) -> Result<Ack, Fault> {
+    let if_known = if has_time {
+        IfKnown::Judged
+    } else {
+        IfKnown::SameButTime
+    };
+    Ok(call.store.record_if(record.into(), if_known)?)
+}

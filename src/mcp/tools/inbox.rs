@@ -1,0 +1,111 @@
+//! Tasks that wait for a worker.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::super::answer::Fault;
+use super::{Call, Effect, Tool};
+use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int};
+use crate::record::InboxTask;
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "inbox_claim",
+            "Claim a task",
+            "Claims the oldest task that waits in the inbox: no one else gets it. End it with inbox_done or inbox_fail, and give its id and its attempts. The task is null where none waits.",
+            Effect::Adds,
+            claim,
+        ),
+        Tool::new(
+            "inbox_done",
+            "Tell that a task is done",
+            "Tells that a task which you claimed is done.",
+            Effect::Adds,
+            done,
+        ),
+        Tool::new(
+            "inbox_fail",
+            "Tell that a task failed",
+            "Gives up a task which you claimed, with the reason. It is not tried again.",
+            Effect::Adds,
+            fail,
+        ),
+    ]
+}
+
+/// How to claim a task.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// A task that was claimed so often fails instead. Default: no limit.
+    attempts_max: Option<AttemptsMax>,
+}
+
+/// A task that was claimed.
+#[derive(Debug, Serialize, ToSchema)]
+struct Claimed {
+    /// The task, which is in progress now; null if none waits.
+    #[schema(required)]
+    task: Option<InboxTask>,
+}
+
+fn claim(call: &Call<'_>, given: Claim) -> Result<Claimed, Fault> {
+    let inbox = call.store.inbox();
+    let most = given
+        .attempts_max
+        .and_then(|most| u32::try_from(most.0).ok());
+    let inbox = match most {
+        Some(most) => inbox.attempts_max(most),
+        None => inbox,
+    };
+    let task = inbox.claim()?;
+    Ok(Claimed { task })
+}
+
+/// That a task is done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    /// The task's id.
+    id: AnyInt,
+    /// Its attempts, as inbox_claim gave it.
+    attempt: Attempt,
+}
+
+fn done(call: &Call<'_>, given: Done) -> Result<InboxTask, Fault> {
+    let held = held(call, given.id, given.attempt)?;
+    call.store.inbox().done(&held)?;
+    task(call, held.id)
+}
+
+/// That a task failed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Fail {
+    /// The task's id.
+    id: AnyInt,
+    /// Its attempts, as inbox_claim gave it.
+    attempt: Attempt,
+    /// Why.
+    error: String,
+}
+
+fn fail(call: &Call<'_>, given: Fail) -> Result<InboxTask, Fault> {
+    let held = held(call, given.id, given.attempt)?;
+    call.store.inbox().fail(&held, &given.error)?;
+    task(call, held.id)
+}
+
+/// The task as who claimed it knows it.
+fn held(call: &Call<'_>, Int(id): AnyInt, attempt: Attempt) -> Result<InboxTask, Fault> {
+    Ok(InboxTask {
+        attempts: attempt.0,
+        ..task(call, id)?
+    })
+}
+
+fn task(call: &Call<'_>, id: i64) -> Result<InboxTask, Fault> {
+    let unknown = || Fault::not_found(format!("there is no task {id}")).with_field("id");
+    call.store.inbox().get(id)?.ok_or_else(unknown)
+}

@@ -1,0 +1,245 @@
+//! The tools: what each is called, takes and gives, and what it does with the log.
+
+mod call;
+mod calls;
+mod conversations;
+mod events;
+mod given;
+mod inbox;
+mod proposals;
+mod thoughts;
+mod turns;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rmcp::model::{self, ToolAnnotations};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+pub(super) use self::call::{Call, Progress};
+use super::answer::Fault;
+use super::{bound, schema};
+use crate::error::{Error, ErrorKind, Result};
+use crate::privacy::AccessRole;
+
+type Run = dyn Fn(&Call<'_>, Map<String, Value>) -> Result<Value, Fault> + Send + Sync;
+
+/// What a tool does to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It reads.
+    Reads,
+    /// It adds something with each call.
+    Adds,
+    /// It adds something once, however often it is called with the same arguments.
+    AddsOnce,
+}
+
+/// A tool that a client may call.
+struct Tool {
+    definition: model::Tool,
+    effect: Effect,
+    run: Box<Run>,
+}
+
+impl Tool {
+    /// A tool from a function of its arguments. What it gives is cut where it is too long.
+    fn new<I, O>(
+        name: &'static str,
+        title: &str,
+        description: &'static str,
+        effect: Effect,
+        run: fn(&Call<'_>, I) -> Result<O, Fault>,
+    ) -> Tool
+    where
+        I: DeserializeOwned + ToSchema + 'static,
+        O: Serialize + ToSchema + 'static,
+    {
+        let hints = ToolAnnotations::with_title(title)
+            .read_only(effect == Effect::Reads)
+            // The log is only ever added to.
+            .destructive(false)
+            .idempotent(effect != Effect::Adds)
+            .open_world(false);
+        let takes = schema::of_arguments::<I>();
+        let gives = schema::of_answer(schema::of::<O>());
+        let definition = model::Tool::new(name, description, Arc::new(takes))
+            .with_title(title)
+            .with_raw_output_schema(Arc::new(gives))
+            .with_annotations(hints);
+        let run = move |call: &Call<'_>, arguments| {
+            let given = given::arguments(arguments)?;
+            let data = run(call, given)?;
+            serde_json::to_value(data).map_err(|error| {
+                tracing::error!(%error, tool = name, "an answer is no JSON");
+                Fault::internal()
+            })
+        };
+        Tool {
+            definition,
+            effect,
+            run: Box::new(run),
+        }
+    }
+}
+
+/// The tools that a server offers, each under a name of its own.
+///
+/// ```
+/// use decklog::mcp::Tools;
+/// let mut tools = Tools::new();
+/// tools.register_thoughts()?;
+/// assert!(tools.names().any(|name| name == "thought_record"));
+/// let again = tools.register_thoughts().unwrap_err();
+/// assert_eq!(again.kind(), decklog::ErrorKind::Conflict);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Tools {
+    by_name: BTreeMap<&'static str, Arc<Tool>>,
+}
+
+impl Tools {
+    /// No tools.
+    pub fn new() -> Tools {
+        Tools::default()
+    }
+
+    /// All there are.
+    ///
+    /// # Errors
+    /// None, as long as no two have the same name.
+    pub fn all() -> Result<Tools> {
+        let mut tools = Tools::new();
+        tools.register_thoughts()?;
+        for some in [
+            calls::tools(),
+            turns::tools(),
+            proposals::tools(),
+            events::tools(),
+            conversations::tools(),
+            usage::tools(),
+            inbox::tools(),
+        ] {
+            tools.register(some)?;
+        }
+        Ok(tools)
+    }
+
+    /// Adds `thought_record`, `thought_record_list`, `thought_record_get` and
+    /// `audit_verify_chain`.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if one of them is there: none is added then.
+    pub fn register_thoughts(&mut self) -> Result<()> {
+        self.register(thoughts::tools())
+    }
+
+    fn register(&mut self, tools: Vec<Tool>) -> Result<()> {
+        let mut by_name = self.by_name.clone();
+        for tool in tools {
+            let name = match tool.definition.name {
+                std::borrow::Cow::Borrowed(name) => name,
+                std::borrow::Cow::Owned(_) => "",
+            };
+            if by_name.insert(name, Arc::new(tool)).is_some() {
+                let message = format!("there is a tool {name} already: each is registered once");
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
+        self.by_name = by_name;
+        Ok(())
+    }
+
+    /// Those that only read.
+    #[must_use]
+    pub fn read_only(mut self) -> Tools {
+        self.by_name.retain(|_, tool| tool.effect == Effect::Reads);
+        self
+    }
+
+    /// Those with these names.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a name that none has.
+    pub fn only<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Result<Tools> {
+        let mut by_name = BTreeMap::new();
+        for name in names {
+            let Some((name, tool)) = self.by_name.get_key_value(name) else {
+                let all: Vec<&str> = self.names().collect();
+                let message = format!("there is no tool {name:?}: there are {}", all.join(", "));
+                return Err(Error::invalid(message));
+            };
+            by_name.insert(*name, Arc::clone(tool));
+        }
+        Ok(Tools { by_name })
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().copied()
+    }
+
+    /// What is told of those that a role may call.
+    pub(super) fn definitions(&self, role: AccessRole) -> Vec<model::Tool> {
+        let tools = self.by_name.values();
+        let tools = tools.filter(|tool| tool.needs() <= role);
+        tools.map(|tool| tool.definition.clone()).collect()
+    }
+
+    pub(super) fn definition(&self, name: &str) -> Option<&model::Tool> {
+        self.by_name.get(name).map(|tool| &tool.definition)
+    }
+
+    /// A tool to run.
+    pub(super) fn get(&self, name: &str) -> Option<Runner> {
+        self.by_name.get(name).map(|tool| Runner(Arc::clone(tool)))
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl Tool {
+    /// The role that it takes to call it.
+    fn needs(&self) -> AccessRole {
+        match self.effect {
+            Effect::Reads => AccessRole::ReadOnly,
+            Effect::Adds | Effect::AddsOnce => AccessRole::Developer,
+        }
+    }
+}
+
+/// A tool that is called.
+pub(super) struct Runner(Arc<Tool>);
+
+impl Runner {
+    pub(super) fn check(&self, role: AccessRole) -> Result<(), Fault> {
+        let needed = self.0.needs();
+        if role < needed {
+            let message = format!("the role {role} may not do this: it takes {needed}");
+            return Err(Fault::new("FORBIDDEN", message));
+        }
+        Ok(())
+    }
+
+    /// Runs it: what it gives, and what of that is not shown.
+    pub(super) fn run(
+        &self,
+        call: &Call<'_>,
+        arguments: Map<String, Value>,
+    ) -> Result<(Value, Vec<bound::Cut>), Fault> {
+        let from_char = given::from_char(&arguments);
+        let mut data = (self.0.run)(call, arguments)?;
+        let cuts = bound::shorten(&mut data, from_char);
+        Ok((data, cuts))
+    }
+}

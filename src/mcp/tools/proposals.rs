@@ -1,0 +1,175 @@
+//! Edits that are proposed, and what becomes of them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{Limit, Put, Time, limit, put};
+use super::{Call, Effect, Tool};
+use crate::collections::{Order, ProposalQuery};
+use crate::error::ErrorKind;
+use crate::face::pages::{After, paged};
+use crate::record::{CodeEditProposal, ProposalStatus, ProposalStep, now, payload_text_required};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "proposal_record",
+            "Record an edit that is proposed",
+            "Records an edit of code before it is made, for someone to approve or deny. It is pending until proposal_decide tells otherwise.",
+            Effect::AddsOnce,
+            record,
+        ),
+        Tool::new(
+            "proposal_decide",
+            "Record what becomes of a proposal",
+            "Records the next step of a proposal: a pending one is approved or denied, an approved one applied, an applied one reverted. Any other step is refused.",
+            Effect::AddsOnce,
+            decide,
+        ),
+        Tool::new(
+            "proposals_list",
+            "List proposals",
+            "Lists proposed edits, newest first, with where they stand.",
+            Effect::Reads,
+            list,
+        ),
+    ]
+}
+
+/// An edit to propose.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Proposal {
+    /// The request that proposes the edit: a UUID.
+    request_id: Uuid,
+    /// The edits: any JSON, or a text such as a patch, which is kept to the byte.
+    #[serde(with = "payload_text_required")]
+    #[schema(value_type = serde_json::Value)]
+    diffs_json: String,
+    /// How sure you are.
+    #[schema(minimum = 0, maximum = 1)]
+    confidence: Option<f64>,
+    /// When it is proposed. Default: now.
+    created_at: Option<Time>,
+}
+
+fn record(call: &Call<'_>, given: Proposal) -> Result<Put, Fault> {
+    let at = given.created_at.map_or_else(now, |at| at.0);
+    let proposal = CodeEditProposal {
+        confidence: given.confidence,
+        ..CodeEditProposal::new(given.request_id, given.diffs_json, at)
+    };
+    Ok(put(call, proposal, given.created_at.is_some())?.into())
+}
+
+/// The next step of a proposal.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    /// The request that proposed the edit.
+    request_id: Uuid,
+    /// What becomes of it.
+    status: Decision,
+    /// When. Default: now.
+    at: Option<Time>,
+    /// The commit that applied the edit, where it is applied or reverted.
+    #[schema(min_length = 1, max_length = 1024)]
+    commit_hash: Option<String>,
+}
+
+/// What can become of a proposal.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    Approved,
+    Denied,
+    Applied,
+    Reverted,
+}
+
+impl From<Decision> for ProposalStatus {
+    fn from(decision: Decision) -> ProposalStatus {
+        match decision {
+            Decision::Approved => ProposalStatus::Approved,
+            Decision::Denied => ProposalStatus::Denied,
+            Decision::Applied => ProposalStatus::Applied,
+            Decision::Reverted => ProposalStatus::Reverted,
+        }
+    }
+}
+
+fn decide(call: &Call<'_>, given: Step) -> Result<CodeEditProposal, Fault> {
+    let at = given.at.map_or_else(now, |at| at.0);
+    let step = ProposalStep {
+        commit_hash: given.commit_hash,
+        ..ProposalStep::new(given.request_id, given.status.into(), at)
+    };
+    let stands = || {
+        let proposal = call.store.get_proposal(given.request_id)?;
+        proposal.ok_or_else(|| {
+            let message = "there is no proposal of this request: record it with proposal_record first, or look with proposals_list";
+            Fault::not_found(message).with_field("request_id")
+        })
+    };
+    match call.store.record(step) {
+        Ok(_) => stands(),
+        Err(error) if error.kind() == ErrorKind::Lifecycle => {
+            stands()?;
+            Err(error.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Which proposals to list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// Only those that stand so.
+    status: Option<ProposalStatus>,
+    /// Proposed then or later.
+    since: Option<Time>,
+    /// Proposed before.
+    until: Option<Time>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<After>,
+}
+
+/// Proposals, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Listed {
+    proposals: Vec<CodeEditProposal>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
+    let read = |limit, after| {
+        call.store.proposals(&ProposalQuery {
+            status: given.status,
+            since: given.since.map(|at| at.0),
+            until: given.until.map(|at| at.0),
+            order: Order::NewestFirst,
+            limit,
+            after,
+        })
+    };
+    let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
+    let page = paged(
+        limit(given.limit),
+        PAGE_BYTES_MAX,
+        given.cursor,
+        read,
+        length,
+    )?;
+    Ok(Listed {
+        proposals: page.items,
+        next_cursor: page.next,
+    })
+}

@@ -1,0 +1,145 @@
+//! Thoughts: the audit trail of a task, each bound to the one before it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{FromChar, Limit, limit};
+use super::{Call, Effect, Tool};
+use crate::collections::NewThought;
+use crate::face::chain::Verified;
+use crate::face::pages::{After, paged};
+use crate::record::{ThoughtRecord, ThoughtType};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "thought_record",
+            "Record a thought",
+            "Records a plan, analysis, decision or reflection in the audit trail of a task. The record is chained to the one before it by its hash and can never be changed or removed. Call it when you plan, before you act on a decision, and when you look back on one.",
+            Effect::Adds,
+            record,
+        ),
+        Tool::new(
+            "thought_record_list",
+            "List thoughts",
+            "Lists recorded thoughts, oldest first: of one task, or of all. Call it to see what was planned and decided before.",
+            Effect::Reads,
+            list,
+        ),
+        Tool::new(
+            "thought_record_get",
+            "Read a thought",
+            "Reads one recorded thought by its id, with the hashes that chain it.",
+            Effect::Reads,
+            get,
+        ),
+        Tool::new(
+            "audit_verify_chain",
+            "Verify a task's audit trail",
+            "Recomputes every hash of a task's thoughts from the files and tells whether the chain holds and, if not, where it breaks first. A chain that lost its last records still holds: compare records and head with what was kept elsewhere.",
+            Effect::Reads,
+            verify,
+        ),
+    ]
+}
+
+/// A thought to record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Thought {
+    /// What sort of thought it is.
+    #[serde(rename = "type")]
+    thought_type: ThoughtType,
+    /// The task whose audit trail it belongs to. Use the same one throughout a task.
+    #[schema(min_length = 1, max_length = 1024)]
+    task_id: String,
+    /// The agent that has the thought: you.
+    #[schema(min_length = 1, max_length = 1024)]
+    agent_id: String,
+    /// The thought, in words.
+    content: String,
+}
+
+fn record(call: &Call<'_>, given: Thought) -> Result<ThoughtRecord, Fault> {
+    let thought = NewThought {
+        thought_type: given.thought_type,
+        task_id: given.task_id,
+        agent_id: given.agent_id,
+        content: given.content,
+    };
+    Ok(call.store.thoughts().create(thought)?)
+}
+
+/// Which thoughts to list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// Only those of this task.
+    task_id: Option<String>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<After>,
+}
+
+/// Thoughts, in the order in which they were recorded.
+#[derive(Debug, Serialize, ToSchema)]
+struct Listed {
+    records: Vec<ThoughtRecord>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
+    let thoughts = call.store.thoughts();
+    let read = |limit, after| thoughts.page(given.task_id.as_deref(), limit, after);
+    let length = |thought: &ThoughtRecord| thought.content.len();
+    let page = paged(
+        limit(given.limit),
+        PAGE_BYTES_MAX,
+        given.cursor,
+        read,
+        length,
+    )?;
+    Ok(Listed {
+        records: page.items,
+        next_cursor: page.next,
+    })
+}
+
+/// Which thought to read.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    /// The id that it was given when it was recorded.
+    id: String,
+    /// Where to go on in a text that was truncated: up to where it was shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
+}
+
+fn get(call: &Call<'_>, given: Get) -> Result<ThoughtRecord, Fault> {
+    let thought = call.store.thoughts().get(&given.id)?;
+    thought.ok_or_else(|| {
+        Fault::not_found(
+            "there is no thought of this id: thought_record_list shows which there are",
+        )
+        .with_field("id")
+    })
+}
+
+/// Whose chain to verify.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Verify {
+    /// The task. The chain of a task without thoughts has no records.
+    task_id: String,
+}
+
+fn verify(call: &Call<'_>, given: Verify) -> Result<Verified, Fault> {
+    call.check()?;
+    Ok(call.store.thoughts().verify_chain(&given.task_id)?.into())
+}

@@ -1,0 +1,133 @@
+//! Conversation turns.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{Limit, Status, Time, limit, put};
+use super::{Call, Effect, Tool};
+use crate::collections::{Order, TurnQuery};
+use crate::face::pages::{After, paged};
+use crate::record::{ConversationTurn, TurnKind, Validity, now};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "turn_record",
+            "Record a turn",
+            "Records what was said in one turn of a conversation. Its id, which it gives back, is the parent_id of the tool calls and turns that follow it.",
+            Effect::Adds,
+            record,
+        ),
+        Tool::new(
+            "turns_since",
+            "List turns since a time",
+            "Lists turns that were said at a time or later, oldest first: of one thread, or of all.",
+            Effect::Reads,
+            since,
+        ),
+    ]
+}
+
+/// A turn to record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    /// Who it comes from.
+    kind: TurnKind,
+    /// What was said.
+    content: String,
+    /// Its id, a UUID: sent again with the same one, it is recorded once. Default: a new one.
+    id: Option<Uuid>,
+    /// The turn that it answers or follows.
+    parent_id: Option<Uuid>,
+    /// The provider's or client's message that it belongs to. Default: its id.
+    message_id: Option<Uuid>,
+    /// The conversation or thread it stands in.
+    thread_id: Option<Uuid>,
+    /// When it was said. Default: now.
+    created_at: Option<Time>,
+}
+
+/// That a turn is in the log.
+#[derive(Debug, Serialize, ToSchema)]
+struct Recorded {
+    /// Its id.
+    id: Uuid,
+    /// The number of the line that holds it.
+    seq: u64,
+    /// Whether the call added it or it was there.
+    status: Status,
+}
+
+fn record(call: &Call<'_>, given: Turn) -> Result<Recorded, Fault> {
+    let id = given.id.unwrap_or_else(Uuid::new_v4);
+    let turn = ConversationTurn {
+        id,
+        parent_id: given.parent_id,
+        message_id: given.message_id.unwrap_or(id),
+        thread_id: given.thread_id,
+        kind: given.kind,
+        created_at: Validity::at(given.created_at.map_or_else(now, |at| at.0)),
+        content: given.content,
+    };
+    let ack = put(call, turn, given.created_at.is_some())?;
+    Ok(Recorded {
+        id,
+        seq: ack.seq,
+        status: ack.status.into(),
+    })
+}
+
+/// Which turns to list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    /// Said then or later.
+    since: Time,
+    /// Only turns of this conversation or thread.
+    thread_id: Option<Uuid>,
+    /// Only turns that come from here.
+    kind: Option<TurnKind>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<After>,
+}
+
+/// Turns, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Listed {
+    turns: Vec<ConversationTurn>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn since(call: &Call<'_>, given: Since) -> Result<Listed, Fault> {
+    let read = |limit, after| {
+        call.store.turns(&TurnQuery {
+            thread_id: given.thread_id,
+            kind: given.kind,
+            since: Some(given.since.0),
+            order: Order::OldestFirst,
+            limit,
+            after,
+            ..TurnQuery::default()
+        })
+    };
+    let length = |turn: &ConversationTurn| turn.content.len();
+    let page = paged(
+        limit(given.limit),
+        PAGE_BYTES_MAX,
+        given.cursor,
+        read,
+        length,
+    )?;
+    Ok(Listed {
+        turns: page.items,
+        next_cursor: page.next,
+    })
+}

@@ -1,0 +1,48 @@
+//! What models were used for, in tokens.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::super::answer::Fault;
+use super::given::Limit;
+use super::{Call, Effect, Tool};
+use crate::analytics::{AnalyticsQuery, Bucket, Dimension, UsageReport};
+use crate::record::Day;
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![Tool::new(
+        "usage_report",
+        "Report token usage",
+        "Reports requests and tokens by model, config, mode or task type, over UTC days.",
+        Effect::Reads,
+        report,
+    )]
+}
+
+/// Which days to report on, and how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    /// Only this UTC day and later ones, as 2026-07-28. Default: all.
+    since: Option<Day>,
+    /// Only days before this one.
+    until: Option<Day>,
+    /// What rows are told apart by. Default: the model.
+    group: Option<Vec<Dimension>>,
+    /// How long the times are that are told one by one. Default: all days together.
+    bucket: Option<Bucket>,
+    /// At most so many rows; the totals count all. Default: 50.
+    limit: Option<Limit>,
+}
+
+fn report(call: &Call<'_>, given: Report) -> Result<UsageReport, Fault> {
+    // The first one reads all messages.
+    call.check()?;
+    Ok(call.analytics.usage(&AnalyticsQuery {
+        since: given.since,
+        until: given.until,
+        group: Some(given.group.unwrap_or_else(|| vec![Dimension::Model])),
+        bucket: Some(given.bucket.unwrap_or(Bucket::All)),
+        limit: Some(super::given::limit(given.limit)),
+    })?)
+}
