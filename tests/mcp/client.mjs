@@ -177,12 +177,19 @@ const transport =
   server[0] === '--'
     ? new StdioClientTransport({ command: server[1], args: server.slice(2) })
     : new StreamableHTTPClientTransport(new URL(server[0]));
+// It is told over HTTP alone otherwise.
+let version;
+const setVersion = transport.setProtocolVersion?.bind(transport);
+transport.setProtocolVersion = (agreed) => {
+  version = agreed;
+  setVersion?.(agreed);
+};
 const client = new Client({ name: 'decklog-test', version: '1' }, { capabilities: {} });
 try {
   await client.connect(transport);
   assert.equal(client.getServerVersion().name, 'decklog');
   assert.ok(client.getInstructions(), 'the server gives no instructions');
-  console.log(`  ${transport.protocolVersion ?? ''}`.trimEnd());
+  console.log(`  ${version}`);
   for (const [name, part] of Object.entries(parts)) console.log(`  ${name}: ${await part(client)}`);
 } catch (error) {
   console.error(`FAILED: ${error.message}`);
