@@ -30,8 +30,8 @@ pub(super) fn limit(given: Option<Limit>) -> usize {
 
 /// From which character on texts are shown that are cut. What it may be, is checked with the rest.
 pub(super) fn from_char(arguments: &Map<String, Value>) -> usize {
-    let given = arguments.get(FROM_CHAR).and_then(Value::as_f64);
-    given.map_or(0, |from| from as usize)
+    let given = arguments.get(FROM_CHAR).and_then(Value::as_u64);
+    given.map_or(0, |from| usize::try_from(from).unwrap_or(usize::MAX))
 }
 
 /// Reads the arguments of a call.
