@@ -146,9 +146,10 @@ impl ServerHandler for Server {
                 done = &mut work => break done,
                 Progress { done, total } = next(&mut told), if token.is_some() => {
                     let Some(token) = token.clone() else { continue };
-                    let said = ProgressNotificationParam::new(token, done);
+                    let mut said = ProgressNotificationParam::new(token, done);
+                    said.total = total;
                     // Who has gone needs none.
-                    let _ = context.peer.notify_progress(said.with_total(total)).await;
+                    let _ = context.peer.notify_progress(said).await;
                 }
             }
         };
