@@ -54,6 +54,7 @@ mod rewrites;
 mod rollups;
 mod rules;
 mod seals;
+mod search;
 mod secrets;
 mod settings;
 mod sidecar;
