@@ -8,9 +8,13 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use decklog::Store;
+use decklog::mcp::{Server, Tools, rmcp};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientResult, CompleteRequestParams,
     CompleteResult, ElicitRequest, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
@@ -20,7 +24,13 @@ use rmcp::model::{
     ReadResourceResult, Reference, ServerConfig, ServerRequest, SetLevelRequestParams,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{
+    NotificationContext, RequestContext, RoleServer, SubscriptionContext, serve_server,
+};
+use rmcp::transport::StreamableHttpServerConfig;
+use rmcp::transport::io::stdio_pipes;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -349,53 +359,55 @@ impl<H: ServerHandler> ServerHandler for Fixtures<H> {
 
 /// What the command line says.
 struct Args {
+    store: PathBuf,
     port: u16,
     is_stdio: bool,
 }
 
 fn args() -> Result<Args, Box<dyn Error>> {
-    let mut asked = Args {
-        port: 0,
-        is_stdio: false,
-    };
+    let (mut store, mut port, mut is_stdio) = (None, 0, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match &*arg {
-            "--stdio" => asked.is_stdio = true,
-            "--port" => asked.port = args.next().ok_or("--port takes a port")?.parse()?,
-            "--store" => {
-                args.next();
-            }
+            "--stdio" => is_stdio = true,
+            "--port" => port = args.next().ok_or("--port takes a port")?.parse()?,
+            "--store" => store = args.next().map(PathBuf::from),
             _ => return Err(format!("{arg} is unknown").into()),
         }
     }
-    Ok(asked)
+    Ok(Args {
+        store: store.ok_or("--store DIR is missing")?,
+        port,
+        is_stdio,
+    })
 }
 
-struct StandIn;
-impl ServerHandler for StandIn {}
-
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    use rmcp::ServiceExt;
-    use rmcp::transport::streamable_http_server::{
-        StreamableHttpService, session::local::LocalSessionManager,
-    };
+fn main() -> Result<(), Box<dyn Error>> {
     let args = args()?;
+    let store = Store::open(&args.store)?;
+    let server = Server::new(store, Tools::all()?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     if args.is_stdio {
-        let running = Fixtures::new(StandIn)?
-            .serve(rmcp::transport::stdio())
-            .await?;
-        running.waiting().await?;
-        return Ok(());
+        runtime.block_on(async {
+            let running = serve_server(Fixtures::new(server)?, stdio_pipes()).await?;
+            running.waiting().await?;
+            Ok(())
+        })
+    } else {
+        runtime.block_on(serve(server, args.port))
     }
+}
+
+async fn serve(server: Server, port: u16) -> Result<(), Box<dyn Error>> {
     let service = StreamableHttpService::new(
-        || Ok(Fixtures::new(StandIn)?),
-        std::sync::Arc::new(LocalSessionManager::default()),
-        rmcp::transport::StreamableHttpServerConfig::default(),
+        move || Ok(Fixtures::new(server.clone())?),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
     );
     let router = axum::Router::new().nest_service("/mcp", service);
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", args.port)).await?;
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     eprintln!("serving at http://{}", listener.local_addr()?);
     axum::serve(listener, router).await?;
     Ok(())
