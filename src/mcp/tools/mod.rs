@@ -15,6 +15,7 @@ mod events;
 mod given;
 mod inbox;
 mod proposals;
+mod search;
 mod thoughts;
 mod turns;
 mod usage;
@@ -130,6 +131,7 @@ impl Tools {
             proposals::tools(),
             events::tools(),
             conversations::tools(),
+            search::tools(),
             usage::tools(),
             inbox::tools(),
         ] {
