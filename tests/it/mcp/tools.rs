@@ -522,7 +522,7 @@ fn conversations_are_found_and_read() {
     );
 
     let usage = ok(&mut client, "usage_report", json!({}));
-    assert_eq!(usage["rows"][0]["model"], "m1", "{usage}");
+    assert_eq!(usage["rows"][0]["model_used"], "m1", "{usage}");
     let given = json!({ "since": "2000-01-01", "until": "2000-01-02" });
     assert_eq!(ok(&mut client, "usage_report", given)["rows"], json!([]));
     client.end();
