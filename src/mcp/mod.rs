@@ -14,6 +14,7 @@ mod tools;
 pub use rmcp;
 
 pub use self::server::Server;
+pub use self::stdio::serve_stdio;
 pub use self::tools::Tools;
 
 /// Who calls over HTTP.

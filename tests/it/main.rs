@@ -40,6 +40,8 @@ mod layout;
 mod live;
 mod locks;
 mod many;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod mixed;
 mod model;
 mod parties;
