@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use decklog::Store;
-use decklog::mcp::{Server, Tools, rmcp};
+use decklog::mcp::{Server, Tools, rmcp, serve_stdio};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientResult, CompleteRequestParams,
     CompleteResult, ElicitRequest, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
@@ -24,11 +24,8 @@ use rmcp::model::{
     ReadResourceResult, Reference, ServerConfig, ServerRequest, SetLevelRequestParams,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::{
-    NotificationContext, RequestContext, RoleServer, SubscriptionContext, serve_server,
-};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::transport::StreamableHttpServerConfig;
-use rmcp::transport::io::stdio_pipes;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::{ErrorData, ServerHandler};
@@ -386,18 +383,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args = args()?;
     let store = Store::open(&args.store)?;
     let server = Server::new(store, Tools::all()?);
+    if args.is_stdio {
+        return Ok(serve_stdio(Fixtures::new(server)?)?);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    if args.is_stdio {
-        runtime.block_on(async {
-            let running = serve_server(Fixtures::new(server)?, stdio_pipes()).await?;
-            running.waiting().await?;
-            Ok(())
-        })
-    } else {
-        runtime.block_on(serve(server, args.port))
-    }
+    runtime.block_on(serve(server, args.port))
 }
 
 async fn serve(server: Server, port: u16) -> Result<(), Box<dyn Error>> {
