@@ -532,6 +532,23 @@ fn nothing_and_too_much_are_refused() {
         let err = text.parse::<SearchCursor>().unwrap_err();
         assert_eq!(err.kind(), ErrorKind::InvalidInput, "{text}");
     }
+    // A cursor that says of more matches than there are takes none of the others away.
+    let dir = tempfile::tempdir().unwrap();
+    let two = open(&dir.path().join("log"));
+    for n in 1..4 {
+        two.record(turn(n, "x", DAY_1)).unwrap();
+    }
+    let mut after = Some("2025-12-27-3-7".parse().unwrap());
+    for seq in [2, 1] {
+        let query = SearchQuery {
+            limit: 1,
+            after,
+            ..all_of("x")
+        };
+        let found = two.search(&query).unwrap();
+        assert_eq!(found.matches[0].seq, seq);
+        after = found.next;
+    }
     // Cursors that no search returned.
     for (cursor, expected) in [
         ("2025-12-27-0-0", 0),
