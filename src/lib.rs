@@ -44,6 +44,7 @@
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
 //!   what happened, as trees.
+//! - [`Store::search`] finds a text in all that was recorded.
 //! - [`Store::analytics`] makes reports: tokens, latencies, errors, conversations.
 //! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
 //! - [`Store::capture`] gives a handle to log with that never waits for the disk.
@@ -93,9 +94,10 @@ pub use analytics::{
 pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
-    Cursor, EventNode, EventQuery, EventTree, Inbox, MessageQuery, NewThought, ObservabilityStore,
-    Order, Page, ProposalQuery, RollupQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
-    TaskCounts, TaskQuery, Thoughts, TurnQuery,
+    Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
+    ObservabilityStore, Order, Page, ProposalQuery, RollupQuery, SearchCursor, SearchMatch,
+    SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
+    TaskQuery, Thoughts, TurnQuery,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;

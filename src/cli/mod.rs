@@ -39,6 +39,7 @@ mod replay;
 mod retain;
 mod rollups;
 mod seal;
+mod search;
 #[cfg(feature = "http")]
 mod serve;
 mod show;
@@ -103,6 +104,7 @@ enum Command {
     Rollups(rollups::Args),
     Stats(stats::Args),
     Get(get::Args),
+    Search(search::Args),
     Tail(tail::Args),
     Replay(replay::Args),
     Seal(seal::Args),
@@ -176,6 +178,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Rollups(args) => rollups::run(args, context),
         Command::Stats(args) => stats::run(args, context),
         Command::Get(args) => get::run(args, context),
+        Command::Search(args) => search::run(args, context),
         Command::Tail(args) => tail::run(args, context),
         Command::Replay(args) => replay::run(args, context),
         Command::Seal(args) => seal::run(args, context),

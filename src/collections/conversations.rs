@@ -81,7 +81,7 @@ pub struct ConversationList {
 
 impl ConversationQuery {
     /// Whether a conversation is one of those; `user_ids` are the forms of the query's.
-    fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
+    pub(crate) fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
         is(&self.workspace, &conversation.workspace)

@@ -3,6 +3,7 @@
 mod chain;
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
@@ -171,14 +172,31 @@ impl<'a> Thoughts<'a> {
     /// # Errors
     /// Only if the store cannot be read: what does not hold is told in the answer.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
+        let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
+        Ok(check.unwrap_or_default())
+    }
+
+    /// As [`verify_chain`](Thoughts::verify_chain). `go_on` is told again and again how many
+    /// records were looked at, and may end it: `None` then.
+    ///
+    /// # Errors
+    /// As [`verify_chain`](Thoughts::verify_chain).
+    pub fn verify_chain_with(
+        &self,
+        task_id: &str,
+        go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<ChainCheck>> {
         let inner = self.store.inner();
         inner.look_at_all()?;
         let view = inner.fresh()?;
-        let mut checks = check(&view, Some(task_id));
-        Ok(checks.remove(task_id).unwrap_or_else(|| ChainCheck {
+        let Some(mut checks) = check(&view, Some(task_id), go_on) else {
+            return Ok(None);
+        };
+        let without_records = || ChainCheck {
             task_id: task_id.to_owned(),
             ..ChainCheck::default()
-        }))
+        };
+        Ok(Some(checks.remove(task_id).unwrap_or_else(without_records)))
     }
 
     /// Recomputes the chains of all tasks, by name. What cannot be read any more and leaves no
@@ -190,7 +208,8 @@ impl<'a> Thoughts<'a> {
         let inner = self.store.inner();
         inner.look_at_all()?;
         let view = inner.fresh()?;
-        Ok(check(&view, None).into_values().collect())
+        let checks = check(&view, None, &mut |_| ControlFlow::Continue(()));
+        Ok(checks.unwrap_or_default().into_values().collect())
     }
 }
 

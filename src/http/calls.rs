@@ -13,8 +13,9 @@ use super::body::{Json, Made};
 use super::params::{Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
+use super::when::When;
 use crate::collections::{CallQuery, Order};
-use crate::face::fields::{Length, Millis, When};
+use crate::face::fields::{Length, Millis};
 use crate::face::pages::{After, lengths, paged};
 use crate::record::{
     CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, MessageQuery, Order};
 use crate::error::{Error, ErrorKind, Result};
-use crate::face::fields::{AnyInt, Length, Sequence};
+use crate::face::fields::{AnyInt, Int, Length};
 use crate::face::pages::{After, Paged, paged};
 use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
 use crate::store::Store;
@@ -24,6 +24,9 @@ use crate::store::Store;
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(add, list))
 }
+
+/// A place in a conversation, which leaves one after it.
+type Sequence = Int<0, { i64::MAX - 1 }>;
 
 /// A message to add.
 #[derive(Debug, Deserialize, ToSchema)]

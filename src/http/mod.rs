@@ -41,5 +41,6 @@ mod syncer;
 mod thoughts;
 mod tls;
 mod turns;
+mod when;
 
 pub use serve::{Options, Server, Stop, Tls};

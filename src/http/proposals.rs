@@ -16,9 +16,10 @@ use super::body::{Json, Made};
 use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
+use super::when::When;
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::{Millis, When};
+use crate::face::fields::Millis;
 use crate::face::pages::{After, Paged, paged};
 use crate::record::{
     CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,

@@ -12,8 +12,8 @@ use super::body::{Made, OneOrMore};
 use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
+use super::when::When;
 use crate::collections::{IfKnown, Order, TurnQuery};
-use crate::face::fields::When;
 use crate::face::pages::{After, Paged, paged};
 use crate::record::{ConversationTurn, TurnKind};
 

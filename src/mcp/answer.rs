@@ -46,15 +46,6 @@ impl Fault {
         self.details.insert("field".into(), field.into().into());
         self
     }
-
-    pub(super) fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Whether it is the caller who can mend it.
-    pub(super) fn is_callers(&self) -> bool {
-        matches!(self.code, "INVALID_PARAMS" | "NOT_FOUND")
-    }
 }
 
 impl From<Error> for Fault {
@@ -94,7 +85,8 @@ impl From<Error> for Fault {
 
 /// The answer where all is well.
 pub(super) fn done(data: Value, cuts: Vec<Cut>) -> CallToolResult {
-    let mut answer = json!({ "ok": true, "data": data });
+    let mut answer = json!({ "ok": true });
+    answer["data"] = data;
     if !cuts.is_empty() {
         answer["truncated"] = cuts.into_iter().map(Value::from).collect();
     }

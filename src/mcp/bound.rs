@@ -98,7 +98,9 @@ fn text_length(text: &str) -> usize {
 
 /// The last place up to `at` where a character begins or the text ends.
 fn floor(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
+    let at = at.min(text.len());
+    let last = (0..=at).rev().find(|at| text.is_char_boundary(*at));
+    last.unwrap_or(0)
 }
 
 /// Has payloads that are JSON of their own be texts, which can be cut anywhere.

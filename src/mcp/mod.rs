@@ -14,6 +14,7 @@ mod tools;
 pub use rmcp;
 
 pub use self::server::Server;
+pub use self::stdio::serve_stdio;
 pub use self::tools::Tools;
 
 /// The role of who calls over HTTP, which the service puts among a request's extensions.

@@ -151,9 +151,10 @@ impl ServerHandler for Server {
                 done = &mut work => break done,
                 Progress { done, total } = next(&mut told), if token.is_some() => {
                     let Some(token) = token.clone() else { continue };
-                    let word = ProgressNotificationParam::new(token, done as f64);
+                    let mut said = ProgressNotificationParam::new(token, done);
+                    said.total = total;
                     // Who has gone needs none.
-                    let _ = context.peer.notify_progress(word.with_total(total as f64)).await;
+                    let _ = context.peer.notify_progress(said).await;
                 }
             }
         };

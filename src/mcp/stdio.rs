@@ -1,5 +1,8 @@
 //! The server for the process that started it, over its standard input and output.
 
+use std::io;
+
+use rmcp::ServerHandler;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
@@ -20,29 +23,34 @@ impl Server {
     /// [`Io`](crate::ErrorKind::Io) if what was written could not be synced.
     pub fn serve_stdio(self) -> Result<()> {
         let store = self.store().clone();
-        let io = |doing| {
-            let path = store.path().to_path_buf();
-            move |e| Error::io(doing, &path, e)
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(CALLS_MAX)
-            .build()
-            .map_err(io("start the threads that serve"))?;
-        runtime.block_on(async {
-            let (input, output) = stdio_pipes();
-            let transport =
-                AsyncRwTransport::new_server(input, output).with_max_line_length(MESSAGE_BYTES_MAX);
-            match serve_server(self, transport).await {
-                Ok(running) => {
-                    let _ = running.waiting().await;
-                }
-                // They closed it before they said anything.
-                Err(ServerInitializeError::ConnectionClosed(_)) => {}
-                Err(error) => tracing::error!(%error, "the client did not begin as MCP has it"),
-            }
-        });
-        drop(runtime);
+        serve_stdio(self).map_err(|e| Error::io("start to serve", store.path(), e))?;
         store.sync()
     }
+}
+
+/// Serves whoever started this process, over standard input and output, until they close it. For
+/// servers that wrap a [`Server`] to offer more; one alone has [`Server::serve_stdio`]. Nothing
+/// else may write to standard output meanwhile.
+///
+/// # Errors
+/// Those of the system, if it has no threads to give.
+pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(CALLS_MAX)
+        .build()?;
+    runtime.block_on(async {
+        let (input, output) = stdio_pipes();
+        let transport = AsyncRwTransport::new_server(input, output);
+        let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
+        match serve_server(server, transport).await {
+            Ok(running) => {
+                let _ = running.waiting().await;
+            }
+            // They closed it before they said anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => {}
+            Err(error) => tracing::error!(%error, "the client did not begin as MCP has it"),
+        }
+    });
+    Ok(())
 }

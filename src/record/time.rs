@@ -100,6 +100,9 @@ impl<'de> Deserialize<'de> for Validity {
 pub struct Day(u32);
 
 impl Day {
+    /// The last there is.
+    pub(crate) const LAST: Day = Day((AT_MAX / DAY_MS) as u32);
+
     /// The day on which an instant falls, given in epoch milliseconds.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! A store: opened, locked, written, read, followed. Which record may follow which is not known
 //! here; see `collections`.
 
+mod backwards;
 mod belief;
 mod beside;
 #[cfg(any(test, fuzzing))]
@@ -49,6 +50,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+pub(crate) use backwards::{Hit, Scope, Step};
 pub use counts::{Counts, KindCounts, SyncTimes};
 pub use follow::Follow;
 pub use health::{Health, LockState, Usage};

@@ -3,7 +3,7 @@
 mod look;
 mod over;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use self::look::is_as_read;
 use super::belief::believe;
@@ -359,6 +359,20 @@ impl State {
         // Past the limit, it may be one that is not listed.
         self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
             || self.damage.iter().any(is_there)
+    }
+
+    /// The files of a day in which lines are not as decklog wrote them, or not where it did.
+    pub(super) fn damaged_in(&self, day: Day) -> HashSet<&str> {
+        let day = day.to_string();
+        let of_day = self.damage.iter().filter(|damage| {
+            damage.class != DamageClass::Misplaced && damage.file.starts_with(&day)
+        });
+        of_day.map(|damage| &*damage.file).collect()
+    }
+
+    /// Whether no damage of a kind is only counted.
+    pub(super) fn lists_all_damage(&self, kind: Kind) -> bool {
+        self.damage_listed[kind as usize] < DAMAGE_LISTED_MAX
     }
 
     /// Forgets all that was read, but not the segments' places.

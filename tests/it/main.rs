@@ -40,6 +40,8 @@ mod layout;
 mod live;
 mod locks;
 mod many;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod mixed;
 mod model;
 mod parties;
@@ -54,6 +56,7 @@ mod rewrites;
 mod rollups;
 mod rules;
 mod seals;
+mod search;
 mod secrets;
 mod settings;
 mod sidecar;

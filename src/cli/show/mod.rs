@@ -4,6 +4,7 @@ mod call;
 mod conversation;
 mod entry;
 mod event;
+mod found;
 mod message;
 mod proposal;
 mod rollup;

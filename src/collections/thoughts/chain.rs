@@ -1,6 +1,7 @@
 //! Checks of chains: every hash recomputed from what the lines say now.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -57,13 +58,22 @@ pub struct ChainBreak {
     pub reason: String,
 }
 
-/// Checks the chain of one task, or of all.
-pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, ChainCheck> {
+/// Checks the chain of one task, or of all. `go_on` is told how many records were looked at, and
+/// may end it: `None` then.
+pub(super) fn check(
+    view: &View<'_>,
+    task_id: Option<&str>,
+    go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Option<BTreeMap<String, ChainCheck>> {
     let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
     let damage: Arc<[Damage]> = view.damage_of(KIND).into();
     let table = view.table(KIND);
     let mut lost = Vec::new();
-    for (id, row) in rows(view, task_id).filter_map(|id| Some((id, table.row(id)?))) {
+    let all = rows(view, task_id).filter_map(|id| Some((id, table.row(id)?)));
+    for ((id, row), seen) in all.zip(0..) {
+        if go_on(seen).is_break() {
+            return None;
+        }
         let (record, fault) = match view.read_checked(KIND, row.asserted) {
             Ok((decoded, is_good)) => match decoded.record {
                 Record::Thought(record) => {
@@ -124,7 +134,7 @@ pub(super) fn check(view: &View<'_>, task_id: Option<&str>) -> BTreeMap<String, 
     for check in checks.values_mut() {
         check.damage = Arc::clone(&damage);
     }
-    checks
+    Some(checks)
 }
 
 /// Whether a record is the first that is left of its chain, and follows on what was removed.

@@ -10,10 +10,11 @@ use crate::analytics::Analytics;
 use crate::store::Store;
 
 /// How far a call has come: so much of so much, in whatever it counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::mcp) struct Progress {
-    pub(in crate::mcp) done: u64,
-    pub(in crate::mcp) total: u64,
+    pub(in crate::mcp) done: f64,
+    /// If that is known.
+    pub(in crate::mcp) total: Option<f64>,
 }
 
 pub(in crate::mcp) struct Call<'a> {
@@ -26,7 +27,9 @@ pub(in crate::mcp) struct Call<'a> {
 
 impl Call<'_> {
     /// Tells how far it has come, and whether it is to go on.
-    pub(super) fn go_on(&self, done: u64, total: u64) -> ControlFlow<()> {
+    #[allow(clippy::cast_precision_loss)] // No one counts so far.
+    pub(super) fn go_on(&self, done: u64, total: Option<u64>) -> ControlFlow<()> {
+        let (done, total) = (done as f64, total.map(|total| total as f64));
         self.progress.send_replace(Progress { done, total });
         if (self.is_cancelled)() {
             return ControlFlow::Break(());

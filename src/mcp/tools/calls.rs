@@ -116,14 +116,13 @@ struct Done {
 
 fn done(call: &Call<'_>, given: Done) -> Result<Put, Fault> {
     let ended_at = given.ended_at.map_or_else(now, |at| at.0);
-    let latency_ms = match given.latency_ms {
-        Some(latency) => latency.0,
-        None => {
-            let begun = call.store.get_tool_call(given.request_id, &given.call_id)?;
-            begun.map_or(0, |(req, _)| {
-                ended_at.saturating_sub(req.started_at.at).max(0)
-            })
-        }
+    let latency_ms = if let Some(latency) = given.latency_ms {
+        latency.0
+    } else {
+        let begun = call.store.get_tool_call(given.request_id, &given.call_id)?;
+        begun.map_or(0, |(req, _)| {
+            ended_at.saturating_sub(req.started_at.at).max(0)
+        })
     };
     let done = ToolCallDone {
         request_id: given.request_id,

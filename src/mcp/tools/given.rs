@@ -30,8 +30,9 @@ pub(super) fn limit(given: Option<Limit>) -> usize {
 
 /// From which character on texts are shown that are cut. What it may be, is checked with the rest.
 pub(super) fn from_char(arguments: &Map<String, Value>) -> usize {
-    let given = arguments.get(FROM_CHAR).and_then(Value::as_f64);
-    given.map_or(0, |from| from as usize)
+    let given = arguments.get(FROM_CHAR).map(FromChar::deserialize);
+    let given = given.and_then(|given| usize::try_from(given.ok()?.0).ok());
+    given.unwrap_or(0)
 }
 
 /// Reads the arguments of a call.

@@ -1,5 +1,13 @@
 //! The tools: what each is called, takes and gives, and what it does with the log.
 
+// Comments on arguments and answers are what clients are told, as they stand; and arguments are
+// handed over whole, under the names that the files have.
+#![allow(
+    clippy::doc_markdown,
+    clippy::needless_pass_by_value,
+    clippy::struct_field_names
+)]
+
 mod call;
 mod calls;
 mod conversations;
@@ -7,6 +15,7 @@ mod events;
 mod given;
 mod inbox;
 mod proposals;
+mod search;
 mod thoughts;
 mod turns;
 mod usage;
@@ -73,8 +82,7 @@ impl Tool {
             .with_raw_output_schema(Arc::new(gives))
             .with_annotations(hints);
         let run = move |call: &Call<'_>, arguments| {
-            let given = given::arguments(arguments)?;
-            let data = run(call, given)?;
+            let data = run(call, given::arguments(arguments)?)?;
             serde_json::to_value(data).map_err(|error| {
                 tracing::error!(%error, tool = name, "an answer is no JSON");
                 Fault::internal()
@@ -123,6 +131,7 @@ impl Tools {
             proposals::tools(),
             events::tools(),
             conversations::tools(),
+            search::tools(),
             usage::tools(),
             inbox::tools(),
         ] {

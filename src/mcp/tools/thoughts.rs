@@ -140,6 +140,8 @@ struct Verify {
 }
 
 fn verify(call: &Call<'_>, given: Verify) -> Result<Verified, Fault> {
-    call.check()?;
-    Ok(call.store.thoughts().verify_chain(&given.task_id)?.into())
+    let thoughts = call.store.thoughts();
+    let mut go_on = |records| call.go_on(records, None);
+    let check = thoughts.verify_chain_with(&given.task_id, &mut go_on)?;
+    Ok(check.ok_or_else(Fault::cancelled)?.into())
 }

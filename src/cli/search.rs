@@ -1,0 +1,66 @@
+//! `decklog search`
+
+use decklog::{Kind, SearchCursor, SearchQuery};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::list::{Printer, Times, one_of};
+use super::order::{PAGE_RECORDS, each};
+use super::output;
+
+/// Find a text in all that was recorded, the latest first
+///
+/// Searched are the texts of all lines as they stand in the log, of any kind: also what was
+/// retracted or changed since, and texts within logged JSON. Upper and lower case are the same.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  decklog search 'permission denied' --kind tool_calls --since 2025-12-09"
+)]
+pub struct Args {
+    /// The text, as it stands
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// Only records of this kind
+    #[arg(long, value_parser = one_of(&Kind::ALL, Kind::stem))]
+    kind: Option<Kind>,
+    #[command(flatten)]
+    times: Times,
+    /// At most this many. Default: 50 on a terminal, else all
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Go on where an earlier search ended
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<SearchCursor>,
+    /// Show where each text stands, and its record's key
+    #[arg(long, short)]
+    long: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let limit = context.limit(args.limit);
+    let mut printer = Printer::new(context, args.long);
+    let page = |limit, after| {
+        let query = SearchQuery {
+            text: args.text.clone(),
+            kind: args.kind,
+            since: args.times.since,
+            until: args.times.until,
+            limit,
+            after,
+        };
+        let found = store.search(&query)?;
+        Ok((found.matches, found.next))
+    };
+    let rest = each(limit, PAGE_RECORDS, args.after, page, |found| {
+        printer.print(&found)
+    })?;
+    printer.end("nothing in the log holds that text");
+    if let Some(cursor) = rest {
+        context.out.flush()?;
+        output::say(&format!(
+            "there may be more: go on with --after {cursor}, or set --limit"
+        ));
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,377 @@
+//! Looks for a text in all that the log says, the latest first.
+
+mod cursor;
+mod needle;
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use self::cursor::SearchCursor;
+use self::needle::{Needle, clipped};
+use crate::error::Result;
+use crate::line::{Envelope, Value};
+use crate::record::{Day, Kind};
+use crate::store::{Hit, Scope, Step, Store};
+
+/// The longest key that is told whole; that of a record which decklog wrote is shorter.
+const KEY_BYTES_MAX: usize = 2048;
+
+/// What to look for in the log.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    /// The text, as it stands: in upper or lower case, but with no wildcards. At most 1024 bytes.
+    pub text: String,
+    /// Only records of this kind.
+    pub kind: Option<Kind>,
+    /// Only what is of this time or later, in epoch milliseconds, by the record's own time.
+    pub since: Option<i64>,
+    /// Only what is before this time, in epoch milliseconds.
+    pub until: Option<i64>,
+    /// At most this many; 0 gives none. Default: 100.
+    pub limit: usize,
+    /// Goes on where an earlier search ended.
+    pub after: Option<SearchCursor>,
+}
+
+impl Default for SearchQuery {
+    fn default() -> SearchQuery {
+        SearchQuery {
+            text: String::new(),
+            kind: None,
+            since: None,
+            until: None,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+/// A line of the log that holds what was looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+pub struct SearchMatch {
+    /// Its sequence number.
+    pub seq: u64,
+    /// The kind of record that it holds.
+    #[cfg_attr(feature = "face", schema(value_type = String))]
+    pub kind: Kind,
+    /// The record's key: its id, or the ids of the request and the call with a space between.
+    pub key: String,
+    /// The record's own time, in epoch milliseconds.
+    pub at: i64,
+    /// Where in the line the text stands that holds it, as a JSON pointer: `/content`,
+    /// `/arguments_json/path`. Of several the first one.
+    pub field: String,
+    /// Some 160 characters of that text, around what was looked for; `…` where it was cut. It is
+    /// what someone wrote: escape it before it is shown.
+    pub snippet: String,
+    /// The conversation that a message is of, or that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<Uuid>,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+pub struct Found {
+    /// The matches: those of later days first, and of a day those that were recorded later.
+    pub matches: Vec<SearchMatch>,
+    /// Where to go on, unless all was searched. There may be no more matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "face", schema(value_type = Option<String>))]
+    pub next: Option<SearchCursor>,
+    /// Whether the search went on to its limit or to the end of the log: it was not ended early.
+    pub is_whole: bool,
+}
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchProgress {
+    /// How many bytes were read, or passed over.
+    pub bytes_read: u64,
+    /// How many there are at most to be read.
+    pub bytes_all: u64,
+}
+
+impl Store {
+    /// Looks for a text in what the log says, the latest first.
+    ///
+    /// Searched are the texts of all lines, also those within JSON that was logged, but neither
+    /// names of members nor numbers. Letters match in upper and lower case, by Unicode's simple
+    /// case folding. The lines are searched as they stand: what was retracted, or superseded by a
+    /// later version, is found too; what was removed is not. Damaged lines are passed over.
+    ///
+    /// Days are searched from the latest to the earliest, by the records' own time; within a day,
+    /// what was recorded last comes first. Lines that came into another day's directory than their
+    /// own are found with that day. The log is read until there are enough matches, and nothing is
+    /// kept of it.
+    ///
+    /// ```
+    /// # use decklog::{SearchQuery, Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let payload = r#"{"reason":"Disk is FULL"}"#;
+    /// store.log_event(None, event_type::AGENT_FAILED, Some(payload))?;
+    /// let query = SearchQuery { text: "disk is full".into(), limit: 20, ..SearchQuery::default() };
+    /// let found = store.search(&query)?;
+    /// assert_eq!(found.matches[0].field, "/payload/reason");
+    /// assert_eq!(found.matches[0].snippet, "Disk is FULL");
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the text is empty or longer than 1024
+    /// bytes; [`Io`](crate::ErrorKind::Io) if the log cannot be read.
+    pub fn search(&self, query: &SearchQuery) -> Result<Found> {
+        self.search_with(query, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`search`](Store::search), and calls `go_on` after every 256 KiB, or every segment of
+    /// which some is damaged. Where that breaks off, the answer is what was found until then, and
+    /// where to go on.
+    ///
+    /// # Errors
+    /// As [`search`](Store::search).
+    pub fn search_with(
+        &self,
+        query: &SearchQuery,
+        go_on: &mut dyn FnMut(SearchProgress) -> ControlFlow<()>,
+    ) -> Result<Found> {
+        let needle = Needle::new(&query.text)?;
+        let mut finding = Finding::new(query, &needle);
+        if query.limit == 0 {
+            return Ok(finding.found(None, true));
+        }
+        let scope = Scope {
+            kind: query.kind,
+            since: finding.since,
+            until: finding.until,
+        };
+        let from = query.after.map(|after| (after.day, after.seq));
+        let mut lines = self.inner().backwards(scope, &needle.lines, from)?;
+        loop {
+            let step = lines.step(&mut |hit| finding.look(&hit))?;
+            if let Step::Again(rest) = step {
+                finding.keep_after(rest);
+            }
+            if lines.day() != finding.day {
+                finding.turn_to(lines.day());
+            }
+            match step {
+                Step::End => return Ok(finding.found(None, true)),
+                Step::Read => {}
+                Step::Day(_) | Step::Again(_) => continue,
+            }
+            let rest = lines.rest();
+            if finding.is_full(rest) {
+                return Ok(finding.full());
+            }
+            // Who goes on from there must not begin where this search began.
+            if rest.is_some() && lines.day().zip(rest) == from {
+                continue;
+            }
+            let (bytes_read, bytes_all) = lines.bytes();
+            let progress = SearchProgress {
+                bytes_read,
+                bytes_all,
+            };
+            if go_on(progress).is_break() {
+                return Ok(finding.broken_off(rest));
+            }
+        }
+    }
+}
+
+/// The matches of a search, as far as it went.
+struct Finding<'a> {
+    query: &'a SearchQuery,
+    needle: &'a Needle,
+    since: i64,
+    until: i64,
+    /// The day that is searched.
+    day: Option<Day>,
+    /// Its matches: no more than are asked for.
+    of_day: BTreeSet<Ranked>,
+    /// Those of later days.
+    matches: Vec<SearchMatch>,
+}
+
+/// A match by its place among those of a day. Copies of a line are one match.
+#[derive(Debug, PartialEq, Eq)]
+struct Ranked(SearchMatch);
+
+impl Ranked {
+    /// Numbers differ, unless someone rewrote the log; whatever follows is any order that stays.
+    fn rank(&self) -> impl Ord + '_ {
+        let Ranked(found) = self;
+        let place = (Reverse(found.seq), found.kind, found.at);
+        let texts = (&found.key, &found.field, &found.snippet);
+        (place, texts, found.conversation_id)
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Ranked) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Finding<'_> {
+    fn new<'a>(query: &'a SearchQuery, needle: &'a Needle) -> Finding<'a> {
+        Finding {
+            query,
+            needle,
+            since: query.since.unwrap_or(i64::MIN),
+            until: query.until.unwrap_or(i64::MAX),
+            day: None,
+            of_day: BTreeSet::new(),
+            matches: Vec::new(),
+        }
+    }
+
+    /// How many matches of the line at the cursor were given before, if it is of this day.
+    fn given_at(&self, seq: u64) -> usize {
+        let after = self.query.after;
+        let after = after.filter(|after| Some(after.day) == self.day && after.seq == seq);
+        after.map_or(0, |after| after.given)
+    }
+
+    /// How many matches of this day are needed.
+    fn needed(&self) -> usize {
+        let left = self.query.limit - self.matches.len();
+        let given = self.query.after.map_or(0, |after| self.given_at(after.seq));
+        left.saturating_add(given)
+    }
+
+    fn look(&mut self, hit: &Hit<'_>) {
+        let needed = self.needed();
+        let is_enough = self.of_day.len() >= needed;
+        let last = self.of_day.last().filter(|_| is_enough);
+        let is_late = last.is_some_and(|Ranked(last)| hit.seq < last.seq);
+        if is_late || !(self.since..self.until).contains(&hit.envelope.at) {
+            return;
+        }
+        if let Some((field, snippet)) = self.needle.find(hit.bytes) {
+            self.of_day.insert(Ranked(SearchMatch {
+                seq: hit.seq,
+                kind: hit.kind,
+                key: clipped(key_of(hit.envelope), KEY_BYTES_MAX),
+                at: hit.envelope.at,
+                field,
+                snippet,
+                conversation_id: conversation_of(hit.kind, hit.envelope),
+            }));
+            if self.of_day.len() > needed {
+                self.of_day.pop_last();
+            }
+        }
+    }
+
+    /// Keeps the matches of the day that have greater numbers than this.
+    fn keep_after(&mut self, rest: u64) {
+        self.of_day.retain(|Ranked(found)| found.seq > rest);
+    }
+
+    /// Whether all that is asked for is found, and `rest` cannot come before it.
+    fn is_full(&self, rest: Option<u64>) -> bool {
+        let last = self.of_day.last();
+        self.of_day.len() >= self.needed() && last.is_some_and(|Ranked(last)| Some(last.seq) > rest)
+    }
+
+    /// Takes in the matches of the day, of which all are known; says how many there were.
+    fn take_day(&mut self) -> usize {
+        let of_day = std::mem::take(&mut self.of_day);
+        let given = self.query.after.map_or(0, |after| self.given_at(after.seq));
+        let at_cursor = self.query.after.map(|after| after.seq);
+        let mut passed = 0;
+        let before = self.matches.len();
+        for Ranked(found) in of_day {
+            if passed < given && Some(found.seq) == at_cursor {
+                passed += 1;
+            } else {
+                self.matches.push(found);
+            }
+        }
+        self.matches.truncate(self.query.limit);
+        self.matches.len() - before
+    }
+
+    fn turn_to(&mut self, day: Option<Day>) {
+        self.take_day();
+        self.day = day;
+    }
+
+    fn found(&mut self, next: Option<SearchCursor>, is_whole: bool) -> Found {
+        Found {
+            matches: std::mem::take(&mut self.matches),
+            next,
+            is_whole,
+        }
+    }
+
+    /// What was found, once that is all that is asked for.
+    fn full(&mut self) -> Found {
+        let of_day = self.take_day();
+        let last = self.matches.last().map(|last| last.seq);
+        let next = self.day.zip(last).map(|(day, seq)| {
+            let of_day = self.matches.iter().rev().take(of_day);
+            let same = of_day.take_while(|found| found.seq == seq).count();
+            let given = self.given_at(seq).saturating_add(same);
+            SearchCursor { day, seq, given }
+        });
+        self.found(next, true)
+    }
+
+    /// What was found, where a search ends while lines up to the number `rest` of the day were not
+    /// searched.
+    fn broken_off(&mut self, rest: Option<u64>) -> Found {
+        let next = match (self.day, rest) {
+            (Some(day), Some(seq)) => {
+                self.keep_after(seq);
+                let given = self.given_at(seq);
+                Some(SearchCursor { day, seq, given })
+            }
+            (Some(day), None) => SearchCursor::before(day),
+            (None, _) => None,
+        };
+        self.take_day();
+        self.found(next, false)
+    }
+}
+
+/// A record's key, as a person writes it.
+fn key_of(envelope: &Envelope<'_>) -> String {
+    let [one, other] = envelope.key.each_ref().map(text_of);
+    if other.is_empty() {
+        return one;
+    }
+    format!("{one} {other}")
+}
+
+fn text_of(value: &Value<'_>) -> String {
+    let mut buffer = [0; Value::BYTES];
+    String::from_utf8_lossy(value.text(&mut buffer)).into_owned()
+}
+
+/// The conversation that a record is or belongs to.
+fn conversation_of(kind: Kind, envelope: &Envelope<'_>) -> Option<Uuid> {
+    let id = match kind {
+        Kind::Conversations => Some(&envelope.key[0]),
+        Kind::Messages => envelope.lookups[0].as_ref(),
+        _ => None,
+    };
+    id.and_then(|id| text_of(id).parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

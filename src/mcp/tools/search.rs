@@ -1,0 +1,336 @@
+//! Looks for texts: in the whole log, and for conversations.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::conversations::Whole;
+use super::given::{Limit, Time, limit};
+use super::{Call, Effect, Tool};
+use crate::collections::{
+    ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
+};
+use crate::record::{Client, ConversationStatus, Kind};
+
+/// Matches of a conversation that are told.
+const MATCHES_MAX: usize = 3;
+/// Matches that are looked at at once, where more than one may be of a conversation.
+const AT_ONCE: usize = 100;
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "log_search",
+            "Search the log",
+            "Looks for a text in everything that the log says, the latest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Upper and lower case are the same; there are no wildcards. Call it to find out what was done before.",
+            Effect::Reads,
+            search,
+        ),
+        Tool::new(
+            "conversation_search",
+            "Find conversations",
+            "Finds conversations, the latest first: those with a text in their messages, and those of a project, workspace, client or status. Read one with conversation_get.",
+            Effect::Reads,
+            conversations,
+        ),
+    ]
+}
+
+/// A kind of record.
+#[derive(Debug, Clone, Copy)]
+struct KindName(Kind);
+
+impl<'de> Deserialize<'de> for KindName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<KindName, D::Error> {
+        let name = String::deserialize(from)?;
+        Kind::from_stem(&name).map(KindName).ok_or_else(|| {
+            let all = Kind::ALL.map(Kind::stem).join(", ");
+            serde::de::Error::custom(format!("no kind of record is called so: there are {all}"))
+        })
+    }
+}
+
+impl PartialSchema for KindName {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new().schema_type(Type::String);
+        name.enum_values(Some(Kind::ALL.map(Kind::stem))).into()
+    }
+}
+
+impl ToSchema for KindName {}
+
+/// Where a search goes on.
+#[derive(Debug)]
+struct Cursor(SearchCursor);
+
+impl<'de> Deserialize<'de> for Cursor {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Cursor, D::Error> {
+        let text = String::deserialize(from)?;
+        let cursor = text.parse::<SearchCursor>();
+        cursor
+            .map(Cursor)
+            .map_err(|e| serde::de::Error::custom(e.reason()))
+    }
+}
+
+impl PartialSchema for Cursor {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).into()
+    }
+}
+
+impl ToSchema for Cursor {}
+
+/// What to look for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    /// The text, as it stands there.
+    #[schema(min_length = 1, max_length = 1024)]
+    text: String,
+    /// Only records of this kind.
+    kind: Option<KindName>,
+    /// Only what is of that time or later.
+    since: Option<Time>,
+    /// Only what is of before.
+    until: Option<Time>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there.
+    cursor: Option<Cursor>,
+}
+
+/// Lines of the log that hold a text, the latest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Matches {
+    matches: Vec<SearchMatch>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
+    let found = looked(
+        call,
+        &SearchQuery {
+            text: given.text,
+            kind: given.kind.map(|kind| kind.0),
+            since: given.since.map(|at| at.0),
+            until: given.until.map(|at| at.0),
+            limit: limit(given.limit),
+            after: given.cursor.map(|cursor| cursor.0),
+        },
+    )?;
+    Ok(Matches {
+        matches: found.matches,
+        next_cursor: found.next.map(|next| next.to_string()),
+    })
+}
+
+fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
+    let mut go_on = |progress: SearchProgress| {
+        let SearchProgress {
+            bytes_read,
+            bytes_all,
+        } = progress;
+        call.go_on(bytes_read, Some(bytes_all))
+    };
+    let found = call.store.search_with(query, &mut go_on)?;
+    if !found.is_whole {
+        return Err(Fault::cancelled());
+    }
+    Ok(found)
+}
+
+/// Which conversations to find.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// A text that stands in one of their messages. Default: any.
+    #[schema(min_length = 1, max_length = 1024)]
+    text: Option<String>,
+    /// Only those of this workspace.
+    workspace: Option<String>,
+    /// Only those of this project.
+    project: Option<String>,
+    /// Only those that are held there.
+    client: Option<Client>,
+    /// Only those that stand so.
+    status: Option<ConversationStatus>,
+    /// With a text: with a message of that time or later. Else: created then or later.
+    since: Option<Time>,
+    /// As since, but before.
+    until: Option<Time>,
+    /// At most so many. Default: 50.
+    limit: Option<Limit>,
+    /// The next_cursor of an answer, to go on from there. A conversation may be found again there.
+    cursor: Option<String>,
+}
+
+/// A conversation that was found.
+#[derive(Debug, Serialize, ToSchema)]
+struct One {
+    conversation: Whole,
+    /// The latest messages that hold the text, up to three.
+    matches: Vec<InMessage>,
+}
+
+/// A message that holds a text.
+#[derive(Debug, Serialize, ToSchema)]
+struct InMessage {
+    /// Its id.
+    message_id: String,
+    /// Its time, in epoch milliseconds.
+    at: i64,
+    /// Which of its texts.
+    field: String,
+    /// Some of the text, around what was looked for.
+    snippet: String,
+}
+
+/// Conversations, the latest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Conversations {
+    conversations: Vec<One>,
+    /// Give it as cursor for those that follow. Missing where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+fn conversations(call: &Call<'_>, given: Wanted) -> Result<Conversations, Fault> {
+    let query = ConversationQuery {
+        workspace: given.workspace,
+        project: given.project,
+        client: given.client,
+        status: given.status,
+        since: given.since.map(|at| at.0),
+        until: given.until.map(|at| at.0),
+        order: Order::NewestFirst,
+        limit: limit(given.limit),
+        ..ConversationQuery::default()
+    };
+    let no_cursor = || {
+        Fault::invalid("cursor: give the next_cursor of an answer, as it is").with_field("cursor")
+    };
+    if let Some(text) = given.text {
+        let after = given.cursor.as_deref().map(str::parse).transpose();
+        return with_text(call, text, &query, after.map_err(|_| no_cursor())?);
+    }
+    let offset = given.cursor.as_deref().map_or(Ok(0), str::parse);
+    let offset = offset.map_err(|_| no_cursor())?;
+    listed(call, &ConversationQuery { offset, ..query })
+}
+
+fn listed(call: &Call<'_>, query: &ConversationQuery) -> Result<Conversations, Fault> {
+    let list = call.store.conversations(query)?;
+    let next = query.offset.saturating_add(list.items.len());
+    let without_text = |found| One {
+        conversation: Whole::of(found),
+        matches: Vec::new(),
+    };
+    Ok(Conversations {
+        next_cursor: (next < list.total && !list.items.is_empty()).then(|| next.to_string()),
+        conversations: list.items.into_iter().map(without_text).collect(),
+    })
+}
+
+fn with_text(
+    call: &Call<'_>,
+    text: String,
+    query: &ConversationQuery,
+    after: Option<SearchCursor>,
+) -> Result<Conversations, Fault> {
+    let mut search = SearchQuery {
+        text,
+        kind: Some(Kind::Messages),
+        since: query.since,
+        until: query.until,
+        limit: AT_ONCE,
+        after,
+    };
+    let mut finds = Finds::default();
+    loop {
+        let page = looked(call, &search)?;
+        let mut next = page.next;
+        let mut is_full = false;
+        for (place, found) in page.matches.into_iter().enumerate() {
+            if finds.take(call, query, found)? {
+                continue;
+            }
+            // The next page begins with this one.
+            is_full = true;
+            next = search.after;
+            if place > 0 {
+                search.limit = place;
+                next = looked(call, &search)?.next;
+            }
+            break;
+        }
+        if is_full || next.is_none() {
+            return Ok(Conversations {
+                conversations: finds.found,
+                next_cursor: next.map(|next| next.to_string()),
+            });
+        }
+        search.after = next;
+    }
+}
+
+/// Conversations in which matches are.
+#[derive(Default)]
+struct Finds {
+    found: Vec<One>,
+    /// Where each stands there; nowhere if it is not wanted.
+    places: BTreeMap<Uuid, Option<usize>>,
+    bytes: usize,
+}
+
+impl Finds {
+    /// Takes in a match; `false` if that takes one more conversation than there is room for.
+    fn take(
+        &mut self,
+        call: &Call<'_>,
+        query: &ConversationQuery,
+        found: SearchMatch,
+    ) -> Result<bool, Fault> {
+        let Some(id) = found.conversation_id else {
+            return Ok(true);
+        };
+        let place = if let Some(place) = self.places.get(&id) {
+            *place
+        } else {
+            let conversation = call.store.get_conversation(id)?;
+            let wanted = conversation.filter(|(it, _)| query.matches(it, &[]));
+            let is_full = self.found.len() >= query.limit || self.bytes >= PAGE_BYTES_MAX;
+            if wanted.is_some() && is_full {
+                return Ok(false);
+            }
+            let place = wanted.map(|conversation| {
+                self.found.push(One {
+                    conversation: Whole::of(conversation),
+                    matches: Vec::new(),
+                });
+                self.found.len() - 1
+            });
+            self.places.insert(id, place);
+            place
+        };
+        let matches = place.map(|place| &mut self.found[place].matches);
+        if let Some(matches) = matches.filter(|matches| matches.len() < MATCHES_MAX) {
+            self.bytes += found.snippet.len();
+            matches.push(InMessage {
+                message_id: found.key,
+                at: found.at,
+                field: found.field,
+                snippet: found.snippet,
+            });
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,228 @@
+//! Clients that send what is none, too much, or leave in the middle.
+
+use std::time::Duration;
+
+use decklog::storage::Disk;
+use decklog::{Store, verify};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use crate::support::{Rng, count, still};
+
+fn call(n: u64) -> Value {
+    let arguments = json!({
+        "type": "plan",
+        "task_id": "t",
+        "agent_id": "a",
+        "content": format!("thought {n}"),
+    });
+    json!({ "name": "thought_record", "arguments": arguments })
+}
+
+fn assert_whole(path: &std::path::Path) {
+    let store = still().open(path).unwrap();
+    let found = verify(&Disk::new(path)).unwrap();
+    assert!(found.is_clean(), "{found:?}");
+    assert!(store.thoughts().verify_chain("t").unwrap().is_intact());
+}
+
+#[test]
+fn garbage_is_passed_over_or_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut client = Client::start(&path, &[]);
+    let mut rng = Rng::seeded("garbage_is_passed_over_or_told");
+    let noise: Vec<u8> = (0..5000)
+        .map(|_| rng.next() as u8)
+        .filter(|b| *b != b'\n')
+        .collect();
+    let garbage: [&[u8]; 12] = [
+        b"hello\n",
+        b"\n\n\r\n \n",
+        b"{\n",
+        b"}\n",
+        b"\xff\xfe\x00\n",
+        b"\x00\x00\x00\n",
+        &noise,
+        b"\n",
+        b"[[[[[[[[[[[[[[[[[[[[\n",
+        b"{\"jsonrpc\":\"2.0\",\"id\":99,\"method\":\n",
+        b"Content-Length: 5\r\n\r\nhello\n",
+        b"\"text\"\n",
+    ];
+    for bytes in garbage {
+        client.send_raw(bytes);
+    }
+    client.send_raw(&b"[".repeat(200_000));
+    client.send_raw(b"\n");
+    // It greets as if nothing had been.
+    assert_eq!(client.greet()["serverInfo"]["name"], "decklog");
+    for bytes in garbage {
+        client.send_raw(bytes);
+    }
+    for (message, is_told) in [
+        (
+            json!({ "jsonrpc": "2.0", "id": 900, "method": "no/such" }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "id": 901, "method": "tools/call" }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "id": 902, "method": "tools/call", "params": { "name": 7 } }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "id": 903, "method": "tools/call", "params": { "name": "no_such_tool" } }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "id": 904, "method": "tools/call", "params": { "name": "thought_record", "arguments": [] } }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "method": "notifications/no_such" }),
+            false,
+        ),
+        (json!({ "jsonrpc": "2.0", "id": 905, "result": {} }), false),
+        (
+            json!({ "jsonrpc": "1.0", "id": 906, "method": "ping" }),
+            true,
+        ),
+    ] {
+        client.send(&message);
+        if is_told {
+            let id = &message["id"];
+            let told = client.wait(Duration::from_secs(20), |it| {
+                it.get("error").is_some() && (it["id"] == *id || it["id"].is_null())
+            });
+            assert!(told.is_some(), "{message}");
+        }
+    }
+    let id = client.begin("tools/call", call(1));
+    assert_eq!(client.answer(id)["result"]["structuredContent"]["ok"], true);
+    client.end();
+    assert_whole(&path);
+}
+
+#[test]
+fn who_says_nothing_or_something_else_first_is_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    Client::start(&path, &[]).end();
+    let mut client = Client::start(&path, &[]);
+    client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,");
+    client.end();
+    assert_whole(&path);
+}
+
+#[test]
+fn a_huge_message_does_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut client = Client::legacy(&path);
+    // As long as a line of the log may be, with what is around it.
+    let mut long = call(1);
+    long["arguments"]["content"] = "x".repeat(15 << 20).into();
+    let id = client.begin("tools/call", long.clone());
+    let answer = client.answer(id);
+    let answer = &answer["result"]["structuredContent"];
+    assert_eq!(answer["ok"], true);
+    assert!(answer.to_string().len() < 64 << 10);
+    assert_eq!(answer["truncated"][0]["length"], 15 << 20);
+    // Longer than that.
+    long["arguments"]["content"] = "x".repeat(20 << 20).into();
+    let id = client.begin("tools/call", long);
+    let answer = client.answer(id);
+    let error = &answer["result"]["structuredContent"]["error"];
+    assert_eq!(error["code"], "INVALID_PARAMS", "{error}");
+    // Longer than a message may be: it is passed over.
+    for _ in 0..40 {
+        client.send_raw(&vec![b'x'; 1 << 20]);
+    }
+    client.send_raw(b"\n");
+    let id = client.begin("tools/call", call(2));
+    assert_eq!(client.answer(id)["result"]["structuredContent"]["ok"], true);
+    client.end();
+    assert_whole(&path);
+}
+
+#[test]
+fn a_thousand_calls_in_flight_are_all_answered() {
+    let calls = count("DECKLOG_MCP_CALLS", 1000);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut client = Client::legacy(&path);
+    let ids: Vec<u64> = (0..calls)
+        .map(|n| client.begin("tools/call", call(n)))
+        .collect();
+    for id in ids {
+        let answer = client.answer(id);
+        assert_eq!(
+            answer["result"]["structuredContent"]["ok"], true,
+            "{answer}"
+        );
+    }
+    client.end();
+    assert_whole(&path);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(
+        store.thoughts().list(Some("t"), None).unwrap().len() as u64,
+        calls
+    );
+}
+
+/// The client vanishes with calls in flight: closing both ends, or being killed with the server.
+#[test]
+fn a_client_that_vanishes_leaves_a_whole_log() {
+    let mut rng = Rng::seeded("a_client_that_vanishes_leaves_a_whole_log");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for round in 0..count("DECKLOG_MCP_VANISHES", 12) {
+        let mut client = Client::legacy(&path);
+        let ids: Vec<u64> = (0..200)
+            .map(|n| client.begin("tools/call", call(n)))
+            .collect();
+        let answered = rng.below(ids.len());
+        for id in &ids[..answered] {
+            client.answer(*id);
+        }
+        if round % 2 == 0 {
+            client.kid.0.kill().unwrap();
+            client.kid.0.wait().unwrap();
+        } else {
+            // Closes its input; what is in flight is carried out.
+            client.end();
+        }
+        assert_whole(&path);
+    }
+}
+
+#[test]
+fn what_is_cancelled_is_not_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    let text = "x".repeat(1 << 20);
+    for _ in 0..60 {
+        store
+            .log_event(None, "test.said", Some(&format!("\"{text}\"")))
+            .unwrap();
+    }
+    let mut client = Client::legacy(&path);
+    let search = json!({ "name": "log_search", "arguments": { "text": "not there" } });
+    let id = client.begin("tools/call", search);
+    client.send(&json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": { "requestId": id, "reason": "no more need" },
+    }));
+    let is_answered = client
+        .wait(Duration::from_millis(1500), |it| it["id"] == id)
+        .is_some();
+    assert!(!is_answered);
+    let id = client.begin("tools/call", call(1));
+    assert_eq!(client.answer(id)["result"]["structuredContent"]["ok"], true);
+    client.end();
+}
