@@ -246,16 +246,24 @@ impl Finding<'_> {
         after.map_or(0, |after| after.given)
     }
 
+    /// How many of the matches of this day were given before, of those that were found again.
+    fn given(&self) -> usize {
+        let Some(SearchCursor { seq, .. }) = self.query.after else {
+            return 0;
+        };
+        let given = self.given_at(seq);
+        let first = self.of_day.iter().take(given);
+        first.take_while(|Ranked(found)| found.seq == seq).count()
+    }
+
     /// How many matches of this day are needed.
     fn needed(&self) -> usize {
         let left = self.query.limit - self.matches.len();
-        let given = self.query.after.map_or(0, |after| self.given_at(after.seq));
-        left.saturating_add(given)
+        left.saturating_add(self.given())
     }
 
     fn look(&mut self, hit: &Hit<'_>) {
-        let needed = self.needed();
-        let is_enough = self.of_day.len() >= needed;
+        let is_enough = self.of_day.len() >= self.needed();
         let last = self.of_day.last().filter(|_| is_enough);
         let is_late = last.is_some_and(|Ranked(last)| hit.seq < last.seq);
         if is_late || !(self.since..self.until).contains(&hit.envelope.at) {
@@ -271,7 +279,8 @@ impl Finding<'_> {
                 snippet,
                 conversation_id: conversation_of(hit.kind, hit.envelope),
             }));
-            if self.of_day.len() > needed {
+            // That one may be given already: then more are needed.
+            if self.of_day.len() > self.needed() {
                 self.of_day.pop_last();
             }
         }
@@ -290,18 +299,10 @@ impl Finding<'_> {
 
     /// Takes in the matches of the day, of which all are known; says how many there were.
     fn take_day(&mut self) -> usize {
-        let of_day = std::mem::take(&mut self.of_day);
-        let given = self.query.after.map_or(0, |after| self.given_at(after.seq));
-        let at_cursor = self.query.after.map(|after| after.seq);
-        let mut passed = 0;
+        let given = self.given();
+        let of_day = std::mem::take(&mut self.of_day).into_iter().skip(given);
         let before = self.matches.len();
-        for Ranked(found) in of_day {
-            if passed < given && Some(found.seq) == at_cursor {
-                passed += 1;
-            } else {
-                self.matches.push(found);
-            }
-        }
+        self.matches.extend(of_day.map(|Ranked(found)| found));
         self.matches.truncate(self.query.limit);
         self.matches.len() - before
     }

@@ -68,7 +68,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let coding = headers.get(header::CONTENT_ENCODING);
     if coding.is_some_and(|name| name != "identity") {
         let detail = "the body may not be compressed here: /records takes lines that are";

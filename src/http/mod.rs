@@ -25,6 +25,8 @@ mod health;
 mod history;
 mod impatient;
 mod inbox;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod messages;
 mod metrics;
 mod params;

@@ -51,7 +51,7 @@ use crate::record::Day;
 )]
 struct Described;
 
-pub(super) fn router(app: Shared) -> Router {
+pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
         .merge(conversations::routes())
         .merge(messages::routes())
@@ -77,6 +77,7 @@ pub(super) fn router(app: Shared) -> Router {
     };
     router
         .route("/openapi.json", get(describe))
+        .merge(more)
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
         .layer(middleware::from_fn_with_state(app.clone(), around))

@@ -27,6 +27,8 @@ use tower::ServiceExt;
 use super::access::Gatekeeper;
 use super::app::{Answers, App, Limits};
 use super::impatient::Impatient;
+#[cfg(feature = "mcp")]
+use super::mcp::Mcp;
 use super::metrics::{Counted, Metrics};
 use super::routes::router;
 use super::syncer::Syncer;
@@ -120,6 +122,8 @@ pub struct Server {
     app: Arc<App>,
     options: Options,
     stop: watch::Sender<bool>,
+    #[cfg(feature = "mcp")]
+    mcp: Mcp,
 }
 
 /// Has a server stop.
@@ -193,6 +197,13 @@ impl Server {
             },
             store,
         };
+        #[cfg(feature = "mcp")]
+        let mcp = {
+            let (store, analytics) = (app.store.clone(), app.analytics.clone());
+            let server = crate::mcp::Server::sharing(store, analytics, crate::mcp::Tools::all()?);
+            let stopped = app.stopped.clone();
+            Mcp::new(move || server.clone(), options, stopped, runtime.handle())
+        };
         Ok(Server {
             runtime,
             readers,
@@ -202,7 +213,33 @@ impl Server {
             app: Arc::new(app),
             options: options.clone(),
             stop,
+            #[cfg(feature = "mcp")]
+            mcp,
         })
+    }
+
+    /// Serves another handler of MCP at `/mcp` than decklog's own, which offers all its tools. It
+    /// is made anew for each session, and for each request of a client that has none. Only who is
+    /// let in reaches it; what they may do there is for the handler to say.
+    ///
+    /// ```no_run
+    /// use decklog::mcp::{self, Tools};
+    /// use decklog::{Store, http::Server};
+    /// let store = Store::open("/var/lib/agent/log")?;
+    /// let reads = mcp::Server::new(store.clone(), Tools::all()?.read_only());
+    /// let server = Server::bind(store, "127.0.0.1:8084".parse().unwrap(), &Default::default())?;
+    /// server.with_mcp(move || reads.clone()).run()?;
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn with_mcp<S: crate::mcp::rmcp::ServerHandler>(
+        mut self,
+        made: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Server {
+        let stopped = self.app.stopped.clone();
+        self.mcp = Mcp::new(made, &self.options, stopped, self.runtime.handle());
+        self
     }
 
     /// Where it listens.
@@ -247,8 +284,13 @@ impl Server {
             app,
             options,
             stop,
+            #[cfg(feature = "mcp")]
+            mcp,
             ..
         } = self;
+        let more = Router::new();
+        #[cfg(feature = "mcp")]
+        let more = more.merge(mcp.routes());
         let (store, capture) = (app.store.clone(), app.capture.clone());
         let analytics = app.analytics.clone();
         runtime.spawn(keep_reports(analytics));
@@ -258,7 +300,7 @@ impl Server {
         let serving = Serving {
             listener,
             acceptor,
-            router: router(app),
+            router: router(app, more),
             connections,
         };
         runtime.block_on(serve(serving, &options, stopped));

@@ -17,7 +17,7 @@ pub use self::server::Server;
 pub use self::stdio::serve_stdio;
 pub use self::tools::Tools;
 
-/// Who calls over HTTP.
+/// The role of who calls over HTTP, which the service puts among a request's extensions.
 #[cfg(feature = "http")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller(pub(crate) crate::privacy::AccessRole);

@@ -40,6 +40,11 @@ impl Server {
     /// A server of this log with these tools.
     pub fn new(store: Store, tools: Tools) -> Server {
         let analytics = store.analytics();
+        Server::sharing(store, analytics, tools)
+    }
+
+    /// As [`new`](Self::new), with reports that are kept up already.
+    pub(crate) fn sharing(store: Store, analytics: Analytics, tools: Tools) -> Server {
         let shared = Shared {
             store,
             analytics,

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Rng, count, done, request, still, turn};
 
-const DAYS: i64 = 4;
+const DAYS: usize = 4;
 const LATER: i64 = DAY_1 + 100 * DAY_MS;
 
 const WORDS: &[&str] = &[
@@ -254,8 +254,14 @@ fn json(rng: &mut Rng, depth: usize) -> String {
     }
 }
 
+/// A moment of any of the days, of which each has so many.
+fn moment(rng: &mut Rng, in_day: usize) -> i64 {
+    let nth = i64::try_from(rng.below(DAYS * in_day)).unwrap();
+    DAY_1 + nth * (DAY_MS / i64::try_from(in_day).unwrap()) + 7
+}
+
 fn record(rng: &mut Rng, n: u128) -> Record {
-    let at = DAY_1 + rng.below(DAYS as usize * 20) as i64 * (DAY_MS / 20) + 7;
+    let at = moment(rng, 20);
     let text = sentence(rng);
     match rng.below(6) {
         0 => {
@@ -317,10 +323,7 @@ fn random_query(rng: &mut Rng) -> SearchQuery {
         2 => word.chars().take(1 + rng.below(3)).collect(),
         _ => word.into(),
     };
-    let time = |rng: &mut Rng| {
-        let at = DAY_1 + rng.below(DAYS as usize * 40) as i64 * (DAY_MS / 40) + 7;
-        Some(at).filter(|_| rng.one_in(3))
-    };
+    let time = |rng: &mut Rng| Some(moment(rng, 40)).filter(|_| rng.one_in(3));
     SearchQuery {
         kind: Some(*rng.pick(&Kind::ALL)).filter(|_| rng.one_in(3)),
         since: time(rng),
@@ -529,6 +532,23 @@ fn nothing_and_too_much_are_refused() {
         let err = text.parse::<SearchCursor>().unwrap_err();
         assert_eq!(err.kind(), ErrorKind::InvalidInput, "{text}");
     }
+    // A cursor that says of more matches than there are takes none of the others away.
+    let dir = tempfile::tempdir().unwrap();
+    let two = open(&dir.path().join("log"));
+    for n in 1..4 {
+        two.record(turn(n, "x", DAY_1)).unwrap();
+    }
+    let mut after = Some("2025-12-27-3-7".parse().unwrap());
+    for seq in [2, 1] {
+        let query = SearchQuery {
+            limit: 1,
+            after,
+            ..all_of("x")
+        };
+        let found = two.search(&query).unwrap();
+        assert_eq!(found.matches[0].seq, seq);
+        after = found.next;
+    }
     // Cursors that no search returned.
     for (cursor, expected) in [
         ("2025-12-27-0-0", 0),
@@ -584,6 +604,10 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
         // Other bytes, so that it is no JSON; and one more byte of text.
         lines[10].replace_range(0..1, "x");
         lines[11] = lines[11].replace("needle", "neeedle");
+        // Two more lines, for which there is one number.
+        for text in ["needle, too: ", "needle, also: "] {
+            lines.insert(100, lines[50].replace("needle ", text));
+        }
         // Two lines without the LF between them.
         let glued = lines[20].clone() + &lines[21];
         lines[20] = glued;
@@ -614,6 +638,22 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
         is_open.search(&all_of("needle")).unwrap().matches,
         found.matches
     );
+    // A page may end between two matches of one number.
+    let same = |pair: &[SearchMatch]| pair[0].seq == pair[1].seq;
+    let nth = found.matches.windows(2).position(same).unwrap();
+    let mut in_parts = Vec::new();
+    let mut after = None;
+    for limit in [nth + 1, 1, usize::MAX] {
+        let query = SearchQuery {
+            limit,
+            after,
+            ..all_of("needle")
+        };
+        let part = store.search(&query).unwrap();
+        in_parts.extend(part.matches);
+        after = part.next;
+    }
+    assert_eq!(in_parts, found.matches);
     for _ in 0..3 {
         let in_pages = pages(&store, &all_of("needle"), &mut rng, 90);
         assert_eq!(in_pages, found.matches);

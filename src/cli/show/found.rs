@@ -30,7 +30,7 @@ impl Shown for SearchMatch {
         field(out, "at", &moment(self.at))?;
         field(out, "line", &self.seq.to_string())?;
         if let Some(id) = self.conversation_id {
-            field(out, "talk", &id.to_string())?;
+            field(out, "in", &id.to_string())?;
         }
         field(out, "field", &self.field)?;
         field(out, "text", &self.snippet)

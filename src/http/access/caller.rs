@@ -17,6 +17,11 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {
     if OPEN.contains(&path) {
         return None;
     }
+    // There each tool asks for the role it takes.
+    #[cfg(feature = "mcp")]
+    if path == crate::http::mcp::PATH {
+        return Some(AccessRole::ReadOnly);
+    }
     Some(match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => AccessRole::ReadOnly,
         Method::POST | Method::PATCH => AccessRole::Developer,

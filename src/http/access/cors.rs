@@ -7,9 +7,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 
 const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE";
-const HEADERS: &str =
-    "authorization, content-type, content-encoding, idempotency-key, last-event-id";
-const EXPOSED: &str = "location, retry-after";
+const HEADERS: &str = "authorization, content-type, content-encoding, idempotency-key, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name";
+const EXPOSED: &str = "location, retry-after, mcp-session-id";
 /// How long a browser need not ask again.
 const MAX_AGE_SECS: u16 = 600;
 

@@ -102,24 +102,24 @@ impl Gatekeeper {
         })
     }
 
-    /// Whether who asks may do so.
-    fn check_caller(&self, request: &Request, from: From) -> Result<(), Problem> {
-        match caller::needed(request.method(), request.uri().path()) {
-            Some(needed) => self.check_shown(needed, request.headers(), from),
-            None => Ok(()),
-        }
+    /// The role of who asks, if they may do so; `None` for what everyone may.
+    fn check_caller(&self, request: &Request, from: From) -> Result<Option<AccessRole>, Problem> {
+        let needed = caller::needed(request.method(), request.uri().path());
+        let role = needed.map(|needed| self.check_shown(needed, request.headers(), from));
+        role.transpose()
     }
 
-    /// Whether what a request shows is worth a role: also later, while it is being answered.
+    /// Whether what a request shows is worth a role, and which it is: also later, while it is being
+    /// answered. Where no token is asked for, everyone may do all.
     pub(super) fn check_shown(
         &self,
         needed: AccessRole,
         headers: &HeaderMap,
         from: From,
-    ) -> Result<(), Problem> {
+    ) -> Result<AccessRole, Problem> {
         let privacy = self.watch.privacy()?;
         if !privacy.require_auth && !self.always_asks {
-            return Ok(());
+            return Ok(AccessRole::Admin);
         }
         let role = match caller::shown(headers, from) {
             Some((kind, shown)) => self.watch.role(kind, shown)?,
@@ -138,7 +138,7 @@ impl Gatekeeper {
             let detail = format!("the role {role} may not do this: it takes {needed}");
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
-        Ok(())
+        Ok(role)
     }
 }
 
@@ -156,8 +156,15 @@ pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Respon
         return cors::preflight(origin);
     }
     let mut response = match app.gatekeeper.check_caller(&request, from) {
-        Ok(()) => {
+        Ok(role) => {
             request.extensions_mut().insert(from);
+            #[cfg(feature = "mcp")]
+            if let Some(role) = role {
+                // The tools ask for it.
+                request.extensions_mut().insert(crate::mcp::Caller(role));
+            }
+            #[cfg(not(feature = "mcp"))]
+            let _ = role;
             next.run(request).await
         }
         Err(problem) => refused(problem),

@@ -130,6 +130,7 @@ fn a_store_that_is_not_there_is_told() {
         &["rollups"],
         &["thoughts", "verify"],
         &["tail"],
+        &["search", "e"],
         &["verify"],
         &["repair"],
         &["replay", "2025-12-09"],

@@ -69,6 +69,7 @@ fn help_tells_the_exit_codes_and_gives_examples() {
         "rollups",
         "get",
         "tail",
+        "search",
         "replay",
         "seal",
         "prove",

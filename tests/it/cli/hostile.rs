@@ -228,6 +228,8 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
         &["history", "1"],
         &["thoughts"],
         &["rollups"],
+        &["search", "e"],
+        &["search", "e", "--long"],
     ] {
         assert_eq!(code(&log.run(args)), OK, "{args:?}");
         log.json(args);

@@ -25,6 +25,8 @@ fn no_escape_from_content_comes_through() {
         &["calls"],
         &["calls", "--long"],
         &["tail"],
+        &["search", "turned"],
+        &["search", "turned", "--long"],
         &["replay", "1970-01-01"],
         &["get", "turns", &id(1)],
         &["get", "calls", &id(2), "call_2"],

@@ -12,6 +12,8 @@ mod history;
 mod inbox;
 #[cfg(unix)]
 mod kills;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod metrics;
 #[cfg(unix)]
 mod process;

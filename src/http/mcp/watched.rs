@@ -1,0 +1,116 @@
+//! The body of an answer that may be long: it ends once its client is not let in any more and,
+//! where it would never end by itself, with the server.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderMap;
+use hyper::body::Frame;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::sessions::InUse;
+use crate::http::access::From as CameFrom;
+use crate::http::app::Shared;
+use crate::http::metrics::Counted;
+use crate::privacy::AccessRole;
+
+/// Between two looks at whether the client is still let in.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Who asked.
+pub(super) struct Caller {
+    pub(super) app: Shared,
+    pub(super) headers: HeaderMap,
+    pub(super) from: CameFrom,
+}
+
+impl Caller {
+    /// Whether they would still be let in.
+    fn is_let_in(&self) -> bool {
+        let keeper = &self.app.gatekeeper;
+        let read = AccessRole::ReadOnly;
+        keeper.check_shown(read, &self.headers, self.from).is_ok()
+    }
+}
+
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(super) struct Watched {
+    /// `None` once it has ended.
+    body: Option<Body>,
+    caller: Caller,
+    looks: Interval,
+    /// Ends what would not end by itself.
+    stopped: Option<Stopped>,
+    _session: Option<InUse>,
+    _counted: Counted,
+}
+
+impl Watched {
+    pub(super) fn new(
+        body: Body,
+        caller: Caller,
+        session: Option<InUse>,
+        is_open_ended: bool,
+    ) -> Watched {
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stopped = caller.app.stopped.clone();
+        let stopped: Stopped = Box::pin(async move {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        });
+        Watched {
+            body: Some(body),
+            looks,
+            stopped: is_open_ended.then_some(stopped),
+            _session: session,
+            _counted: Counted::new(&caller.app.metrics.streams),
+            caller,
+        }
+    }
+
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        let stopped = self.stopped.as_mut();
+        if stopped.is_some_and(|stopped| stopped.as_mut().poll(context).is_ready()) {
+            return true;
+        }
+        while self.looks.poll_tick(context).is_ready() {
+            if !self.caller.is_let_in() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let is_over = self.is_over(context);
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let frame = if is_over {
+            None
+        } else {
+            match Pin::new(body).poll_frame(context) {
+                Poll::Pending => return Poll::Pending,
+                // A token that was revoked ends it before anything more is told.
+                Poll::Ready(Some(Ok(frame))) if self.caller.is_let_in() => Some(Ok(frame)),
+                Poll::Ready(_) => None,
+            }
+        };
+        if frame.is_none() {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+}

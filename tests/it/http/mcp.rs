@@ -1,0 +1,204 @@
+//! `/mcp`, spoken to line by line: sessions as they were before 2026-07-28, requests without one as
+//! they are since, and whom the server lets do what.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use decklog::http::Options;
+use decklog::{AccessRole, VerifyOptions};
+use serde_json::{Value, json};
+
+use super::Service;
+use super::client::{Answer, Client};
+
+const ACCEPT: &str = "application/json, text/event-stream";
+const LEGACY: &str = "2025-11-25";
+const STATELESS: &str = "2026-07-28";
+
+/// The messages of a whole answer, be it JSON or a stream of events.
+fn messages(answer: &Answer) -> Vec<Value> {
+    if answer.header("content-type") == Some("application/json") {
+        return vec![answer.value()];
+    }
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    let text = dechunked(&answer.body);
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let data = data.map(str::trim).filter(|data| !data.is_empty());
+    data.map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+fn dechunked(mut body: &[u8]) -> String {
+    let mut text = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n").unwrap();
+        let size = std::str::from_utf8(&body[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        let chunk = &body[end + 2..];
+        if size == 0 {
+            return String::from_utf8(text).unwrap();
+        }
+        text.extend_from_slice(&chunk[..size]);
+        body = &chunk[size + 2..];
+    }
+}
+
+fn speaking(client: &Client) -> Client {
+    client.with("Accept", ACCEPT)
+}
+
+fn initialize() -> Value {
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": LEGACY, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }})
+}
+
+fn call(id: u64, tool: &str, arguments: Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+fn thought(content: &str) -> Value {
+    let arguments = json!({
+        "type": "plan", "task_id": "t", "agent_id": "a", "content": content,
+    });
+    call(1, "thought_record", arguments)
+}
+
+fn begun(client: &Client) -> Answer {
+    speaking(client).post("/mcp", &initialize())
+}
+
+/// A client within a session.
+fn session(client: &Client) -> Client {
+    let answer = begun(client);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let id = answer.header("mcp-session-id").unwrap();
+    let client = speaking(client)
+        .with("Mcp-Session-Id", id)
+        .with("MCP-Protocol-Version", LEGACY);
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(client.post("/mcp", &ready).status, 202);
+    client
+}
+
+/// What a tool answers.
+fn called(client: &Client, call: &Value) -> Value {
+    let answer = client.post("/mcp", call);
+    assert_eq!(
+        answer.status,
+        200,
+        "{}",
+        String::from_utf8_lossy(&answer.body)
+    );
+    let last = messages(&answer).pop().unwrap();
+    assert_eq!(last["id"], call["id"], "{last}");
+    last["result"]["structuredContent"].clone()
+}
+
+/// A request of a client that has no session, as it is since 2026-07-28.
+fn stateless(client: &Client, request: &Value) -> Answer {
+    let mut request = request.clone();
+    request["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let method = request["method"].as_str().unwrap();
+    let mut client = speaking(client)
+        .with("MCP-Protocol-Version", STATELESS)
+        .with("Mcp-Method", method);
+    if let Some(name) = request["params"]["name"].as_str() {
+        client = client.with("Mcp-Name", name);
+    }
+    client.post("/mcp", &request)
+}
+
+/// A stream that stays open, past its head.
+struct Open(BufReader<TcpStream>);
+
+impl Open {
+    fn get(client: &Client) -> Open {
+        let client = client.with("Connection", "keep-alive");
+        Open::ask(&client, &client.head("GET", "/mcp", b""))
+    }
+
+    fn ask(client: &Client, request: &str) -> Open {
+        let mut stream = client.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        assert!(line.starts_with("HTTP/1.1 200 "), "{line}");
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+        }
+        Open(stream)
+    }
+
+    /// What comes until it ends.
+    fn rest(mut self) -> String {
+        let mut rest = Vec::new();
+        let _ = self.0.read_to_end(&mut rest);
+        String::from_utf8(rest).unwrap()
+    }
+}
+
+#[test]
+fn a_session_is_begun_used_and_ended() {
+    let service = Service::start();
+    let client = service.client();
+    let answer = begun(&client);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    let result = messages(&answer).pop().unwrap();
+    assert_eq!(result["result"]["protocolVersion"], LEGACY);
+    assert_eq!(result["result"]["serverInfo"]["name"], "decklog");
+
+    let client = session(&service.client());
+    let record = called(&client, &thought("of a session"));
+    assert_eq!(record["ok"], true, "{record}");
+    let id = record["data"]["id"].as_str().unwrap();
+    let kept = service.store.thoughts().get(id).unwrap().unwrap();
+    assert_eq!(kept.content, "of a session");
+    // Another session sees what the first recorded.
+    let list = call(2, "thought_record_list", json!({"task_id": "t"}));
+    let seen = called(&session(&service.client()), &list);
+    assert_eq!(seen["data"]["records"][0]["id"], id, "{seen}");
+
+    assert_eq!(client.delete("/mcp").status, 202);
+    for answer in [
+        client.post("/mcp", &thought("too late")),
+        client.get("/mcp"),
+        client.delete("/mcp"),
+        speaking(&service.client())
+            .with("Mcp-Session-Id", "none")
+            .post("/mcp", &thought("never")),
+    ] {
+        answer.expect_problem(404, "not_found", None);
+    }
+}
+
+#[test]
+fn a_request_needs_no_session() {
+    let service = Service::start();
+    let client = service.client();
+    let answer = stateless(&client, &thought("on its own"));
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("mcp-session-id"), None);
+    let record = answer.expect(200)["result"]["structuredContent"].clone();
+    assert_eq!(record["data"]["content"], "on its own");
+    let list = call(2, "thought_record_list", json!({"task_id": "t"}));
+    let seen = stateless(&client, &list).expect(200);
+    let records = &seen["result"]["structuredContent"]["data"]["records"];
+    assert_eq!(records[0], record["data"], "{seen}");
+    let offer = json!({"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": {}});
+    let offer = stateless(&client, &offer).expect(200);
+    assert!(
+        offer["result"]["capabilities"]["tools"].is_object(),
+        "{offer}"
+    );
+}
