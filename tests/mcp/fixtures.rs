@@ -8,13 +8,14 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use decklog::Store;
 use decklog::mcp::{Server, Tools, rmcp, serve_stdio};
+use decklog::{Store, http};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientResult, CompleteRequestParams,
     CompleteResult, ElicitRequest, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
@@ -25,9 +26,6 @@ use rmcp::model::{
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
-use rmcp::transport::StreamableHttpServerConfig;
-use rmcp::transport::streamable_http_server::StreamableHttpService;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -64,7 +62,7 @@ fn filled(value: &Value, arguments: &JsonObject) -> Result<Value> {
 /// What the suite asks for, in front of a server.
 struct Fixtures<H> {
     server: H,
-    known: Value,
+    known: Arc<Value>,
     /// The least level that is told, as its place among the levels.
     level: AtomicU8,
 }
@@ -73,9 +71,21 @@ impl<H: ServerHandler> Fixtures<H> {
     fn new(server: H) -> Result<Fixtures<H>, serde_json::Error> {
         Ok(Fixtures {
             server,
-            known: serde_json::from_str(FIXTURES)?,
-            level: AtomicU8::new(0),
+            known: Arc::new(serde_json::from_str(FIXTURES)?),
+            level: AtomicU8::default(),
         })
+    }
+
+    /// The same, for another session.
+    fn anew(&self) -> Fixtures<H>
+    where
+        H: Clone,
+    {
+        Fixtures {
+            server: self.server.clone(),
+            known: Arc::clone(&self.known),
+            level: AtomicU8::default(),
+        }
     }
 
     fn listed<T: DeserializeOwned>(&self, what: &str) -> Result<T> {
@@ -382,25 +392,14 @@ fn args() -> Result<Args, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = args()?;
     let store = Store::open(&args.store)?;
-    let server = Server::new(store, Tools::all()?);
+    let server = Server::new(store.clone(), Tools::all()?);
     if args.is_stdio {
         return Ok(serve_stdio(Fixtures::new(server)?)?);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(serve(server, args.port))
-}
-
-async fn serve(server: Server, port: u16) -> Result<(), Box<dyn Error>> {
-    let service = StreamableHttpService::new(
-        move || Ok(Fixtures::new(server.clone())?),
-        Arc::new(LocalSessionManager::default()),
-        StreamableHttpServerConfig::default(),
-    );
-    let router = axum::Router::new().nest_service("/mcp", service);
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
-    eprintln!("serving at http://{}", listener.local_addr()?);
-    axum::serve(listener, router).await?;
+    let addr = SocketAddr::from(([127, 0, 0, 1], args.port));
+    let service = http::Server::bind(store, addr, &http::Options::default())?;
+    let fixtures = Fixtures::new(server)?;
+    eprintln!("serving at http://{}", service.local_addr());
+    service.with_mcp(move || fixtures.anew()).run()?;
     Ok(())
 }
