@@ -6,6 +6,7 @@ use rmcp::ServerHandler;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
         .max_blocking_threads(CALLS_MAX)
         .build()?;
     runtime.block_on(async {
-        let (input, output) = stdio_pipes();
+        let (input, output) = ends();
         let transport = AsyncRwTransport::new_server(input, output);
         let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
         match serve_server(server, transport).await {
@@ -53,4 +54,47 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Standard input and output. Most clients give pipes, and those that run on Node sockets: both are
+/// waited for without threads, of which calls may take all. Anything else takes two of them.
+fn ends() -> (
+    Box<dyn AsyncRead + Send + Unpin>,
+    Box<dyn AsyncWrite + Send + Unpin>,
+) {
+    #[cfg(unix)]
+    if let Some((input, output)) = sockets::ends() {
+        return (Box::new(input), Box::new(output));
+    }
+    let (input, output) = stdio_pipes();
+    (Box::new(input), Box::new(output))
+}
+
+#[cfg(unix)]
+mod sockets {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net;
+
+    use tokio::net::UnixStream;
+
+    /// Standard input and output, if both are sockets.
+    pub fn ends() -> Option<(UnixStream, UnixStream)> {
+        let input = socket(io::stdin().as_fd())?;
+        let output = socket(io::stdout().as_fd())?;
+        Some((without_waiting(input)?, without_waiting(output)?))
+    }
+
+    fn socket(of: BorrowedFd<'_>) -> Option<net::UnixStream> {
+        let file = File::from(of.try_clone_to_owned().ok()?);
+        let is_socket = file.metadata().ok()?.file_type().is_socket();
+        is_socket.then(|| OwnedFd::from(file).into())
+    }
+
+    fn without_waiting(socket: net::UnixStream) -> Option<UnixStream> {
+        socket.set_nonblocking(true).ok()?;
+        UnixStream::from_std(socket).ok()
+    }
 }

@@ -171,6 +171,22 @@ const parts = {
     await client.callTool({ name: 'thought_record_list', arguments: { limit: 1 } });
     return `${steps.length} steps in ${whole.toFixed(0)} ms`;
   },
+
+  /// Long calls, however many, hold up no other message.
+  async crowd(client) {
+    const search = { name: 'log_search', arguments: { text: ABSENT } };
+    const cancel = new AbortController();
+    const calls = Array.from({ length: 40 }, () =>
+      client.callTool(search, undefined, { signal: cancel.signal }).catch(() => {}),
+    );
+    const began = performance.now();
+    await client.ping();
+    const took = performance.now() - began;
+    assert.ok(took < 3000, `a ping among long calls took ${took.toFixed(0)} ms`);
+    cancel.abort('enough');
+    await Promise.all(calls);
+    return `a ping in ${took.toFixed(0)} ms`;
+  },
 };
 
 const transport =
