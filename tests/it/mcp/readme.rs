@@ -1,0 +1,30 @@
+//! What README shows of the MCP server does what it says.
+
+use serde_json::Value;
+
+use super::client::Client;
+
+const README: &str = include_str!("../../../README.md");
+
+/// The configuration of a client, as it stands there.
+#[test]
+fn its_configuration_starts_a_server() {
+    let blocks = README.split("\n```").filter_map(|block| block.strip_prefix("json\n"));
+    let block = blocks.into_iter().find(|block| block.contains("mcpServers"));
+    let config: Value = serde_json::from_str(block.unwrap()).unwrap();
+    let server = &config["mcpServers"]["decklog"];
+    assert_eq!(server["command"], "decklog");
+    let args: Vec<&str> = server["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut client = Client::of(&args, dir.path());
+    assert_eq!(client.greet()["serverInfo"]["name"], "decklog");
+    client.end();
+    assert!(dir.path().join("agent-log/decklog.json").exists());
+}
+
+#[test]
+fn it_names_every_tool() {
+    for name in decklog::mcp::Tools::all().unwrap().names() {
+        assert!(README.contains(&format!("`{name}`")), "{name}");
+    }
+}
