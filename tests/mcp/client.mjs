@@ -115,8 +115,12 @@ const parts = {
       const { contents } = await client.readResource({ uri });
       assert.ok(contents.length > 0 && contents[0].text.length > 0, `${uri} holds nothing`);
     }
-    for (const uri of ['decklog://thoughts/no-such-task', 'decklog://attic/1', 'file:///etc/passwd']) {
-      await refused(NOT_FOUND, client.readResource({ uri }), uri);
+    for (const [uri, code] of [
+      ['decklog://thoughts/no-such-task', NOT_FOUND],
+      ['decklog://attic/1', INVALID_PARAMS],
+      ['file:///etc/passwd', NOT_FOUND],
+    ]) {
+      await refused(code, client.readResource({ uri }), uri);
     }
     return uris.size;
   },

@@ -23,10 +23,10 @@ HERE = Path(__file__).parent
 CALLS = json.loads((HERE / "calls.json").read_text())
 NAMES = {call["tool"] for call in CALLS}
 TEMPLATES = {
-    "decklog://conversations/{id}",
-    "decklog://days/{day}/{kind}",
-    "decklog://events/{id}/tree",
-    "decklog://thoughts/{task_id}",
+    "decklog://conversations/{id}{?after}",
+    "decklog://days/{day}/{kind}{?after}",
+    "decklog://events/{id}/tree{?after}",
+    "decklog://thoughts/{task_id}{?after}",
 }
 PROMPTS = {
     "what_happened": {"run": "1"},
@@ -184,9 +184,12 @@ class Session:
             await self.read(uri)
         expect("Find the relay." in await self.read(thoughts), f"what {thoughts} holds")
         expect("northern" in await self.read(conversation), f"what {conversation} holds")
-        for uri in ("decklog://thoughts/no-such-task", "decklog://attic/1", "file:///etc/passwd"):
-            read = self.client.read_resource(uri, cache_mode="bypass")
-            await self.refused(NOT_FOUND[self.era], read, uri)
+        for uri, code in {
+            "decklog://thoughts/no-such-task": NOT_FOUND[self.era],
+            "decklog://attic/1": INVALID_PARAMS,
+            "file:///etc/passwd": NOT_FOUND[self.era],
+        }.items():
+            await self.refused(code, self.client.read_resource(uri, cache_mode="bypass"), uri)
         return len(uris)
 
     async def subscriptions(self):
