@@ -3,5 +3,6 @@
 mod client;
 mod hostile;
 mod parties;
+mod resources;
 mod thoughts;
 mod tools;
