@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
+#[cfg(feature = "mcp")]
+use super::page::{Cursor, Page};
 use super::page::{Order, Walk, page};
 use super::{Ack, collision, lifecycle, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
@@ -187,6 +189,29 @@ impl Store {
             Ok(ConversationList {
                 items: items.collect::<Result<_>>()?,
                 total,
+            })
+        })
+    }
+
+    /// Conversations, newest first, page by page: also while others begin.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn conversation_page(
+        &self,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<Page<Conversation>> {
+        let walk = Walk {
+            select: Select::All,
+            since: i64::MIN,
+            until: i64::MAX,
+            order: Order::NewestFirst,
+            limit,
+            after,
+            as_of: None,
+        };
+        self.inner().ask(|view| {
+            page(view, KIND, walk, |row| {
+                Ok(read(view, row)?.map(|found| (found.created_at.at(), found)))
             })
         })
     }

@@ -1,6 +1,8 @@
 //! Thought records: a chain for each task, every record bound to the one before it by its hash.
 
 mod chain;
+#[cfg(feature = "mcp")]
+mod tasks;
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -145,6 +145,13 @@ impl Table {
         self.rows.has_lookup(id, field, hash)
     }
 
+    /// The hash of a lookup field of a row, by its place in [`Entry::lookups`].
+    #[cfg(feature = "mcp")]
+    pub(crate) fn lookup(&self, id: RowId, field: usize) -> Option<u32> {
+        self.rows.get(id)?;
+        Some(self.rows.lookup(id, field))
+    }
+
     /// Rows that stand, in the list's order, from one position (included) to another (not).
     pub(crate) fn walk(&self, select: Select, from: Position, to: Position) -> Walk<'_> {
         let Shape {

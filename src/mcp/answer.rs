@@ -1,10 +1,13 @@
-//! What a tool answers: `{"ok":true,"data":…}`, or why not.
+//! What a tool answers: `{"ok":true,"data":…}`, or why not; and why not of all else.
 
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::{Map, Value, json};
 
-use super::bound::Cut;
+use super::bound::{Cut, floor};
 use crate::error::{Error, ErrorKind};
+
+/// More of what cannot be a resource is not sent back.
+const URI_SHOWN_BYTES: usize = 4 << 10;
 
 /// Why a tool did not do what it was asked for.
 #[derive(Debug)]
@@ -44,6 +47,13 @@ impl Fault {
     /// Names the argument that is at fault.
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Fault {
         self.details.insert("field".into(), field.into().into());
+        self
+    }
+
+    /// Names the resource that is at fault.
+    pub(super) fn with_uri(mut self, uri: &str) -> Fault {
+        let shown = &uri[..floor(uri, URI_SHOWN_BYTES)];
+        self.details.insert("uri".into(), shown.into());
         self
     }
 }
@@ -103,5 +113,16 @@ impl From<Fault> for CallToolResult {
                 "details": fault.details,
             },
         }))
+    }
+}
+
+impl From<Fault> for ErrorData {
+    fn from(fault: Fault) -> ErrorData {
+        let details = Value::Object(fault.details);
+        match fault.code {
+            "NOT_FOUND" => ErrorData::resource_not_found(fault.message, Some(details)),
+            "INVALID_PARAMS" => ErrorData::invalid_params(fault.message, Some(details)),
+            code => ErrorData::internal_error(fault.message, Some(json!({ "code": code }))),
+        }
     }
 }

@@ -97,7 +97,7 @@ fn text_length(text: &str) -> usize {
 }
 
 /// The last place up to `at` where a character begins or the text ends.
-fn floor(text: &str, at: usize) -> usize {
+pub(super) fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     let last = (0..=at).rev().find(|at| text.is_char_boundary(*at));
     last.unwrap_or(0)

@@ -6,10 +6,13 @@
 
 mod answer;
 mod bound;
+mod prompts;
+mod resources;
 mod schema;
 mod server;
 mod stdio;
 mod tools;
+mod uri;
 
 pub use rmcp;
 

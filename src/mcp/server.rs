@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
     ServerConfig,
 };
 use rmcp::service::RequestContext;
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 
 use super::answer::{self, Fault};
 use super::tools::{Call, Progress, Tools};
+use super::{prompts, resources};
 use crate::analytics::Analytics;
 use crate::privacy::AccessRole;
 use crate::store::Store;
@@ -58,6 +61,17 @@ impl Server {
     pub(super) fn store(&self) -> &Store {
         &self.shared.store
     }
+
+    /// Has a thread do what may wait for the disk.
+    async fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Shared) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let shared = Arc::clone(&self.shared);
+        let asked = tokio::task::spawn_blocking(move || ask(&shared)).await;
+        let answer = asked.unwrap_or_else(|_| Err(Fault::internal()));
+        answer.map_err(ErrorData::from)
+    }
 }
 
 impl fmt::Debug for Server {
@@ -93,7 +107,12 @@ async fn next(told: &mut watch::Receiver<Progress>) -> Progress {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .enable_completions()
+            .build();
         let decklog = Implementation::new("decklog", env!("CARGO_PKG_VERSION"))
             .with_title("decklog: the log that agents keep");
         ServerConfig::new(capabilities)
@@ -160,5 +179,62 @@ impl ServerHandler for Server {
         };
         let result = done.unwrap_or_else(|_| Fault::internal().into());
         Ok(result.into())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = resources::templates();
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let list = move |shared: &Shared| resources::list(&shared.store, cursor.as_deref());
+        self.ask(list).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = move |shared: &Shared| resources::read(&shared.store, &request.uri);
+        Ok(self.ask(read).await?.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::definitions()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let get = move |shared: &Shared| {
+            prompts::get(&shared.store, &shared.analytics, &request.name, &arguments)
+        };
+        Ok(self.ask(get).await?.into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let complete = move |shared: &Shared| resources::complete(&shared.store, &request);
+        Ok(CompleteResult::new(self.ask(complete).await?))
     }
 }

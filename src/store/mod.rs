@@ -7,6 +7,8 @@ mod beside;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
 mod counts;
+#[cfg(feature = "mcp")]
+mod days;
 mod files;
 mod follow;
 mod fresh;
@@ -52,6 +54,8 @@ use uuid::Uuid;
 
 pub(crate) use backwards::{Hit, Scope, Step};
 pub use counts::{Counts, KindCounts, SyncTimes};
+#[cfg(feature = "mcp")]
+pub(crate) use days::KindOfDay;
 pub use follow::Follow;
 pub use health::{Health, LockState, Usage};
 pub use lines::LogLine;

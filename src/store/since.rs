@@ -7,6 +7,7 @@ use super::fresh::Tries;
 use super::lines::{LogLine, read_lines};
 use super::{Store, View};
 use crate::error::Result;
+use crate::record::{Day, Kind};
 use crate::segment::Span;
 
 /// The most sequence numbers that a page spans.
@@ -22,6 +23,10 @@ pub(crate) struct LinesSince {
     store: Store,
     /// The last line handed out.
     seq: u64,
+    /// Where all lines stand that are wanted; anywhere, if nothing is said.
+    only: Option<(Day, Kind)>,
+    /// Where the last line handed out began in its segment, if that is known.
+    began: Option<u64>,
     /// [`State::generation`](super::state::State::generation) that `places` are of, once known.
     generation: Option<u64>,
     /// How far each segment was read, by its place and identity.
@@ -49,6 +54,8 @@ impl Store {
         LinesSince {
             store: self.clone(),
             seq,
+            only: None,
+            began: None,
             generation: None,
             places: HashMap::new(),
         }
@@ -56,6 +63,17 @@ impl Store {
 }
 
 impl LinesSince {
+    /// Only those that stand in the files of a day and kind. `began` is where the line `seq` began
+    /// in its file, if that is known: what is before it is not read again.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn only(self, day: Day, kind: Kind, began: Option<u64>) -> LinesSince {
+        LinesSince {
+            only: Some((day, kind)),
+            began,
+            ..self
+        }
+    }
+
     /// The number of the last line handed out.
     pub(crate) fn seq(&self) -> u64 {
         self.seq
@@ -102,7 +120,9 @@ impl LinesSince {
         }
         let mut open = Vec::new();
         for (id, segment) in state.segments.iter().enumerate() {
+            let place = (segment.name.day, segment.name.kind);
             if segment.last_seq > self.seq
+                && self.only.is_none_or(|only| only == place)
                 && let Some(next) = self.next_of(view, id)?
             {
                 open.push((next, id));
@@ -133,6 +153,12 @@ impl LinesSince {
     fn next_of(&mut self, view: &View<'_>, id: usize) -> Result<Option<u64>> {
         let segment = &view.state.segments[id];
         let place = self.places.entry((id, segment.identity)).or_default();
+        let is_unread = (place.offset, place.next) == (0, None);
+        if let Some(began) = self.began.filter(|_| is_unread)
+            && begins(view, id, began, self.seq)
+        {
+            place.offset = began;
+        }
         while place.next.is_none() && place.offset < segment.end {
             let (lines, end) = stride(view, id, place.offset, self.seq)?;
             match lines.first() {
@@ -199,6 +225,23 @@ impl LinesSince {
             self.places.insert((id, identity), Place { offset, next });
         }
     }
+}
+
+/// Whether a line with this number begins there. Segments are rewritten, and anything may be asked.
+fn begins(view: &View<'_>, id: usize, offset: u64, seq: u64) -> bool {
+    let until = view.state.segments[id].end;
+    if offset >= until {
+        return false;
+    }
+    let line = Span {
+        from: offset,
+        stop: offset + 1,
+        until,
+    };
+    let read = read_lines(view, id, line, seq.saturating_sub(1));
+    let lines = read.map_or_else(|_| Vec::new(), |(lines, _)| lines);
+    let first = lines.first().map(|line| (line.offset, line.seq));
+    first == Some((offset, seq))
 }
 
 /// The next lines of a segment that come after `seq`, and where the first one starts that was not
@@ -310,6 +353,33 @@ mod tests {
             lines.extend(rest(&mut reader));
             assert_eq!(reader.seq(), all.len() as u64);
             assert!(lines == all[after as usize..], "after {after}");
+        }
+    }
+
+    /// Those of one day and kind, from any line on, whether or not its place is still known.
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn lines_of_a_day_and_kind_are_found_from_any_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir);
+        let mut dice = Dice(11);
+        for n in 0..300 {
+            store.record(record(n, &mut dice)).unwrap();
+        }
+        let all = store.last_lines(usize::MAX).unwrap();
+        let day = Day::of(DAY_1 + DAY_MS).unwrap();
+        for kind in [Kind::Events, Kind::ConversationTurns, Kind::Messages] {
+            let of_it =
+                |line: &&LogLine| line.kind == kind && line.file.starts_with(&format!("{day}/"));
+            let wanted: Vec<LogLine> = all.iter().filter(of_it).cloned().collect();
+            let read = |seq, began| rest(&mut store.lines_since(seq).only(day, kind, began));
+            assert!(read(0, None) == wanted);
+            for (place, line) in wanted.iter().enumerate().step_by(3) {
+                let left = &wanted[place + 1..];
+                for began in [line.offset, line.offset + 1, 0, u64::MAX] {
+                    assert!(read(line.seq, Some(began)) == left, "{kind} {began}");
+                }
+            }
         }
     }
 

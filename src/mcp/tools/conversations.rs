@@ -24,7 +24,7 @@ pub(super) fn tools() -> Vec<Tool> {
 
 /// A conversation, and what its messages add up to.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Whole {
+pub(in crate::mcp) struct Whole {
     #[serde(flatten)]
     conversation: Conversation,
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
+    pub(in crate::mcp) fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
         Whole {
             conversation,
             stats,

@@ -3,5 +3,7 @@
 mod client;
 mod hostile;
 mod parties;
+mod prompts;
+mod resources;
 mod thoughts;
 mod tools;

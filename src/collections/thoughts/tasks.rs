@@ -1,0 +1,137 @@
+//! The tasks that have thoughts, and the thoughts of a time.
+
+use super::page::{self, Cursor, Order, Page};
+use super::{KIND, Thoughts, read, rows};
+use crate::error::Result;
+use crate::index::{Position, RowId, Select};
+use crate::record::{GENESIS_HASH, ThoughtRecord};
+use crate::store::{Reads, View};
+
+const TASK: usize = 0;
+const PREV_HASH: usize = 1;
+
+impl Thoughts<'_> {
+    /// The first thought of each task, those of the latest tasks first: a task stays in its place
+    /// while it goes on.
+    pub(crate) fn tasks(&self, limit: usize, after: Option<Cursor>) -> Result<Page<ThoughtRecord>> {
+        self.store.inner().ask(|view| {
+            page::page(view, KIND, newest_first(limit, after), |row| {
+                if !may_be_first(view, row) {
+                    return Ok(None);
+                }
+                let record = read(view, row)?;
+                let record = record.filter(|record| is_first(view, row, record));
+                Ok(record.map(|record| (record.timestamp.at(), record)))
+            })
+        })
+    }
+
+    /// The latest thoughts of a time that are wanted, the latest first.
+    pub(crate) fn of_time(
+        &self,
+        (since, until): (i64, i64),
+        limit: usize,
+        is_wanted: impl Fn(&ThoughtRecord) -> bool,
+    ) -> Result<Vec<ThoughtRecord>> {
+        let found = self.store.inner().ask(|view| {
+            let table = view.table(KIND);
+            page::page(view, KIND, newest_first(limit, None), |row| {
+                let at = table.row(row).map(|row| row.at);
+                if !at.is_some_and(|at| (since..until).contains(&at)) {
+                    return Ok(None);
+                }
+                let record = read(view, row)?.filter(&is_wanted);
+                Ok(record.map(|record| (record.timestamp.at(), record)))
+            })
+        })?;
+        Ok(found.items)
+    }
+}
+
+fn newest_first(limit: usize, after: Option<Cursor>) -> page::Walk {
+    page::Walk {
+        select: Select::All,
+        since: i64::MIN,
+        until: i64::MAX,
+        order: Order::NewestFirst,
+        limit,
+        after,
+        as_of: None,
+    }
+}
+
+/// Whether a row is the first of its task, by the index: it begins a chain, or retention took what
+/// was before it.
+fn may_be_first(view: &View<'_>, row: RowId) -> bool {
+    let table = view.table(KIND);
+    let genesis = view.hasher().lookup(GENESIS_HASH);
+    table.has_lookup(row, PREV_HASH, genesis) || is_first_of_its_hash(view, row)
+}
+
+fn is_first_of_its_hash(view: &View<'_>, row: RowId) -> bool {
+    let table = view.table(KIND);
+    let Some(hash) = table.lookup(row, TASK) else {
+        return false;
+    };
+    let select = Select::Lookup(TASK, hash);
+    let mut of_task = table.walk(select, Position::FIRST, Position::END);
+    of_task.next() == Some(row)
+}
+
+/// Whether a record is the first of its task. Others may have begun a chain as if there was none,
+/// and two tasks may have the same hash.
+fn is_first(view: &View<'_>, row: RowId, record: &ThoughtRecord) -> bool {
+    if is_first_of_its_hash(view, row) {
+        return true;
+    }
+    let before = rows(view, Some(&record.task_id)).take_while(|before| *before != row);
+    record.prev_hash == GENESIS_HASH
+        && !before.into_iter().any(|before| {
+            let before = read(view, before).ok().flatten();
+            before.is_some_and(|before| before.task_id == record.task_id)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{NewThought, Store, ThoughtType};
+
+    #[test]
+    fn every_task_is_told_once_while_they_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("log")).unwrap();
+        let thoughts = store.thoughts();
+        let think = |task: usize| {
+            let thought = NewThought {
+                thought_type: ThoughtType::Decision,
+                task_id: format!("task {task}"),
+                agent_id: "a".into(),
+                content: task.to_string(),
+            };
+            thoughts.create(thought).unwrap()
+        };
+        for n in 0..600 {
+            think(n * 7 % 40);
+        }
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let page = thoughts.tasks(7, after).unwrap();
+            found.extend(page.items.into_iter().map(|first| first.task_id));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+            think(found.len());
+            think(100 + found.len());
+        }
+        let mut begun: Vec<String> = (0..40).map(|n| format!("task {}", n * 7 % 40)).collect();
+        begun.reverse();
+        assert_eq!(found, begun);
+        let all = thoughts.of_time((0, i64::MAX), 1_000, |_| true).unwrap();
+        assert_eq!(all.len(), thoughts.list(None, None).unwrap().len());
+        let none = thoughts.of_time((0, 1), 1_000, |_| true).unwrap();
+        assert_eq!(none, []);
+        let seven = thoughts.of_time((0, i64::MAX), 3, |it| it.content == "7");
+        assert_eq!(seven.unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,86 @@
+//! Completes what a person began to write where a prompt or a template asks for it.
+
+use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
+
+use super::super::answer::Fault;
+use super::list::runs;
+use crate::collections::{Cursor, Page};
+use crate::error::Result;
+use crate::record::Kind;
+use crate::store::Store;
+
+/// Values in an answer.
+const VALUES_MAX: usize = CompletionInfo::MAX_VALUES;
+/// So many records are looked through, the newest first.
+const LOOKED_AT_MAX: usize = 2_000;
+const AT_ONCE: usize = 200;
+
+pub(super) fn complete(
+    store: &Store,
+    request: &CompleteRequestParams,
+) -> Result<CompletionInfo, Fault> {
+    let begun = &*request.argument.value;
+    let asked = match &request.r#ref {
+        Reference::Resource(template) => {
+            let path = template.uri.trim_start_matches("decklog://");
+            path.split('/').next().unwrap_or_default()
+        }
+        Reference::Prompt(prompt) => &*prompt.name,
+        _ => "",
+    };
+    let values = match (asked, &*request.argument.name) {
+        ("conversations", "id") => {
+            let read = |limit, after| store.conversation_page(limit, after);
+            beginning(begun, read, |found| found.id.to_string())
+        }
+        ("days", "kind") => {
+            let kinds = Kind::ALL.iter().map(|kind| kind.stem().to_owned());
+            Ok(kinds.filter(|kind| kind.starts_with(begun)).collect())
+        }
+        ("days" | "daily_review", "day") => days(store, begun),
+        ("events", "id") | ("what_happened", "run") => {
+            let read = |limit, after| runs(store, limit, after);
+            beginning(begun, read, |found| found.id.to_string())
+        }
+        ("thoughts", "task_id") => {
+            let thoughts = store.thoughts();
+            let read = |limit, after| thoughts.tasks(limit, after);
+            beginning(begun, read, |first| first.task_id.clone())
+        }
+        _ => Ok(Vec::new()),
+    };
+    let mut values = values?;
+    let has_more = values.len() > VALUES_MAX;
+    values.truncate(VALUES_MAX);
+    CompletionInfo::with_pagination(values, None, has_more).map_err(|error| {
+        tracing::error!(error, "too many completions");
+        Fault::internal()
+    })
+}
+
+/// Those of the newest records that begin so.
+fn beginning<T>(
+    begun: &str,
+    read: impl Fn(usize, Option<Cursor>) -> Result<Page<T>>,
+    value: impl Fn(&T) -> String,
+) -> Result<Vec<String>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    for _ in 0..LOOKED_AT_MAX / AT_ONCE {
+        let page = read(AT_ONCE, after)?;
+        let values = page.items.iter().map(&value);
+        found.extend(values.filter(|value| value.starts_with(begun)));
+        after = page.next;
+        if after.is_none() || found.len() > VALUES_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn days(store: &Store, begun: &str) -> Result<Vec<String>> {
+    let kinds = store.kinds_of_days(LOOKED_AT_MAX, None)?;
+    let mut days: Vec<String> = kinds.iter().map(|it| it.day.to_string()).collect();
+    days.dedup();
+    days.retain(|day| day.starts_with(begun));
+    Ok(days)
+}

@@ -1,0 +1,159 @@
+//! Lists resources, the newest of each sort first: conversations, days, runs, and tasks with thoughts.
+//! What is there when a client begins is on one page exactly, whatever comes meanwhile.
+
+use rmcp::model::{ListResourcesResult, Resource};
+
+use super::super::answer::Fault;
+use super::super::uri::Subject;
+use super::{JSON, NDJSON};
+use crate::collections::{Cursor, EventQuery, Order, Page};
+use crate::error::Result;
+use crate::record::{Conversation, Day, Event, Kind, ThoughtRecord, Timestamp};
+use crate::store::{KindOfDay, Store};
+
+/// Resources on a page.
+const PAGE_MAX: usize = 50;
+
+/// How far a list has come: in which sort, and after which of it.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Conversations(Option<Cursor>),
+    Days(Option<(Day, Kind)>),
+    Runs(Option<Cursor>),
+    Tasks(Option<Cursor>),
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Place> {
+        let (sort, after) = text.split_at_checked(1)?;
+        let after = Some(after).filter(|after| !after.is_empty());
+        let cursor = || after.map(str::parse).transpose().ok();
+        let place = match sort {
+            "c" => Place::Conversations(cursor()?),
+            "d" => Place::Days(match after {
+                Some(after) => {
+                    let (day, kind) = after.split_once('/')?;
+                    Some((day.parse().ok()?, Kind::from_stem(kind)?))
+                }
+                None => None,
+            }),
+            "r" => Place::Runs(cursor()?),
+            "t" => Place::Tasks(cursor()?),
+            _ => return None,
+        };
+        Some(place)
+    }
+
+    fn to_text(self) -> String {
+        let text = |after: Option<Cursor>| after.map_or_else(String::new, |it| it.to_string());
+        match self {
+            Place::Conversations(after) => format!("c{}", text(after)),
+            Place::Days(Some((day, kind))) => format!("d{day}/{}", kind.stem()),
+            Place::Days(None) => "d".to_owned(),
+            Place::Runs(after) => format!("r{}", text(after)),
+            Place::Tasks(after) => format!("t{}", text(after)),
+        }
+    }
+}
+
+pub(super) fn list(store: &Store, cursor: Option<&str>) -> Result<ListResourcesResult, Fault> {
+    let place = cursor.map_or(Some(Place::Conversations(None)), Place::parse);
+    let mut place = place.ok_or_else(|| {
+        Fault::invalid("cursor: give the nextCursor of an earlier page, as it is")
+            .with_field("cursor")
+    })?;
+    let mut found = Vec::new();
+    loop {
+        let next = some(store, place, PAGE_MAX - found.len(), &mut found)?;
+        match next {
+            Some(next) if found.len() < PAGE_MAX => place = next,
+            next => {
+                let mut page = ListResourcesResult::with_all_items(found);
+                page.next_cursor = next.map(Place::to_text);
+                return Ok(page);
+            }
+        }
+    }
+}
+
+/// Adds at most so many of the sort that a place is in; says where the list goes on.
+fn some(
+    store: &Store,
+    place: Place,
+    limit: usize,
+    found: &mut Vec<Resource>,
+) -> Result<Option<Place>> {
+    match place {
+        Place::Conversations(after) => {
+            let page = store.conversation_page(limit, after)?;
+            found.extend(page.items.iter().map(conversation));
+            let more = page.next.map(|next| Place::Conversations(Some(next)));
+            Ok(more.or(Some(Place::Days(None))))
+        }
+        Place::Days(after) => {
+            let days = store.kinds_of_days(limit, after)?;
+            found.extend(days.iter().map(day));
+            let last = days.last().filter(|_| days.len() == limit);
+            let more = last.map(|last| Place::Days(Some((last.day, last.kind))));
+            Ok(more.or(Some(Place::Runs(None))))
+        }
+        Place::Runs(after) => {
+            let page = runs(store, limit, after)?;
+            found.extend(page.items.iter().map(run));
+            let more = page.next.map(|next| Place::Runs(Some(next)));
+            Ok(more.or(Some(Place::Tasks(None))))
+        }
+        Place::Tasks(after) => {
+            let page = store.thoughts().tasks(limit, after)?;
+            found.extend(page.items.iter().map(task));
+            Ok(page.next.map(|next| Place::Tasks(Some(next))))
+        }
+    }
+}
+
+/// Events that are under no other, the newest first.
+pub(super) fn runs(store: &Store, limit: usize, after: Option<Cursor>) -> Result<Page<Event>> {
+    store.events(&EventQuery {
+        roots: true,
+        order: Order::NewestFirst,
+        limit,
+        after,
+        ..EventQuery::default()
+    })
+}
+
+/// A resource under its own name. What agents wrote is in no title: a list is read by models.
+fn resource(subject: &Subject, title: String, mime_type: &str) -> Resource {
+    let uri = subject.to_string();
+    let name = uri.trim_start_matches("decklog://").to_owned();
+    Resource::new(uri, name)
+        .with_title(title)
+        .with_mime_type(mime_type)
+}
+
+fn conversation(found: &Conversation) -> Resource {
+    let title = format!(
+        "Conversation of {} ({}, {})",
+        found.created_at, found.client, found.status
+    );
+    resource(&Subject::Conversation(found.id), title, JSON)
+}
+
+fn day(found: &KindOfDay) -> Resource {
+    let KindOfDay { day, kind, bytes } = *found;
+    let what = kind.stem().replace('_', " ");
+    let title = format!("The {what} of {day}");
+    resource(&Subject::Day(day, kind), title, NDJSON).with_size(bytes)
+}
+
+fn run(found: &Event) -> Resource {
+    let at = Timestamp::from_ms(found.created_at);
+    let at = at.map_or_else(|_| found.created_at.to_string(), |at| at.to_string());
+    let title = format!("{} at {at}, and what is under it", found.event_type);
+    resource(&Subject::Tree(found.id), title, JSON)
+}
+
+fn task(first: &ThoughtRecord) -> Resource {
+    let title = format!("Thoughts of a task, from {} on", first.timestamp);
+    resource(&Subject::Thoughts(first.task_id.clone()), title, JSON)
+}
