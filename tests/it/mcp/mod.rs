@@ -4,6 +4,7 @@ mod client;
 mod hostile;
 mod parties;
 mod prompts;
+mod readme;
 mod resources;
 mod thoughts;
 mod tools;
