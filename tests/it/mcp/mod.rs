@@ -5,5 +5,6 @@ mod hostile;
 mod parties;
 mod prompts;
 mod resources;
+mod subscriptions;
 mod thoughts;
 mod tools;
