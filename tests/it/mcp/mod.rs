@@ -6,5 +6,6 @@ mod parties;
 mod prompts;
 mod readme;
 mod resources;
+mod subscriptions;
 mod thoughts;
 mod tools;
