@@ -36,11 +36,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if let Some(names) = &args.tools {
         tools = tools.only(names.iter().map(String::as_str))?;
     }
-    let store = if args.read_only {
-        context.open_to_read()?
-    } else {
-        context.open_to_write(args.durability)?
-    };
-    Server::new(store, tools).serve_stdio()?;
+    if args.read_only {
+        Server::new(context.open_to_read()?, tools).serve_stdio()?;
+        return Ok(Exit::Ok);
+    }
+    let store = context.open_to_write(args.durability)?;
+    let options = context.options().durability(args.durability.into());
+    let path = context.store_path()?;
+    // A disk that was full may have room by then.
+    let open_anew = move || options.clone().open(&path);
+    Server::new(store, tools)
+        .opening_anew(open_anew)
+        .serve_stdio()?;
     Ok(Exit::Ok)
 }

@@ -44,6 +44,11 @@ impl Fault {
         Fault::new("INTERNAL", message)
     }
 
+    /// Whether it is the store that failed.
+    pub(super) fn is_of_store(&self) -> bool {
+        matches!(self.code, "IO" | "POISONED")
+    }
+
     /// Names the argument that is at fault.
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Fault {
         self.details.insert("field".into(), field.into().into());

@@ -16,6 +16,7 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::watch;
 
 use super::answer::{self, Fault};
+use super::log::{Log, Served};
 use super::subscriptions::{Connection, STREAMS_MAX};
 use super::tools::{Call, Progress, Tools};
 use super::{prompts, resources};
@@ -36,9 +37,7 @@ pub struct Server {
 }
 
 struct Shared {
-    store: Store,
-    analytics: Analytics,
-    feed: Arc<Feed>,
+    served: Served,
     tools: Tools,
 }
 
@@ -57,10 +56,13 @@ impl Server {
         feed: Arc<Feed>,
         tools: Tools,
     ) -> Server {
-        let shared = Shared {
+        let log = Log {
             store,
             analytics,
             feed,
+        };
+        let shared = Shared {
+            served: Served::new(log, STREAMS_MAX),
             tools,
         };
         Server {
@@ -69,17 +71,36 @@ impl Server {
         }
     }
 
-    pub(super) fn store(&self) -> &Store {
-        &self.shared.store
+    /// Has the log opened anew by `open` after it failed to write, as on a full disk. Without this,
+    /// a server whose log failed reads on, and writes nothing more. A second `open` is ignored.
+    ///
+    /// ```no_run
+    /// use decklog::Store;
+    /// use decklog::mcp::{Server, Tools};
+    /// let open = || Store::open("agent-log");
+    /// Server::new(open()?, Tools::all()?).opening_anew(open).serve_stdio()?;
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[must_use]
+    pub fn opening_anew(
+        self,
+        open: impl Fn() -> crate::Result<Store> + Send + Sync + 'static,
+    ) -> Server {
+        self.shared.served.set_open(Box::new(open));
+        self
+    }
+
+    pub(super) fn log(&self) -> Arc<Log> {
+        self.shared.served.log()
     }
 
     /// Has a thread do what may wait for the disk.
     async fn ask<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Shared) -> Result<T, Fault> + Send + 'static,
+        ask: impl FnOnce(&Log) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let shared = Arc::clone(&self.shared);
-        let asked = tokio::task::spawn_blocking(move || ask(&shared)).await;
+        let log = self.log();
+        let asked = tokio::task::spawn_blocking(move || ask(&log)).await;
         let answer = asked.unwrap_or_else(|_| Err(Fault::internal()));
         answer.map_err(ErrorData::from)
     }
@@ -97,7 +118,7 @@ impl Clone for Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("store", &self.shared.store)
+            .field("store", &self.log().store)
             .field("tools", &self.shared.tools)
             .finish_non_exhaustive()
     }
@@ -173,15 +194,21 @@ impl ServerHandler for Server {
         let (progress, mut told) = watch::channel(Progress::default());
         let cancelled = context.ct.clone();
         let mut work = tokio::task::spawn_blocking(move || {
+            let log = shared.served.log();
             let call = Call {
-                store: &shared.store,
-                analytics: &shared.analytics,
+                store: &log.store,
+                analytics: &log.analytics,
                 progress: &progress,
                 is_cancelled: &|| cancelled.is_cancelled(),
             };
             match tool.run(&call, request.arguments.unwrap_or_default()) {
                 Ok((data, cuts)) => answer::done(data, cuts),
-                Err(fault) => fault.into(),
+                Err(fault) => {
+                    if fault.is_of_store() {
+                        shared.served.look_after(&log);
+                    }
+                    fault.into()
+                }
             }
         });
         let token = context.meta.get_progress_token();
@@ -217,7 +244,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let list = move |shared: &Shared| resources::list(&shared.store, cursor.as_deref());
+        let list = move |log: &Log| resources::list(&log.store, cursor.as_deref());
         self.ask(list).await
     }
 
@@ -226,7 +253,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = move |shared: &Shared| resources::read(&shared.store, &request.uri);
+        let read = move |log: &Log| resources::read(&log.store, &request.uri);
         Ok(self.ask(read).await?.into())
     }
 
@@ -244,9 +271,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        let get = move |shared: &Shared| {
-            prompts::get(&shared.store, &shared.analytics, &request.name, &arguments)
-        };
+        let get =
+            move |log: &Log| prompts::get(&log.store, &log.analytics, &request.name, &arguments);
         Ok(self.ask(get).await?.into())
     }
 
@@ -255,7 +281,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let complete = move |shared: &Shared| resources::complete(&shared.store, &request);
+        let complete = move |log: &Log| resources::complete(&log.store, &request);
         Ok(CompleteResult::new(self.ask(complete).await?))
     }
 
@@ -264,7 +290,8 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let Shared { feed, store, .. } = &*self.shared;
+        let log = self.log();
+        let Log { feed, store, .. } = &*log;
         let (connection, uri) = (&self.connection, &request.uri);
         let done = connection.subscribe(feed, store, uri, context.peer);
         Ok(done.await?)
@@ -282,11 +309,12 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(self.connection.accept(&self.shared.store, requested))
+        Some(self.connection.accept(&self.log().store, requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let Shared { feed, store, .. } = &*self.shared;
+        let log = self.log();
+        let Log { feed, store, .. } = &*log;
         self.connection.listen(feed, store, context).await
     }
 }

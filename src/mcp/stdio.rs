@@ -24,9 +24,10 @@ impl Server {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if what was written could not be synced.
     pub fn serve_stdio(self) -> Result<()> {
-        let store = self.store().clone();
-        serve_stdio(self).map_err(|e| Error::io("start to serve", store.path(), e))?;
-        store.sync()
+        let last = self.clone();
+        let path = self.log().store.path().to_path_buf();
+        serve_stdio(self).map_err(|e| Error::io("start to serve", &path, e))?;
+        last.log().store.sync()
     }
 }
 
