@@ -87,7 +87,7 @@ impl From<Error> for Fault {
             // Where files are is for who runs the server.
             _ => {
                 tracing::error!(%error, "the log failed");
-                "the log cannot do this now: the server's standard error tells why".to_owned()
+                "the log cannot do this now: the server's standard error tells why. What it was to record may be there or not: look, or call again".to_owned()
             }
         };
         let fault = Fault::new(code, message);

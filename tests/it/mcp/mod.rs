@@ -1,6 +1,8 @@
 //! The MCP server, over the pipes of a process of its own.
 
 mod client;
+#[cfg(target_os = "linux")]
+mod full;
 mod hostile;
 mod parties;
 mod prompts;

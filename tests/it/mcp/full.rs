@@ -1,0 +1,60 @@
+//! A server whose log cannot be written any more, as on a full disk, goes on once it can.
+
+use std::process::Command;
+
+use decklog::Store;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::json;
+
+use super::client::Client;
+
+#[test]
+fn a_log_that_failed_is_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut command = Command::new("sh");
+    // Files of 100 KiB at the most; what is past that is an error, and does not end the process.
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 200; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_decklog"))
+        .args(["mcp", "--store"])
+        .arg(&path);
+    let mut client = Client::of(command);
+    client.greet();
+    let text = "long ".repeat(2_000);
+    let mut record = || {
+        let thought = json!({ "type": "plan", "task_id": "t", "agent_id": "a", "content": text });
+        client.call("thought_record", thought)
+    };
+    let mut acknowledged = 0;
+    let failed = loop {
+        let answer = record();
+        if answer["ok"] == false {
+            break answer;
+        }
+        acknowledged += 1;
+    };
+    assert_eq!(failed["error"]["code"], "IO", "{failed}");
+    assert!(acknowledged > 3, "{acknowledged}");
+    // Still full: every call says so, and reading goes on.
+    assert_eq!(record()["ok"], false);
+    let limits = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    let pid = i32::try_from(client.kid.0.id()).unwrap();
+    prlimit(Pid::from_raw(pid), Resource::Fsize, limits).unwrap();
+    // The first call may be the one that finds it failed.
+    let again = (0..3).find(|_| {
+        let thought =
+            json!({ "type": "plan", "task_id": "t", "agent_id": "a", "content": "again" });
+        client.call("thought_record", thought)["ok"] == true
+    });
+    assert!(again.is_some());
+    let check = client.call("audit_verify_chain", json!({ "task_id": "t" }));
+    assert_eq!(check["data"]["is_intact"], true, "{check}");
+    assert_eq!(check["data"]["records"], acknowledged + 1);
+    client.end();
+    let store = Store::open(&path).unwrap();
+    assert!(store.damage().unwrap().is_empty());
+}
