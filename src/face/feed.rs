@@ -60,6 +60,11 @@ impl Feed {
         })
     }
 
+    #[cfg(all(test, feature = "mcp"))]
+    pub(crate) fn streams(&self) -> usize {
+        self.lock().streams
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

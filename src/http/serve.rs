@@ -200,7 +200,8 @@ impl Server {
         #[cfg(feature = "mcp")]
         let mcp = {
             let (store, analytics) = (app.store.clone(), app.analytics.clone());
-            let server = crate::mcp::Server::sharing(store, analytics, crate::mcp::Tools::all()?);
+            let (feed, tools) = (Arc::clone(&app.feed), crate::mcp::Tools::all()?);
+            let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
             let stopped = app.stopped.clone();
             Mcp::new(move || server.clone(), options, stopped, runtime.handle())
         };

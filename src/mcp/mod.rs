@@ -6,11 +6,13 @@
 
 mod answer;
 mod bound;
+mod hangup;
 mod prompts;
 mod resources;
 mod schema;
 mod server;
 mod stdio;
+mod subscriptions;
 mod tools;
 mod uri;
 

@@ -9,6 +9,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
+use super::hangup::Hangup;
 use crate::error::{Error, Result};
 
 /// Calls that are run at the same time.
@@ -44,7 +45,7 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
         let (input, output) = ends();
         let transport = AsyncRwTransport::new_server(input, output);
         let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
-        match serve_server(server, transport).await {
+        match serve_server(server, Hangup::new(transport)).await {
             Ok(running) => {
                 let _ = running.waiting().await;
             }

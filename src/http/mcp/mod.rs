@@ -184,7 +184,9 @@ impl Mcp {
         }
         let allow = response.headers().get(header::ALLOW).cloned();
         let text = response.into_body().collect().await;
-        let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let text = text
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
         let text = &text[..text.len().min(REASON_BYTES_MAX)];
         let text = String::from_utf8_lossy(text);
         let problem = Problem::new(status, code(status), text);

@@ -36,6 +36,11 @@ impl Client {
     pub fn start(store: &Path, args: &[&str]) -> Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
         command.arg("mcp").arg("--store").arg(store).args(args);
+        Client::of(command)
+    }
+
+    /// A server that is started so.
+    pub fn of(mut command: Command) -> Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut kid = Kid(command.spawn().unwrap());
         let input = kid.0.stdin.take();

@@ -4,6 +4,8 @@ mod client;
 mod hostile;
 mod parties;
 mod prompts;
+mod readme;
 mod resources;
+mod subscriptions;
 mod thoughts;
 mod tools;

@@ -59,7 +59,7 @@ fn parts(client: &mut Client, uri: &str) -> Vec<String> {
         assert_eq!(contents["uri"], *uri);
         parts.push(contents["text"].as_str().unwrap().to_owned());
         match contents["_meta"]["decklog/next"].as_str() {
-            Some(next) => uri = next.to_owned(),
+            Some(next) => next.clone_into(&mut uri),
             None => return parts,
         }
     }
