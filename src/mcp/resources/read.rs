@@ -12,8 +12,9 @@ use crate::collections::{Cursor, MessageQuery, Page};
 use crate::record::{Day, Kind};
 use crate::store::Store;
 
-/// Contents are not longer than this, in bytes, unless one record is.
-const CONTENTS_BYTES_MAX: usize = 1 << 20;
+/// Contents are not longer than this, in bytes, unless one record is. As text within JSON they are
+/// up to twice as long, and there are clients that take no event of 1 MiB.
+const CONTENTS_BYTES_MAX: usize = 256 << 10;
 /// So many records are read before their length is known.
 const READ_AT_ONCE: usize = 8;
 

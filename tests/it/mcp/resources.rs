@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::client::Client;
 use crate::support::{DAY_1, DAY_1_NAME, DAY_MS, still, turn};
 
-const PART_BYTES_MAX: usize = 1 << 20;
+const PART_BYTES_MAX: usize = 256 << 10;
 
 struct Beside {
     store: Store,
