@@ -1,0 +1,172 @@
+//! What clients want to be told of, and which of it new lines change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::super::uri::{Subject, Uri};
+use crate::error::Result;
+use crate::record::{Day, Kind};
+use crate::store::{LinesSince, LogLine, Store};
+
+/// Uris that a connection may be subscribed to, or a stream be asked for, at a time.
+pub(super) const URIS_MAX: usize = 256;
+/// Pages of lines that are looked through before what they concern is told.
+const PAGES_AT_ONCE: usize = 64;
+/// Parents of events that are kept in memory.
+const PARENTS_MAX: usize = 1 << 16;
+
+/// What a client wants to be told of: its names for each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted(pub(super) BTreeMap<Subject, BTreeSet<String>>);
+
+impl Wanted {
+    pub(super) fn add(&mut self, uri: &str) -> Result<(), Fault> {
+        let Uri { subject, .. } = Uri::parse(uri)?;
+        let is_known = self.has(&subject, uri);
+        let count: usize = self.0.values().map(BTreeSet::len).sum();
+        if !is_known && count >= URIS_MAX {
+            let message = format!(
+                "there are {URIS_MAX} subscriptions, as many as may be: unsubscribe from some first"
+            );
+            return Err(Fault::invalid(message).with_uri(uri));
+        }
+        self.0.entry(subject).or_default().insert(uri.to_owned());
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, uri: &str) -> Result<(), Fault> {
+        let Uri { subject, .. } = Uri::parse(uri)?;
+        if let Some(uris) = self.0.get_mut(&subject) {
+            uris.remove(uri);
+            if uris.is_empty() {
+                self.0.remove(&subject);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has(&self, subject: &Subject, uri: &str) -> bool {
+        self.0.get(subject).is_some_and(|uris| uris.contains(uri))
+    }
+
+    fn has_trees(&self) -> bool {
+        self.0.keys().any(|it| matches!(it, Subject::Tree(_)))
+    }
+}
+
+/// Finds out what new lines change.
+pub(super) struct Watcher {
+    store: Store,
+    lines: LinesSince,
+    /// What changed and was not told yet.
+    pub(super) changed: BTreeSet<Subject>,
+    /// The parents of events that were looked up.
+    parents: HashMap<i64, Option<i64>>,
+}
+
+#[derive(Deserialize)]
+struct OfConversation {
+    id: Option<Uuid>,
+    conversation_id: Option<Uuid>,
+}
+
+#[derive(Deserialize)]
+struct OfEvent {
+    id: i64,
+    parent_id: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct OfTask {
+    task_id: String,
+}
+
+impl Watcher {
+    /// Of what comes after a line.
+    pub(super) fn new(store: &Store, last_seq: u64) -> Watcher {
+        Watcher {
+            store: store.clone(),
+            lines: store.lines_since(last_seq),
+            changed: BTreeSet::new(),
+            parents: HashMap::new(),
+        }
+    }
+
+    /// Notes what of the wanted changed; whether that is all.
+    pub(super) fn look(&mut self, wanted: &Wanted) -> Result<bool> {
+        let has_trees = wanted.has_trees();
+        let mut seen = HashSet::new();
+        for _ in 0..PAGES_AT_ONCE {
+            let page = self.lines.page()?;
+            if page.is_empty() {
+                return Ok(true);
+            }
+            for line in &page {
+                let of = [day(line), conversation(line), task(line)];
+                let of = of.into_iter().flatten();
+                self.changed
+                    .extend(of.filter(|subject| wanted.0.contains_key(subject)));
+                if has_trees && line.kind == Kind::Events {
+                    self.note_trees(line, wanted, &mut seen);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes up from an event to the root of its tree, or to what was seen already.
+    fn note_trees(&mut self, line: &LogLine, wanted: &Wanted, seen: &mut HashSet<i64>) {
+        let Ok(event) = serde_json::from_str::<OfEvent>(&line.text) else {
+            return;
+        };
+        if self.parents.len() >= PARENTS_MAX {
+            self.parents.clear();
+        }
+        self.parents.insert(event.id, event.parent_id);
+        let mut next = Some(event.id);
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            let tree = Subject::Tree(id);
+            if wanted.0.contains_key(&tree) {
+                self.changed.insert(tree);
+            }
+            next = self.parent(id);
+        }
+    }
+
+    fn parent(&mut self, id: i64) -> Option<i64> {
+        if let Some(parent) = self.parents.get(&id) {
+            return *parent;
+        }
+        // One that was removed, or is damaged, ends the way up.
+        let parent = self.store.get_event(id).ok().flatten()?.parent_id;
+        self.parents.insert(id, parent);
+        parent
+    }
+}
+
+fn day(line: &LogLine) -> Option<Subject> {
+    let (day, _) = line.file.split_once('/')?;
+    let day: Day = day.parse().ok()?;
+    Some(Subject::Day(day, line.kind))
+}
+
+fn conversation(line: &LogLine) -> Option<Subject> {
+    let of: fn(OfConversation) -> Option<Uuid> = match line.kind {
+        Kind::Conversations => |of| of.id,
+        Kind::Messages => |of| of.conversation_id,
+        _ => return None,
+    };
+    let ids = serde_json::from_str(&line.text).ok()?;
+    of(ids).map(Subject::Conversation)
+}
+
+fn task(line: &LogLine) -> Option<Subject> {
+    if line.kind != Kind::ThoughtRecords {
+        return None;
+    }
+    let OfTask { task_id } = serde_json::from_str(&line.text).ok()?;
+    Some(Subject::Thoughts(task_id))
+}
