@@ -75,6 +75,7 @@ impl LinesSince {
     }
 
     /// The number of the last line handed out.
+    #[cfg(any(test, feature = "http"))]
     pub(crate) fn seq(&self) -> u64 {
         self.seq
     }
