@@ -14,6 +14,10 @@ use super::{log, output};
 ///
 /// Agents that embed the log and other commands may read and write it at the same time. SIGINT or
 /// SIGTERM ends it once all that was accepted is written.
+#[cfg_attr(
+    feature = "mcp",
+    doc = "\nAgents speak MCP to it at /mcp: what `decklog mcp` offers, over streamable HTTP."
+)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog serve &

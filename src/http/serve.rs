@@ -28,7 +28,7 @@ use super::access::Gatekeeper;
 use super::app::{Answers, App, Limits};
 use super::impatient::Impatient;
 #[cfg(feature = "mcp")]
-use super::mcp::Mcp;
+use super::mcp::{self, Mcp};
 use super::metrics::{Counted, Metrics};
 use super::routes::router;
 use super::syncer::Syncer;
@@ -200,7 +200,9 @@ impl Server {
         #[cfg(feature = "mcp")]
         let mcp = {
             let (store, analytics) = (app.store.clone(), app.analytics.clone());
-            let (feed, tools) = (Arc::clone(&app.feed), crate::mcp::Tools::all()?);
+            // Sessions keep their places while nobody hears them: not those of other streams.
+            let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
+            let (feed, tools) = (Arc::new(feed), crate::mcp::Tools::all()?);
             let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
             let stopped = app.stopped.clone();
             Mcp::new(move || server.clone(), options, stopped, runtime.handle())
@@ -221,7 +223,8 @@ impl Server {
 
     /// Serves another handler of MCP at `/mcp` than decklog's own, which offers all its tools. It
     /// is made anew for each session, and for each request of a client that has none. Only who is
-    /// let in reaches it; what they may do there is for the handler to say.
+    /// let in reaches it; what they may do there is for the handler to say, by their
+    /// [`role`](crate::mcp::role).
     ///
     /// ```no_run
     /// use decklog::mcp::{self, Tools};

@@ -19,7 +19,7 @@ mod uri;
 
 pub use rmcp;
 
-pub use self::server::Server;
+pub use self::server::{Server, role};
 pub use self::stdio::serve_stdio;
 pub use self::tools::Tools;
 

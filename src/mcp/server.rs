@@ -124,9 +124,18 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The role of who calls: the service puts it beside what it knows of the request; who starts a
+/// The role of who calls: over HTTP, the one that the service lets them in with; who starts a
 /// server of their own may do all.
-fn role(context: &RequestContext<RoleServer>) -> AccessRole {
+///
+/// ```
+/// use decklog::AccessRole;
+/// use decklog::mcp::rmcp::{RoleServer, service::RequestContext};
+///
+/// fn may_write(context: &RequestContext<RoleServer>) -> bool {
+///     decklog::mcp::role(context) >= AccessRole::Developer
+/// }
+/// ```
+pub fn role(context: &RequestContext<RoleServer>) -> AccessRole {
     #[cfg(feature = "http")]
     if let Some(parts) = context.extensions.get::<axum::http::request::Parts>() {
         let caller = parts.extensions.get::<super::Caller>();

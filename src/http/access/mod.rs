@@ -142,6 +142,20 @@ impl Gatekeeper {
     }
 }
 
+/// Who shows something, told apart from others without what they show.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shower(Option<[u8; 32]>);
+
+#[cfg(feature = "mcp")]
+impl Shower {
+    pub(super) fn of(headers: &HeaderMap, from: From) -> Shower {
+        use sha2::{Digest as _, Sha256};
+        let shown = caller::shown(headers, from);
+        Shower(shown.map(|(_, shown)| Sha256::digest(shown.as_bytes()).into()))
+    }
+}
+
 /// Lets a request pass, or says why not.
 pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Response {
     let from = match app.gatekeeper.admit(&request) {

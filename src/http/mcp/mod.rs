@@ -3,6 +3,7 @@
 //! Whoever is let in reaches it, and each tool asks for the role it takes. It is not described at
 //! `/openapi.json`: its clients ask the server itself what there is.
 
+mod calls;
 mod sessions;
 mod watched;
 
@@ -13,17 +14,18 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::sync::watch;
 
-use self::sessions::{InUse, SESSIONS_MAX, Sessions};
+pub(super) use self::sessions::SESSIONS_MAX;
+use self::sessions::{ID_IN_USE, InUse, Sessions};
 use self::watched::{Caller, Watched};
 use super::access::From as CameFrom;
 use super::app::Shared;
@@ -36,6 +38,9 @@ pub(super) const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
 const METHOD: &str = "mcp-method";
+const VERSION: &str = "mcp-protocol-version";
+/// The first version that has no sessions.
+const SESSIONS_UNTIL: &str = "2026-07-28";
 /// The request whose answer is a stream of what changes, without an end.
 const LISTEN: &str = "subscriptions/listen";
 /// The longest message of an error that is told on.
@@ -67,11 +72,14 @@ impl Mcp {
             .with_max_request_body_bytes(options.body_bytes_max);
         let token = config.cancellation_token.clone();
         let grace = options.shutdown_timeout / 2;
-        runtime.spawn(async move {
-            stop(stopped, grace).await;
-            token.cancel();
-        });
         let sessions = Arc::new(Sessions::new());
+        let kept = Arc::clone(&sessions);
+        runtime.spawn(async move {
+            tokio::select! {
+                () = stop(stopped, grace) => token.cancel(),
+                () = kept.end_idle() => {}
+            }
+        });
         let service = StreamableHttpService::new(move || Ok(made()), sessions.clone(), config);
         let answer = move |request| {
             let service = service.clone();
@@ -97,21 +105,28 @@ async fn stop(mut stopped: watch::Receiver<bool>, grace: Duration) {
     tokio::time::sleep(grace).await;
 }
 
-async fn handle(mcp: Mcp, app: Shared, request: Request) -> Result<Response, Problem> {
+async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response, Problem> {
+    let caller = caller(&app, &request);
+    if is_without_sessions(request.headers()) {
+        // It says nothing since then, and must lead into no session either.
+        request.headers_mut().remove(SESSION);
+    }
     let headers = request.headers();
     let session = match headers.get(SESSION) {
-        // Not a name that one of them has.
-        Some(id) => Some(mcp.enter(id.to_str().unwrap_or_default())?),
+        // None of them has an empty one.
+        Some(id) => Some(mcp.enter(id.to_str().unwrap_or_default(), &caller)?),
         None => None,
     };
     let is_open_ended = *request.method() == Method::GET
         || headers.get(METHOD).is_some_and(|method| method == LISTEN);
-    let caller = caller(&app, &request);
-    let request = read(request, &app).await?;
-    let bytes = request.1;
-    let response = (mcp.answer)(request.0).await;
+    let (request, sent) = read(request, &app).await?;
+    let response = (mcp.answer)(request).await;
+    if let Some(id) = response.headers().get(SESSION) {
+        let id = id.to_str().unwrap_or_default();
+        mcp.sessions.own(id, caller.shower());
+    }
     if response.status().is_client_error() || response.status().is_server_error() {
-        return mcp.not_done(response, session, &bytes).await;
+        return mcp.not_done(response, session, &sent).await;
     }
     let is_stream = response
         .headers()
@@ -122,6 +137,13 @@ async fn handle(mcp: Mcp, app: Shared, request: Request) -> Result<Response, Pro
     }
     let watch = |body| Body::new(Watched::new(body, caller, session, is_open_ended));
     Ok(response.map(watch))
+}
+
+/// Whether the client speaks MCP as it has no sessions any more.
+fn is_without_sessions(headers: &HeaderMap) -> bool {
+    let version = headers.get(VERSION).map(HeaderValue::as_bytes);
+    // They are dates.
+    version.is_some_and(|version| version >= SESSIONS_UNTIL.as_bytes())
 }
 
 fn caller(app: &Shared, request: &Request) -> Caller {
@@ -150,8 +172,9 @@ async fn read(request: Request, app: &Shared) -> Result<(Request, Bytes), Proble
 }
 
 impl Mcp {
-    fn enter(&self, id: &str) -> Result<InUse, Problem> {
-        self.sessions.enter(id).ok_or_else(no_session)
+    fn enter(&self, id: &str, caller: &Caller) -> Result<InUse, Problem> {
+        let entered = self.sessions.enter(id, caller.shower());
+        entered.ok_or_else(no_session)
     }
 
     /// What the client is told where the transport did not do it: in words, unless it says it as
@@ -169,30 +192,35 @@ impl Mcp {
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return Ok(unreadable(sent));
         }
-        if status.is_server_error() {
-            return Err(if session.is_some() {
-                // It ended meanwhile.
-                no_session()
-            } else if self.sessions.are_all_in_use() {
-                let detail = format!(
-                    "as many sessions as may be, {SESSIONS_MAX}, are in use: end one, or try again later"
-                );
-                Problem::unavailable("too_many_sessions", detail)
-            } else {
-                Problem::unavailable("stopping", "the server stops: try again")
-            });
-        }
         let allow = response.headers().get(header::ALLOW).cloned();
         let text = response.into_body().collect().await;
-        let text = text
-            .map(http_body_util::Collected::to_bytes)
-            .unwrap_or_default();
-        let text = &text[..text.len().min(REASON_BYTES_MAX)];
-        let text = String::from_utf8_lossy(text);
+        let text = text.map_or_else(|_| Bytes::new(), Collected::to_bytes);
+        let text = String::from_utf8_lossy(&text[..text.len().min(REASON_BYTES_MAX)]);
+        if text.ends_with(ID_IN_USE) {
+            return Ok(invalid(-32600, &format!("Invalid Request: {ID_IN_USE}")));
+        }
+        if status.is_server_error() {
+            return Err(self.cannot(session.is_some()));
+        }
         let problem = Problem::new(status, code(status), text);
         let mut headers = HeaderMap::new();
         headers.extend(allow.map(|allow| (header::ALLOW, allow)));
         Ok((headers, problem).into_response())
+    }
+
+    /// What keeps it from being done at all.
+    fn cannot(&self, is_in_session: bool) -> Problem {
+        if is_in_session {
+            // It ended meanwhile.
+            return no_session();
+        }
+        if self.sessions.are_all_in_use() {
+            let detail = format!(
+                "as many sessions as may be, {SESSIONS_MAX}, are in use: end one, or try again later"
+            );
+            return Problem::unavailable("too_many_sessions", detail);
+        }
+        Problem::unavailable("unavailable", "it could not be answered now: try again")
     }
 }
 
@@ -220,6 +248,10 @@ fn unreadable(sent: &[u8]) -> Response {
         ),
         Err(error) => (-32700, format!("Parse error: {error}")),
     };
+    invalid(code, &message)
+}
+
+fn invalid(code: i32, message: &str) -> Response {
     let error = json!({ "code": code, "message": message });
     let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     let json = [(header::CONTENT_TYPE, "application/json")];

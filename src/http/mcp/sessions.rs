@@ -16,10 +16,17 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 use tokio_stream::Stream;
 
+use super::calls::{Calls, Told};
+use crate::http::access::Shower;
+
 /// Sessions at the same time.
-pub(super) const SESSIONS_MAX: usize = 256;
+pub(in crate::http) const SESSIONS_MAX: usize = 256;
+/// The transport tells why in words alone.
+pub(super) const ID_IN_USE: &str = "a request of this session with the same id is being answered";
 /// How long a session is kept that nobody uses: an agent may think, or wait for someone, for long.
-const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+/// Between two looks for those that are kept no longer.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct Sessions {
     all: LocalSessionManager,
@@ -33,6 +40,9 @@ struct Use {
     /// Requests that are being answered.
     open: usize,
     last: Instant,
+    /// Who began it; nobody else has its id until that is known.
+    owner: Option<Shower>,
+    calls: Calls,
 }
 
 /// A request within a session, which is not idle as long.
@@ -53,7 +63,11 @@ impl Drop for InUse {
 impl Sessions {
     pub(super) fn new() -> Sessions {
         let mut all = LocalSessionManager::default();
-        all.session_config.keep_alive = Some(IDLE_MAX);
+        // The transport takes it for use when something changes that a session subscribed to, also
+        // where nobody hears of it.
+        all.session_config.keep_alive = None;
+        // What is kept by this are requests that were cancelled, which nobody asks for again.
+        all.session_config.completed_cache_ttl = Duration::ZERO;
         Sessions {
             all,
             uses: Mutex::default(),
@@ -65,11 +79,19 @@ impl Sessions {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request within a session; `None` if it is not there.
-    pub(super) fn enter(self: &Arc<Self>, id: &str) -> Option<InUse> {
+    /// Has a session that was begun answer nobody else.
+    pub(super) fn own(&self, id: &str, owner: Shower) {
+        if let Some(it) = self.lock().get_mut(id) {
+            it.owner = Some(owner);
+        }
+    }
+
+    /// A request within a session; `None` if it is not there, or another's.
+    pub(super) fn enter(self: &Arc<Self>, id: &str, who: Shower) -> Option<InUse> {
         let mut uses = self.lock();
         let id = uses.get_key_value(id)?.0.clone();
-        uses.get_mut(&id)?.open += 1;
+        let it = uses.get_mut(&id).filter(|it| it.owner == Some(who))?;
+        it.open += 1;
         drop(uses);
         Some(InUse {
             sessions: Arc::clone(self),
@@ -96,12 +118,32 @@ impl Sessions {
             uses.remove(&id);
             id
         };
-        let handle = self.all.sessions.write().await.remove(&idle);
+        self.end(&idle).await;
+        Ok(())
+    }
+
+    async fn end(&self, id: &SessionId) {
+        let handle = self.all.sessions.write().await.remove(id);
         if let Some(handle) = handle {
-            // It may have its hands full. Who began the other need not wait for that.
+            // It may have its hands full, and nobody need wait for that.
             tokio::spawn(async move { handle.close().await });
         }
-        Ok(())
+    }
+
+    /// Ends sessions that nobody has used for long, for ever.
+    pub(super) async fn end_idle(&self) {
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let is_kept = |it: &Use| it.open > 0 || it.last.elapsed() < IDLE_MAX;
+            let idle: Vec<SessionId> = {
+                let mut uses = self.lock();
+                let idle = uses.extract_if(|_, it| !is_kept(it));
+                idle.map(|(id, _)| id).collect()
+            };
+            for id in &idle {
+                self.end(id).await;
+            }
+        }
     }
 }
 
@@ -109,6 +151,7 @@ impl Sessions {
 #[derive(Debug)]
 pub(super) enum Refused {
     AllInUse,
+    IdInUse,
     Failed(LocalSessionManagerError),
 }
 
@@ -116,6 +159,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refused::AllInUse => f.write_str("as many sessions as may be are in use"),
+            Refused::IdInUse => f.write_str(ID_IN_USE),
             Refused::Failed(error) => error.fmt(f),
         }
     }
@@ -140,6 +184,8 @@ impl SessionManager for Sessions {
         let new = Use {
             open: 0,
             last: Instant::now(),
+            owner: None,
+            calls: Calls::default(),
         };
         self.lock().insert(made.0.clone(), new);
         Ok(made)
@@ -167,7 +213,16 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
-        Ok(self.all.create_stream(id, message).await?)
+        let calls = self.lock().get(id).map(|it| it.calls.clone());
+        let call = match (calls, &message) {
+            (Some(calls), ClientJsonRpcMessage::Request(request)) => {
+                let call = calls.begin(request.id.clone());
+                Some(call.ok_or(Refused::IdInUse)?)
+            }
+            _ => None,
+        };
+        let messages = self.all.create_stream(id, message).await?;
+        Ok(Told::new(messages, call))
     }
 
     async fn accept_message(

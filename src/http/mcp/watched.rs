@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -12,7 +12,7 @@ use hyper::body::Frame;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::sessions::InUse;
-use crate::http::access::From as CameFrom;
+use crate::http::access::{From as CameFrom, Shower};
 use crate::http::app::Shared;
 use crate::http::metrics::Counted;
 use crate::privacy::AccessRole;
@@ -28,6 +28,10 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    pub(super) fn shower(&self) -> Shower {
+        Shower::of(&self.headers, self.from)
+    }
+
     /// Whether they would still be let in.
     fn is_let_in(&self) -> bool {
         let keeper = &self.app.gatekeeper;
@@ -94,20 +98,15 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let is_over = self.is_over(context);
-        let Some(body) = &mut self.body else {
-            return Poll::Ready(None);
+        // What is over is not asked again whether it is.
+        let is_over = self.body.is_some() && self.is_over(context);
+        let frame = match &mut self.body {
+            Some(body) if !is_over => ready!(Pin::new(body).poll_frame(context)),
+            _ => None,
         };
-        let frame = if is_over {
-            None
-        } else {
-            match Pin::new(body).poll_frame(context) {
-                Poll::Pending => return Poll::Pending,
-                // A token that was revoked ends it before anything more is told.
-                Poll::Ready(Some(Ok(frame))) if self.caller.is_let_in() => Some(Ok(frame)),
-                Poll::Ready(_) => None,
-            }
-        };
+        // A token that was revoked ends it before anything more is told.
+        let frame = frame.and_then(Result::ok).map(Ok);
+        let frame = frame.filter(|_| self.caller.is_let_in());
         if frame.is_none() {
             self.body = None;
         }

@@ -59,10 +59,16 @@ impl Service {
     }
 
     fn with(options: &Options) -> Service {
+        Service::serving(options, |server| server)
+    }
+
+    /// One of a server that is changed before it serves.
+    fn serving(options: &Options, change: impl FnOnce(Server) -> Server) -> Service {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let served = still().open(&path).unwrap();
         let server = Server::bind(served, "127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let server = change(server);
         let (addr, stop) = (server.local_addr(), server.stop_handle());
         let thread = std::thread::spawn(move || server.run().unwrap());
         Service {

@@ -1,12 +1,15 @@
 //! `/mcp`, spoken to line by line: sessions as they were before 2026-07-28, requests without one as
 //! they are since, and whom the server lets do what.
 
+mod asked;
+mod long;
+mod sessions;
+mod slow;
+mod who;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
-use decklog::http::Options;
-use decklog::{AccessRole, VerifyOptions};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -98,14 +101,18 @@ fn called(client: &Client, call: &Value) -> Value {
     last["result"]["structuredContent"].clone()
 }
 
-/// A request of a client that has no session, as it is since 2026-07-28.
-fn stateless(client: &Client, request: &Value) -> Answer {
-    let mut request = request.clone();
-    request["params"]["_meta"] = json!({
+fn meta() -> Value {
+    json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    })
+}
+
+/// A request of a client that has no session, as it is since 2026-07-28.
+fn stateless(client: &Client, request: &Value) -> Answer {
+    let mut request = request.clone();
+    request["params"]["_meta"] = meta();
     let method = request["method"].as_str().unwrap();
     let mut client = speaking(client)
         .with("MCP-Protocol-Version", STATELESS)
@@ -139,66 +146,19 @@ impl Open {
         Open(stream)
     }
 
+    /// What comes up to a line that has this in it.
+    fn until(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "no {text}");
+        }
+    }
+
     /// What comes until it ends.
     fn rest(mut self) -> String {
         let mut rest = Vec::new();
         let _ = self.0.read_to_end(&mut rest);
         String::from_utf8(rest).unwrap()
     }
-}
-
-#[test]
-fn a_session_is_begun_used_and_ended() {
-    let service = Service::start();
-    let client = service.client();
-    let answer = begun(&client);
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    let result = messages(&answer).pop().unwrap();
-    assert_eq!(result["result"]["protocolVersion"], LEGACY);
-    assert_eq!(result["result"]["serverInfo"]["name"], "decklog");
-
-    let client = session(&service.client());
-    let record = called(&client, &thought("of a session"));
-    assert_eq!(record["ok"], true, "{record}");
-    let id = record["data"]["id"].as_str().unwrap();
-    let kept = service.store.thoughts().get(id).unwrap().unwrap();
-    assert_eq!(kept.content, "of a session");
-    // Another session sees what the first recorded.
-    let list = call(2, "thought_record_list", json!({"task_id": "t"}));
-    let seen = called(&session(&service.client()), &list);
-    assert_eq!(seen["data"]["records"][0]["id"], id, "{seen}");
-
-    assert_eq!(client.delete("/mcp").status, 202);
-    for answer in [
-        client.post("/mcp", &thought("too late")),
-        client.get("/mcp"),
-        client.delete("/mcp"),
-        speaking(&service.client())
-            .with("Mcp-Session-Id", "none")
-            .post("/mcp", &thought("never")),
-    ] {
-        answer.expect_problem(404, "not_found", None);
-    }
-}
-
-#[test]
-fn a_request_needs_no_session() {
-    let service = Service::start();
-    let client = service.client();
-    let answer = stateless(&client, &thought("on its own"));
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.header("mcp-session-id"), None);
-    let record = answer.expect(200)["result"]["structuredContent"].clone();
-    assert_eq!(record["data"]["content"], "on its own");
-    let list = call(2, "thought_record_list", json!({"task_id": "t"}));
-    let seen = stateless(&client, &list).expect(200);
-    let records = &seen["result"]["structuredContent"]["data"]["records"];
-    assert_eq!(records[0], record["data"], "{seen}");
-    let offer = json!({"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": {}});
-    let offer = stateless(&client, &offer).expect(200);
-    assert!(
-        offer["result"]["capabilities"]["tools"].is_object(),
-        "{offer}"
-    );
 }

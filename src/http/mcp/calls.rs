@@ -1,0 +1,105 @@
+//! The requests of a session that are being answered. The transport tells answers apart by their
+//! ids alone: with two of the same id, one would have the other's answer, and one never any.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_server::session::ServerSseMessage;
+use tokio_stream::{Stream, StreamExt as _};
+
+/// The ids of a session.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<HashSet<RequestId>>>);
+
+/// One of them, until it is answered.
+pub(super) struct Call {
+    calls: Calls,
+    id: RequestId,
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request with this id; `None` if there is one.
+    pub(super) fn begin(&self, id: RequestId) -> Option<Call> {
+        let is_new = self.lock().insert(id.clone());
+        is_new.then(|| Call {
+            calls: self.clone(),
+            id,
+        })
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.id);
+    }
+}
+
+/// What is told of a request until it is answered, whether its client reads it or not.
+pub(super) struct Told<S: Stream<Item = ServerSseMessage> + Send + 'static> {
+    /// `None` once it has ended.
+    messages: Option<Pin<Box<S>>>,
+    call: Option<Call>,
+}
+
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Told<S> {
+    pub(super) fn new(messages: S, call: Option<Call>) -> Told<S> {
+        Told {
+            messages: Some(Box::pin(messages)),
+            call,
+        }
+    }
+}
+
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Told<S> {
+    type Item = ServerSseMessage;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<ServerSseMessage>> {
+        let Some(messages) = &mut self.messages else {
+            return Poll::Ready(None);
+        };
+        let told = ready!(messages.as_mut().poll_next(context));
+        // Before the client knows: its next request may have the same id.
+        if told.as_ref().is_none_or(is_answer) {
+            self.call = None;
+        }
+        if told.is_none() {
+            self.messages = None;
+        }
+        Poll::Ready(told)
+    }
+}
+
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Told<S> {
+    fn drop(&mut self) {
+        let (Some(mut messages), Some(call)) = (self.messages.take(), self.call.take()) else {
+            return;
+        };
+        // Its client has gone, and it goes on.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _call = call;
+                while messages.next().await.is_some_and(|told| !is_answer(&told)) {}
+            });
+        }
+    }
+}
+
+fn is_answer(told: &ServerSseMessage) -> bool {
+    let message = told.message.as_deref();
+    message.is_some_and(|message| {
+        matches!(
+            message,
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)
+        )
+    })
+}
