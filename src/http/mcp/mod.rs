@@ -119,14 +119,19 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
     };
     let is_open_ended = *request.method() == Method::GET
         || headers.get(METHOD).is_some_and(|method| method == LISTEN);
+    let is_end = *request.method() == Method::DELETE;
     let (request, sent) = read(request, &app).await?;
-    let response = (mcp.answer)(request).await;
+    let mut response = (mcp.answer)(request).await;
     if let Some(id) = response.headers().get(SESSION) {
         let id = id.to_str().unwrap_or_default();
         mcp.sessions.own(id, caller.shower());
     }
     if response.status().is_client_error() || response.status().is_server_error() {
         return mcp.not_done(response, session, &sent).await;
+    }
+    if is_end {
+        // Some clients take an ACCEPTED for a failure.
+        *response.status_mut() = StatusCode::NO_CONTENT;
     }
     let is_stream = response
         .headers()

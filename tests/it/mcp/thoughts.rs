@@ -1,6 +1,7 @@
 //! The contract of thought records, as a client of the tools meets it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use decklog::mcp::Tools;
 use decklog::{ErrorKind, GENESIS_HASH, Store, ThoughtRecord, ThoughtType};
@@ -49,7 +50,10 @@ fn hash_of(record: &Value) -> String {
     members.remove("agent_id");
     let canonical = serde_json_canonicalizer::to_vec(&hashed).unwrap();
     let digest = Sha256::digest(canonical);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_session_is_begun_used_and_ended() {
     let seen = called(&session(&service.client()), &list);
     assert_eq!(seen["data"]["records"][0]["id"], id, "{seen}");
 
-    assert_eq!(client.delete("/mcp").status, 202);
+    assert_eq!(client.delete("/mcp").status, 204);
     for answer in [
         client.post("/mcp", &thought("too late")),
         client.get("/mcp"),

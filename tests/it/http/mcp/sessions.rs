@@ -30,7 +30,7 @@ fn who_begins_sessions_for_ever_gets_no_more_than_so_many() {
     assert_eq!(called(&used, &thought("here"))["ok"], true);
     assert_eq!(called(&listening, &thought("here"))["ok"], true);
     let last = speaking(&client).with("Mcp-Session-Id", &last.unwrap());
-    assert_eq!(last.delete("/mcp").status, 202);
+    assert_eq!(last.delete("/mcp").status, 204);
     drop(stream);
 }
 
