@@ -2,6 +2,7 @@
 //! how both learn of what is new.
 
 pub(crate) mod chain;
+pub(crate) mod conversation;
 pub(crate) mod feed;
 pub(crate) mod fields;
 pub(crate) mod pages;

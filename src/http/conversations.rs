@@ -18,11 +18,10 @@ use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, 
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
+use crate::face::conversation::Whole;
 use crate::face::fields::Length;
 use crate::face::pages::Paged;
-use crate::record::{
-    Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Timestamp,
-};
+use crate::record::{Client, Conversation, ConversationMessage, ConversationStatus, Timestamp};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use crate::store::Store;
 
@@ -77,24 +76,6 @@ impl NewConversation {
             ..Conversation::new(id.unwrap_or_else(Uuid::new_v4), self.client)
         };
         (conversation, if_known)
-    }
-}
-
-/// A conversation, and what its messages add up to.
-#[derive(Debug, Serialize, ToSchema)]
-struct Whole {
-    #[serde(flatten)]
-    conversation: Conversation,
-    #[serde(flatten)]
-    stats: ConversationStats,
-}
-
-impl Whole {
-    fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
-        Whole {
-            conversation,
-            stats,
-        }
     }
 }
 

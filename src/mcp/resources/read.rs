@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::answer::Fault;
-use super::super::tools::Whole;
 use super::super::uri::{Subject, Uri};
 use super::{JSON, NDJSON};
 use crate::collections::{Cursor, MessageQuery, Page};
+use crate::face::conversation::Whole;
 use crate::record::{Day, Kind};
 use crate::store::Store;
 

@@ -9,8 +9,9 @@ use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, limit};
 use super::{Call, Effect, Tool};
 use crate::collections::MessageQuery;
+use crate::face::conversation::Whole;
 use crate::face::pages::{After, lengths, paged};
-use crate::record::{Conversation, ConversationMessage, ConversationStats};
+use crate::record::ConversationMessage;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![Tool::new(
@@ -20,24 +21,6 @@ pub(super) fn tools() -> Vec<Tool> {
         Effect::Reads,
         get,
     )]
-}
-
-/// A conversation, and what its messages add up to.
-#[derive(Debug, Serialize, ToSchema)]
-pub(in crate::mcp) struct Whole {
-    #[serde(flatten)]
-    conversation: Conversation,
-    #[serde(flatten)]
-    stats: ConversationStats,
-}
-
-impl Whole {
-    pub(in crate::mcp) fn of((conversation, stats): (Conversation, ConversationStats)) -> Whole {
-        Whole {
-            conversation,
-            stats,
-        }
-    }
 }
 
 /// Which conversation to read.

@@ -31,7 +31,6 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub(super) use self::call::{Call, Progress};
-pub(super) use self::conversations::Whole;
 use super::answer::Fault;
 use super::{bound, schema};
 use crate::error::{Error, ErrorKind, Result};

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::conversations::Whole;
 use super::given::{Limit, Time, limit};
 use super::{Call, Effect, Tool};
 use crate::collections::{
     ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
 };
+use crate::face::conversation::Whole;
 use crate::record::{Client, ConversationStatus, Kind};
 
 /// Matches of a conversation that are told.
