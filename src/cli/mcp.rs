@@ -34,7 +34,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         tools = tools.read_only();
     }
     if let Some(names) = &args.tools {
-        tools = tools.only(names.iter().map(String::as_str))?;
+        tools = tools.only(names.iter().map(|name| name.trim()))?;
     }
     if args.read_only {
         Server::new(context.open_to_read()?, tools).serve_stdio()?;

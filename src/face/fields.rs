@@ -14,8 +14,9 @@ use utoipa::{Number, PartialSchema, ToSchema};
 
 /// A time in epoch milliseconds, up to the end of 9999.
 pub(crate) type Millis = Int<0, 253_402_300_799_999>;
-/// An id that the log gives, or 0 for the next one.
-pub(crate) type NewId = Int<0, { i64::MAX - 1 }>;
+/// An id that the log gives, or 0 for the next one. The log numbers on from the greatest, so that
+/// one near the end would leave it none; past this one not every language reads them.
+pub(crate) type NewId = Int<0, 9_007_199_254_740_991>;
 /// A number that clients give, which may be any.
 pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
 /// A number of milliseconds, or of other things.

@@ -17,11 +17,21 @@ pub(super) struct Fault {
     details: Map<String, Value>,
 }
 
+/// How much is told of what a client sent, or of what failed.
+const CHARS_MAX: usize = 1_000;
+
+fn clipped(text: String) -> String {
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 impl Fault {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
         Fault {
             code,
-            message: message.into(),
+            message: clipped(message.into()),
             details: Map::new(),
         }
     }
@@ -51,7 +61,8 @@ impl Fault {
 
     /// Names the argument that is at fault.
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Fault {
-        self.details.insert("field".into(), field.into().into());
+        self.details
+            .insert("field".into(), clipped(field.into()).into());
         self
     }
 
@@ -87,7 +98,7 @@ impl From<Error> for Fault {
             // Where files are is for who runs the server.
             _ => {
                 tracing::error!(%error, "the log failed");
-                "the log cannot do this now: the server's standard error tells why. What it was to record may be there or not: look, or call again".to_owned()
+                "the log failed at this, and the server's standard error tells why. What was to be recorded may be there or not: look before you call again".to_owned()
             }
         };
         let fault = Fault::new(code, message);

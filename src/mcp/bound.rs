@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// An answer is not longer than this, in bytes of JSON; about 12,000 tokens.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
-/// Contents past this end a page, which leaves room for their names.
+/// Items past this, in bytes of JSON, end a page.
 pub(super) const PAGE_BYTES_MAX: usize = 24 << 10;
 /// Texts are not cut shorter than this.
 const TEXT_BYTES_MIN: usize = 64;
@@ -57,7 +57,7 @@ pub(super) fn shorten(data: &mut Value, from_char: usize) -> Vec<Cut> {
         text_bytes_max /= 2;
     }
     if bytes > ANSWER_BYTES_MAX {
-        cut_arrays(data, "/data", &mut cuts);
+        cut_arrays(data, "/data", 0, &mut cuts);
     }
     cuts
 }
@@ -164,11 +164,14 @@ fn step(path: &str, name: &str) -> String {
     format!("{path}/{name}")
 }
 
-/// Cuts arrays of things that are short but many, where nothing else is left to cut.
-fn cut_arrays(value: &mut Value, path: &str, cuts: &mut Vec<Cut>) {
+/// Cuts arrays of things that are short but many, where nothing else is left to cut: those of a
+/// record, and rows of a report. What a list holds is bounded by its pages, and a cursor leads past
+/// all of it.
+fn cut_arrays(value: &mut Value, path: &str, depth: usize, cuts: &mut Vec<Cut>) {
     match value {
         Value::Array(items) => {
-            if items.len() > ITEMS_MAX {
+            let is_list = depth == 1 && path != "/data/rows";
+            if items.len() > ITEMS_MAX && !is_list {
                 cuts.push(Cut {
                     path: path.to_owned(),
                     length: items.len(),
@@ -177,12 +180,12 @@ fn cut_arrays(value: &mut Value, path: &str, cuts: &mut Vec<Cut>) {
                 items.truncate(ITEMS_MAX);
             }
             for (place, item) in items.iter_mut().enumerate() {
-                cut_arrays(item, &format!("{path}/{place}"), cuts);
+                cut_arrays(item, &format!("{path}/{place}"), depth + 1, cuts);
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
-                cut_arrays(member, &step(path, name), cuts);
+                cut_arrays(member, &step(path, name), depth + 1, cuts);
             }
         }
         _ => {}
@@ -259,11 +262,14 @@ mod tests {
                 .starts_with("{\"n\":[0,1,2,")
         );
         assert_eq!(cuts[0].path, "/data/arguments_json");
-        let (data, cuts) = shortened(json!({ "models/used": numbers }), 0);
-        assert_eq!(data["models/used"].as_array().unwrap().len(), ITEMS_MAX);
+        let (data, cuts) = shortened(json!({ "of": { "models/used": numbers } }), 0);
+        assert_eq!(
+            data["of"]["models/used"].as_array().unwrap().len(),
+            ITEMS_MAX
+        );
         assert_eq!(
             (&*cuts[0].path, cuts[0].shown),
-            ("/data/models~1used", (0, ITEMS_MAX))
+            ("/data/of/models~1used", (0, ITEMS_MAX))
         );
     }
 }

@@ -7,6 +7,7 @@
 mod answer;
 mod bound;
 mod hangup;
+mod lines;
 mod log;
 mod prompts;
 mod resources;

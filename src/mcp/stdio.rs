@@ -4,18 +4,16 @@ use std::io;
 
 use rmcp::ServerHandler;
 use rmcp::service::{ServerInitializeError, serve_server};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
 use super::hangup::Hangup;
+use super::lines::Lines;
 use crate::error::{Error, Result};
 
 /// Calls that are run at the same time.
-const CALLS_MAX: usize = 16;
-/// The longest message of a client, in bytes: longer ones are passed over.
-const MESSAGE_BYTES_MAX: usize = 32 << 20;
+const CALLS_MAX: usize = 64;
 
 impl Server {
     /// Serves whoever started this process, over standard input and output, until they close it.
@@ -44,9 +42,8 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
         .build()?;
     runtime.block_on(async {
         let (input, output) = ends();
-        let transport = AsyncRwTransport::new_server(input, output);
-        let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
-        match serve_server(server, Hangup::new(transport)).await {
+        let lines = Lines::new(input, output);
+        match serve_server(server, Hangup::new(lines)).await {
             Ok(running) => {
                 let _ = running.waiting().await;
             }

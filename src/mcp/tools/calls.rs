@@ -6,12 +6,12 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
-use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, Put, Time, limit, put};
+use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
-use crate::collections::{CallQuery, Order};
+use crate::collections::{CallQuery, Order, Page};
+use crate::error::{Error, ErrorKind};
 use crate::face::fields::Length;
-use crate::face::pages::{After, lengths, paged};
+use crate::face::pages::After;
 use crate::record::{
     CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
     args_sha256, now, payload_text,
@@ -156,11 +156,11 @@ struct Get {
 struct Told(Value);
 
 impl Told {
-    fn of(call: &ToolCall) -> Result<Told, Fault> {
+    fn of(call: &ToolCall) -> crate::Result<Told> {
         let told = serde_json::to_value(ToolCallView::from(call));
         told.map(Told).map_err(|error| {
-            tracing::error!(%error, "a call is no JSON");
-            Fault::internal()
+            let message = format!("what the log says of the call is no JSON: {error}");
+            Error::new(ErrorKind::Damaged, message)
         })
     }
 }
@@ -192,7 +192,7 @@ fn get(call: &Call<'_>, given: Get) -> Result<Told, Fault> {
         Fault::not_found("there is no such call of this request: tool_calls_by_parent or log_search shows which there are")
             .with_field("call_id")
     })?;
-    Told::of(&found)
+    Ok(Told::of(&found)?)
 }
 
 /// Whose calls to list.
@@ -207,6 +207,9 @@ struct ByParent {
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
     cursor: Option<After>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
 }
 
 /// Tool calls, oldest first.
@@ -220,30 +223,22 @@ struct Listed {
 
 fn by_parent(call: &Call<'_>, given: ByParent) -> Result<Listed, Fault> {
     let read = |limit, after| {
-        call.store.tool_calls(&CallQuery {
+        let page = call.store.tool_calls(&CallQuery {
             parent_id: Some(given.parent_id),
             status: given.status,
             order: Order::OldestFirst,
             limit,
             after,
             ..CallQuery::default()
+        })?;
+        Ok(Page {
+            items: page.items.iter().map(Told::of).collect::<Result<_, _>>()?,
+            next: page.next,
         })
     };
-    let length = |(req, done): &ToolCall| {
-        let outcome = done
-            .iter()
-            .flat_map(|done| [&done.outcome_json, &done.error_msg]);
-        lengths(outcome.chain([&req.arguments_json]))
-    };
-    let page = paged(
-        limit(given.limit),
-        PAGE_BYTES_MAX,
-        given.cursor,
-        read,
-        length,
-    )?;
+    let page = page(given.limit, given.cursor, read)?;
     Ok(Listed {
-        calls: page.items.iter().map(Told::of).collect::<Result<_, _>>()?,
+        calls: page.items,
         next_cursor: page.next,
     })
 }

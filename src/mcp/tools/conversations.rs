@@ -5,12 +5,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
-use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, limit};
+use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
 use crate::collections::MessageQuery;
 use crate::face::conversation::Whole;
-use crate::face::pages::{After, lengths, paged};
+use crate::face::pages::After;
 use crate::record::ConversationMessage;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -63,17 +62,8 @@ fn get(call: &Call<'_>, given: Get) -> Result<Read, Fault> {
         };
         call.store.messages(given.id, &query)
     };
-    let length = |message: &ConversationMessage| {
-        let texts = [&message.tool_args, &message.tool_result, &message.error];
-        message.content.len() + lengths(texts)
-    };
-    let page = paged(
-        limit(given.limit),
-        PAGE_BYTES_MAX,
-        given.cursor,
-        read,
-        length,
-    )?;
+
+    let page = page(given.limit, given.cursor, read)?;
     Ok(Read {
         conversation,
         messages: page.items,

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{Limit, Status, Time, limit, put};
+use super::given::{FromChar, Limit, Status, Time, length, limit, put};
 use super::{Call, Effect, Tool};
 use crate::collections::EventNode;
 use crate::face::fields::{AnyInt, Int, NewId};
@@ -88,6 +88,9 @@ struct Tree {
     /// The next_cursor of an answer, to go on from there.
     #[schema(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
 }
 
 /// An event and what is under it.
@@ -108,15 +111,17 @@ fn tree(call: &Call<'_>, given: Tree) -> Result<Drawn, Fault> {
     let from = from.map_err(|_| {
         Fault::invalid("cursor: give the next_cursor of an answer, as it is").with_field("cursor")
     })?;
-    let tree = call
-        .store
-        .event_tree(id)?
-        .ok_or_else(|| Fault::not_found(format!("there is no event {id}")).with_field("id"))?;
+    let tree = call.store.event_tree(id)?.ok_or_else(|| {
+        Fault::not_found(format!(
+            "there is no event {id}: event_log gives ids, and log_search finds them"
+        ))
+        .with_field("id")
+    })?;
     let total = tree.nodes.len();
     let mut bytes = 0;
     let mut is_room = |node: &EventNode| {
         let was = bytes;
-        bytes += node.event.payload.as_ref().map_or(0, String::len);
+        bytes += length(node);
         was < PAGE_BYTES_MAX
     };
     let nodes = tree.nodes.into_iter().skip(from).take(limit(given.limit));

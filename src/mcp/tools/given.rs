@@ -4,16 +4,18 @@
 use std::fmt;
 
 use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
-use crate::collections::{Ack, AckStatus, IfKnown};
+use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page};
 use crate::face::fields::{Int, Millis};
+use crate::face::pages::{After, Paged, paged};
 use crate::record::{Record, epoch_ms};
 
 /// How many, at most, and how many unless told otherwise.
@@ -23,6 +25,20 @@ const LIMIT: usize = 50;
 pub(super) type FromChar = Int<0, 0x7fff_ffff>;
 
 const FROM_CHAR: &str = "from_char";
+
+/// Reads a page of a list, which ends before it is too long for an answer.
+pub(super) fn page<T: Serialize>(
+    given: Option<Limit>,
+    cursor: Option<After>,
+    read: impl FnMut(usize, Option<Cursor>) -> crate::Result<Page<T>>,
+) -> Result<Paged<T>, Fault> {
+    Ok(paged(limit(given), PAGE_BYTES_MAX, cursor, read, length)?)
+}
+
+/// How long something is as JSON.
+pub(super) fn length(item: &impl Serialize) -> usize {
+    serde_json::to_vec(item).map_or(0, |json| json.len())
+}
 
 pub(super) fn limit(given: Option<Limit>) -> usize {
     given.map_or(LIMIT, |limit| usize::try_from(limit.0).unwrap_or(LIMIT))
@@ -109,7 +125,7 @@ impl PartialSchema for Time {
 impl ToSchema for Time {}
 
 /// What became of a record.
-#[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
     /// It is in the log now.
@@ -128,7 +144,7 @@ impl From<AckStatus> for Status {
 }
 
 /// That a record is in the log.
-#[derive(Debug, serde::Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Put {
     /// The number of the line that holds it.
     seq: u64,

@@ -106,6 +106,11 @@ fn held(call: &Call<'_>, Int(id): AnyInt, attempt: Attempt) -> Result<InboxTask,
 }
 
 fn task(call: &Call<'_>, id: i64) -> Result<InboxTask, Fault> {
-    let unknown = || Fault::not_found(format!("there is no task {id}")).with_field("id");
+    let unknown = || {
+        Fault::not_found(format!(
+            "there is no task {id}: give the id that inbox_claim gave"
+        ))
+        .with_field("id")
+    };
     call.store.inbox().get(id)?.ok_or_else(unknown)
 }

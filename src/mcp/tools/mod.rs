@@ -53,6 +53,8 @@ enum Effect {
 struct Tool {
     definition: model::Tool,
     effect: Effect,
+    /// Whether it may read much of the log.
+    is_long: bool,
     run: Box<Run>,
 }
 
@@ -91,8 +93,14 @@ impl Tool {
         Tool {
             definition,
             effect,
+            is_long: false,
             run: Box::new(run),
         }
+    }
+
+    fn long(mut self) -> Tool {
+        self.is_long = true;
+        self
     }
 }
 
@@ -231,6 +239,10 @@ impl Tool {
 pub(super) struct Runner(Arc<Tool>);
 
 impl Runner {
+    pub(super) fn is_long(&self) -> bool {
+        self.0.is_long
+    }
+
     pub(super) fn check(&self, role: AccessRole) -> Result<(), Fault> {
         let needed = self.0.needs();
         if role < needed {

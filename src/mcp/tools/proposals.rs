@@ -5,12 +5,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
-use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{Limit, Put, Time, limit, put};
+use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::pages::{After, paged};
+use crate::face::pages::After;
 use crate::record::{CodeEditProposal, ProposalStatus, ProposalStep, now, payload_text_required};
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -138,6 +137,9 @@ struct List {
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
     cursor: Option<After>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
 }
 
 /// Proposals, newest first.
@@ -160,14 +162,8 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
             after,
         })
     };
-    let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
-    let page = paged(
-        limit(given.limit),
-        PAGE_BYTES_MAX,
-        given.cursor,
-        read,
-        length,
-    )?;
+
+    let page = page(given.limit, given.cursor, read)?;
     Ok(Listed {
         proposals: page.items,
         next_cursor: page.next,

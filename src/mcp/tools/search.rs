@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{Limit, Time, limit};
+use super::given::{Limit, Time, length, limit};
 use super::{Call, Effect, Tool};
 use crate::collections::{
     ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
@@ -31,14 +31,16 @@ pub(super) fn tools() -> Vec<Tool> {
             "Looks for a text in everything that the log says, the latest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Upper and lower case are the same; there are no wildcards. Call it to find out what was done before.",
             Effect::Reads,
             search,
-        ),
+        )
+        .long(),
         Tool::new(
             "conversation_search",
             "Find conversations",
             "Finds conversations, the latest first: those with a text in their messages, and those of a project, workspace, client or status. Read one with conversation_get.",
             Effect::Reads,
             conversations,
-        ),
+        )
+        .long(),
     ]
 }
 
@@ -116,21 +118,35 @@ struct Matches {
 }
 
 fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
-    let found = looked(
-        call,
-        &SearchQuery {
-            text: given.text,
-            kind: given.kind.map(|kind| kind.0),
-            since: given.since.map(|at| at.0),
-            until: given.until.map(|at| at.0),
-            limit: limit(given.limit),
-            after: given.cursor.map(|cursor| cursor.0),
-        },
-    )?;
+    let mut query = SearchQuery {
+        text: given.text,
+        kind: given.kind.map(|kind| kind.0),
+        since: given.since.map(|at| at.0),
+        until: given.until.map(|at| at.0),
+        limit: limit(given.limit),
+        after: given.cursor.map(|cursor| cursor.0),
+    };
+    let mut found = looked(call, &query)?;
+    let fitting = fitting(&found.matches);
+    if fitting < found.matches.len() {
+        // The cursor that leads past those that are told, and no further.
+        query.limit = fitting;
+        found = looked(call, &query)?;
+    }
     Ok(Matches {
         matches: found.matches,
         next_cursor: found.next.map(|next| next.to_string()),
     })
+}
+
+/// How many of the first fit an answer: one at the least.
+fn fitting<T: Serialize>(items: &[T]) -> usize {
+    let mut bytes = 0;
+    let fits = |item: &&T| {
+        bytes += length(*item);
+        bytes <= PAGE_BYTES_MAX
+    };
+    items.iter().take_while(fits).count().max(1)
 }
 
 fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
@@ -229,14 +245,16 @@ fn conversations(call: &Call<'_>, given: Wanted) -> Result<Conversations, Fault>
 
 fn listed(call: &Call<'_>, query: &ConversationQuery) -> Result<Conversations, Fault> {
     let list = call.store.conversations(query)?;
-    let next = query.offset.saturating_add(list.items.len());
     let without_text = |found| One {
         conversation: Whole::of(found),
         matches: Vec::new(),
     };
+    let mut conversations: Vec<One> = list.items.into_iter().map(without_text).collect();
+    conversations.truncate(fitting(&conversations));
+    let next = query.offset.saturating_add(conversations.len());
     Ok(Conversations {
-        next_cursor: (next < list.total && !list.items.is_empty()).then(|| next.to_string()),
-        conversations: list.items.into_iter().map(without_text).collect(),
+        next_cursor: (next < list.total && !conversations.is_empty()).then(|| next.to_string()),
+        conversations,
     })
 }
 
@@ -312,10 +330,12 @@ impl Finds {
                 return Ok(false);
             }
             let place = wanted.map(|conversation| {
-                self.found.push(One {
+                let one = One {
                     conversation: Whole::of(conversation),
                     matches: Vec::new(),
-                });
+                };
+                self.bytes += length(&one);
+                self.found.push(one);
                 self.found.len() - 1
             });
             self.places.insert(id, place);
@@ -323,13 +343,14 @@ impl Finds {
         };
         let matches = place.map(|place| &mut self.found[place].matches);
         if let Some(matches) = matches.filter(|matches| matches.len() < MATCHES_MAX) {
-            self.bytes += found.snippet.len();
-            matches.push(InMessage {
+            let found = InMessage {
                 message_id: found.key,
                 at: found.at,
                 field: found.field,
                 snippet: found.snippet,
-            });
+            };
+            self.bytes += length(&found);
+            matches.push(found);
         }
         Ok(true)
     }

@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::super::answer::Fault;
-use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, limit};
+use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
 use crate::collections::NewThought;
 use crate::face::chain::Verified;
-use crate::face::pages::{After, paged};
+use crate::face::pages::After;
 use crate::record::{ThoughtRecord, ThoughtType};
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -41,7 +40,8 @@ pub(super) fn tools() -> Vec<Tool> {
             "Recomputes every hash of a task's thoughts from the files and tells whether the chain holds and, if not, where it breaks first. A chain that lost its last records still holds: compare records and head with what was kept elsewhere.",
             Effect::Reads,
             verify,
-        ),
+        )
+        .long(),
     ]
 }
 
@@ -82,6 +82,9 @@ struct List {
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
     cursor: Option<After>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
 }
 
 /// Thoughts, in the order in which they were recorded.
@@ -96,14 +99,8 @@ struct Listed {
 fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
     let thoughts = call.store.thoughts();
     let read = |limit, after| thoughts.page(given.task_id.as_deref(), limit, after);
-    let length = |thought: &ThoughtRecord| thought.content.len();
-    let page = paged(
-        limit(given.limit),
-        PAGE_BYTES_MAX,
-        given.cursor,
-        read,
-        length,
-    )?;
+
+    let page = page(given.limit, given.cursor, read)?;
     Ok(Listed {
         records: page.items,
         next_cursor: page.next,

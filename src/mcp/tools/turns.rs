@@ -5,11 +5,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
-use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{Limit, Status, Time, limit, put};
+use super::given::{FromChar, Limit, Status, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, TurnQuery};
-use crate::face::pages::{After, paged};
+use crate::face::pages::After;
 use crate::record::{ConversationTurn, TurnKind, Validity, now};
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -95,6 +94,9 @@ struct Since {
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
     cursor: Option<After>,
+    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
 }
 
 /// Turns, oldest first.
@@ -118,14 +120,8 @@ fn since(call: &Call<'_>, given: Since) -> Result<Listed, Fault> {
             ..TurnQuery::default()
         })
     };
-    let length = |turn: &ConversationTurn| turn.content.len();
-    let page = paged(
-        limit(given.limit),
-        PAGE_BYTES_MAX,
-        given.cursor,
-        read,
-        length,
-    )?;
+
+    let page = page(given.limit, given.cursor, read)?;
     Ok(Listed {
         turns: page.items,
         next_cursor: page.next,

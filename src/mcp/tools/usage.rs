@@ -10,13 +10,16 @@ use crate::analytics::{AnalyticsQuery, Bucket, Dimension, UsageReport};
 use crate::record::Day;
 
 pub(super) fn tools() -> Vec<Tool> {
-    vec![Tool::new(
-        "usage_report",
-        "Report token usage",
-        "Reports requests and tokens by model, config, mode or task type, over UTC days.",
-        Effect::Reads,
-        report,
-    )]
+    vec![
+        Tool::new(
+            "usage_report",
+            "Report token usage",
+            "Reports requests and tokens by model, config, mode or task type, over UTC days.",
+            Effect::Reads,
+            report,
+        )
+        .long(),
+    ]
 }
 
 /// Which days to report on, and how.
@@ -24,8 +27,10 @@ pub(super) fn tools() -> Vec<Tool> {
 #[serde(deny_unknown_fields)]
 struct Report {
     /// Only this UTC day and later ones, as 2026-07-28. Default: all.
+    #[schema(value_type = Option<String>, format = Date)]
     since: Option<Day>,
     /// Only days before this one.
+    #[schema(value_type = Option<String>, format = Date)]
     until: Option<Day>,
     /// What rows are told apart by. Default: the model.
     group: Option<Vec<Dimension>>,

@@ -106,6 +106,39 @@ fn garbage_is_passed_over_or_told() {
     assert_whole(&path);
 }
 
+/// A text that was cut in the middle of a character, as programs write it that know no better: the
+/// client is told, and does not wait for ever.
+#[test]
+fn a_request_that_does_not_read_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut client = Client::legacy(&path);
+    for (id, params, code) in [
+        (
+            700,
+            r#"{"name":"turn_record","arguments":{"kind":"user","content":"\ud83c x"}}"#,
+            -32700,
+        ),
+        (
+            701,
+            r#"{"name":"event_log","arguments":{"event_type":"a.b","payload":1e400}}"#,
+            -32700,
+        ),
+        (702, r#"{}"#, -32602),
+        (703, r#"{"name":"event_log","arguments":[1]}"#, -32602),
+        (704, r#""x""#, -32600),
+    ] {
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n"
+        );
+        client.send_raw(line.as_bytes());
+        let answer = client.answer(id);
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+    }
+    client.end();
+    assert_whole(&path);
+}
+
 #[test]
 fn who_says_nothing_or_something_else_first_is_let_go() {
     let dir = tempfile::tempdir().unwrap();

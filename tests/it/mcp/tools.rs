@@ -607,6 +607,133 @@ fn answers_are_bounded() {
     client.end();
 }
 
+/// However many are asked for at once, a cursor leads past those that were told and no others.
+#[test]
+fn pages_lose_nothing_whatever_their_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    for n in 0..300_u128 {
+        let new = decklog::NewThought {
+            thought_type: decklog::ThoughtType::Plan,
+            task_id: "t".into(),
+            agent_id: "a".into(),
+            content: format!("needle {n} {}", "\u{1}".repeat(60)),
+        };
+        store.thoughts().create(new).unwrap();
+        let long = "p".repeat(900);
+        let conversation = Uuid::from_u128(n + 1);
+        let begun = Conversation {
+            project: Some(long),
+            ..Conversation::new(conversation, Held::Cli)
+        };
+        store.record(begun).unwrap();
+        let message = ConversationMessage::new(conversation, Role::User, format!("a needle {n}"));
+        store.record(message).unwrap();
+    }
+    let mut client = Client::legacy(&path);
+    for (tool, arguments, list, count) in [
+        ("thought_record_list", json!({}), "records", 300),
+        ("log_search", json!({ "text": "needle" }), "matches", 600),
+        ("conversation_search", json!({}), "conversations", 300),
+        (
+            "conversation_search",
+            json!({ "text": "needle" }),
+            "conversations",
+            300,
+        ),
+    ] {
+        for limit in [200, 77] {
+            let mut seen = std::collections::BTreeSet::new();
+            let mut given = arguments.clone();
+            given["limit"] = json!(limit);
+            loop {
+                let answer = client.call(tool, given.clone());
+                assert!(answer.to_string().len() < 50 << 10, "{tool} {limit}");
+                assert!(answer.get("truncated").is_none(), "{tool} {limit}");
+                for item in answer["data"][list].as_array().unwrap() {
+                    assert!(seen.insert(item.to_string()), "{tool} {limit}: {item}");
+                }
+                given["cursor"] = answer["data"]["next_cursor"].clone();
+                if given["cursor"].is_null() {
+                    break;
+                }
+            }
+            assert_eq!(seen.len(), count, "{tool} {limit}");
+        }
+    }
+    client.end();
+}
+
+/// What a client made up is not told back at length.
+#[test]
+fn errors_are_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut client = Client::legacy(&dir.path().join("log"));
+    let long = "x".repeat(1 << 20);
+    let mut given = json!({});
+    given[&long] = json!(1);
+    let answer = client.call("usage_report", given);
+    assert!(answer.to_string().len() < 8 << 10);
+    assert_eq!(answer["error"]["code"], "INVALID_PARAMS");
+    let answer = client.call("usage_report", json!({ "since": long }));
+    assert!(answer.to_string().len() < 8 << 10);
+    let error = client.refused("tools/call", json!({ "name": long }));
+    assert!(error.to_string().len() < 8 << 10);
+    client.end();
+}
+
+/// Calls that read much do not keep others waiting.
+#[test]
+fn short_calls_pass_long_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let text = format!("\"{}\"", "x".repeat(1 << 20));
+    for _ in 0..60 {
+        store.log_event(None, "test.said", Some(&text)).unwrap();
+    }
+    let mut client = Client::legacy(&path);
+    let search = json!({ "name": "log_search", "arguments": { "text": "not there" } });
+    let searches: Vec<u64> = (0..100)
+        .map(|_| client.begin("tools/call", search.clone()))
+        .collect();
+    let event = json!({ "name": "event_log", "arguments": { "event_type": "test.said" } });
+    let short = client.begin("tools/call", event);
+    client.answer(short);
+    // Most of them are still being carried out.
+    let answered = searches
+        .iter()
+        .filter(|id| client.wait(Duration::ZERO, |it| it["id"] == **id).is_some());
+    let answered = answered.count();
+    assert!(answered < searches.len(), "{answered}");
+    client.end();
+}
+
+#[test]
+fn damage_is_told_at_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    for _ in 0..3 {
+        store
+            .log_event(None, "test.said", Some("\"hello\""))
+            .unwrap();
+    }
+    let mut client = Client::start(&path, &[]);
+    let said = client.greet()["instructions"].to_string();
+    assert!(!said.contains("damaged"), "{said}");
+    client.end();
+    let file = path.join(&store.last_lines(1).unwrap()[0].file);
+    drop(store);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("hello", "hallo", 1)).unwrap();
+    let mut client = Client::start(&path, &[]);
+    let said = client.greet()["instructions"].to_string();
+    assert!(said.contains("decklog doctor"), "{said}");
+    client.end();
+}
+
 #[test]
 fn a_long_call_tells_how_far_it_is() {
     let dir = tempfile::tempdir().unwrap();
