@@ -124,7 +124,7 @@ fn a_request_that_does_not_read_is_answered() {
             r#"{"name":"event_log","arguments":{"event_type":"a.b","payload":1e400}}"#,
             -32700,
         ),
-        (702, r#"{}"#, -32602),
+        (702, "{}", -32602),
         (703, r#"{"name":"event_log","arguments":[1]}"#, -32602),
         (704, r#""x""#, -32600),
     ] {
