@@ -1,6 +1,7 @@
 //! The server: what a client is told of it, and how its calls are run.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
 
 use super::answer::{self, Fault};
@@ -244,7 +246,8 @@ impl ServerHandler for Server {
         };
         let (progress, mut told) = watch::channel(Progress::default());
         let cancelled = context.ct.clone();
-        let mut work = tokio::task::spawn_blocking(move || {
+        let is_short = !tool.is_long();
+        let run = move || -> CallToolResult {
             let _place = place;
             let log = shared.served.log();
             let call = Call {
@@ -262,7 +265,15 @@ impl ServerHandler for Server {
                     fault.into()
                 }
             }
-        });
+        };
+        if is_short && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+            // To wake another thread takes longer than most calls. This one runs it, and others do
+            // meanwhile what else it had to do.
+            let run = || catch_unwind(AssertUnwindSafe(run));
+            let done = tokio::task::block_in_place(run);
+            return Ok(done.unwrap_or_else(|_| Fault::internal().into()).into());
+        }
+        let mut work = tokio::task::spawn_blocking(run);
         let token = context.meta.get_progress_token();
         let done = loop {
             tokio::select! {

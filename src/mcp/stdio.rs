@@ -12,6 +12,8 @@ use super::hangup::Hangup;
 use super::lines::Lines;
 use crate::error::{Error, Result};
 
+/// One that reads and answers, and one that takes over from it while it runs a call.
+const WORKERS: usize = 2;
 /// Calls that are run at the same time.
 const CALLS_MAX: usize = 64;
 
@@ -36,7 +38,8 @@ impl Server {
 /// # Errors
 /// Those of the system, if it has no threads to give.
 pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
         .enable_all()
         .max_blocking_threads(CALLS_MAX)
         .build()?;
