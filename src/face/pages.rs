@@ -91,8 +91,3 @@ pub(crate) fn paged<T>(
         }
     }
 }
-
-/// How long texts are together.
-pub(crate) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
-    texts.into_iter().flatten().map(String::len).sum()
-}

@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::params::{Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
+use super::params::{Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams, lengths};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
 use crate::collections::{CallQuery, Order};
 use crate::face::fields::{Length, Millis};
-use crate::face::pages::{After, lengths, paged};
+use crate::face::pages::{After, paged};
 use crate::record::{
     CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
     args_sha256, payload_text,

@@ -8,12 +8,12 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams, number};
+use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams, lengths, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order};
 use crate::face::fields::{AnyInt, Int, Millis, NewId};
-use crate::face::pages::{After, Paged, lengths, paged};
+use crate::face::pages::{After, Paged, paged};
 use crate::record::{Event, Record, now, payload_text};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {

@@ -12,12 +12,12 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, Made};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, WaitParams};
+use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, WaitParams, lengths};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
 use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis};
-use crate::face::pages::{After, Paged, lengths, paged};
+use crate::face::pages::{After, Paged, paged};
 use crate::record::{InboxTask, TaskStatus, now, payload_text};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {

@@ -191,3 +191,8 @@ impl IdempotencyKey {
         Some(Uuid::new_v5(&of_key, &nth.to_le_bytes()))
     }
 }
+
+/// How long texts are together.
+pub(super) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
+    texts.into_iter().flatten().map(String::len).sum()
+}
