@@ -200,15 +200,7 @@ impl Store {
         limit: usize,
         after: Option<Cursor>,
     ) -> Result<Page<Conversation>> {
-        let walk = Walk {
-            select: Select::All,
-            since: i64::MIN,
-            until: i64::MAX,
-            order: Order::NewestFirst,
-            limit,
-            after,
-            as_of: None,
-        };
+        let walk = Walk::all(Order::NewestFirst, limit, after);
         self.inner().ask(|view| {
             page(view, KIND, walk, |row| {
                 Ok(read(view, row)?.map(|found| (found.created_at.at(), found)))

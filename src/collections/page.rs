@@ -86,6 +86,21 @@ pub(super) struct Walk {
     pub as_of: Option<i64>,
 }
 
+impl Walk {
+    /// Over all there are.
+    pub(super) fn all(order: Order, limit: usize, after: Option<Cursor>) -> Walk {
+        Walk {
+            select: Select::All,
+            since: i64::MIN,
+            until: i64::MAX,
+            order,
+            limit,
+            after,
+            as_of: None,
+        }
+    }
+}
+
 /// A record that a walk came by, with its time; `None` if it is not to be listed.
 type Seen<T> = Result<Option<(i64, T)>>;
 

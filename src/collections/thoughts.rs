@@ -152,12 +152,7 @@ impl<'a> Thoughts<'a> {
         self.store.inner().ask(|view| {
             let walk = page::Walk {
                 select: select(view, task_id),
-                since: i64::MIN,
-                until: i64::MAX,
-                order: Order::OldestFirst,
-                limit,
-                after,
-                as_of: None,
+                ..page::Walk::all(Order::OldestFirst, limit, after)
             };
             page::page(view, KIND, walk, |row| {
                 let record = read(view, row)?;

@@ -10,13 +10,14 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::params::{Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams, lengths};
+use super::pages::{lengths, paged};
+use super::params::{Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
 use crate::collections::{CallQuery, Order};
 use crate::face::fields::{Length, Millis};
-use crate::face::pages::{After, paged};
+use crate::face::pages::After;
 use crate::record::{
     CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
     args_sha256, payload_text,
@@ -272,7 +273,7 @@ async fn list(
             };
             app.store.tool_calls(&query)
         };
-        let page = paged(query.limit, PAGE_BYTES_MAX, params.after, read, length)?;
+        let page = paged(query.limit, params.after, read, length)?;
         Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
             next: page.next,

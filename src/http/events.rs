@@ -8,12 +8,13 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams, lengths, number};
+use super::pages::{lengths, paged};
+use super::params::{Id, Limit, Ordered, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order};
 use crate::face::fields::{AnyInt, Int, Millis, NewId};
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{Event, Record, now, payload_text};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -151,13 +152,7 @@ async fn list(
             app.store.events(&query)
         };
         let length = |event: &Event| lengths([&event.payload]);
-        Made::ok(&paged(
-            query.limit,
-            PAGE_BYTES_MAX,
-            params.after,
-            read,
-            length,
-        )?)
+        Made::ok(&paged(query.limit, params.after, read, length)?)
     })
     .await
 }

@@ -8,7 +8,8 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{Id, Limit, PAGE_BYTES_MAX, Query, WaitParams, number};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;

@@ -12,12 +12,13 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, Made};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, WaitParams, lengths};
+use super::pages::{lengths, paged};
+use super::params::{Id, Limit, Ordered, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
 use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis};
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{InboxTask, TaskStatus, now, payload_text};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -127,13 +128,7 @@ async fn list(
             })
         };
         let length = |task: &InboxTask| lengths([&task.payload, &task.error]);
-        Made::ok(&paged(
-            params.limit.0,
-            PAGE_BYTES_MAX,
-            params.after,
-            read,
-            length,
-        )?)
+        Made::ok(&paged(params.limit.0, params.after, read, length)?)
     })
     .await
 }

@@ -9,15 +9,14 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{
-    Id, IdempotencyKey, Limit, Ordered, PAGE_BYTES_MAX, Query, WaitParams, number,
-};
+use super::pages::paged;
+use super::params::{Id, IdempotencyKey, Limit, Ordered, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, MessageQuery, Order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::face::fields::{AnyInt, Int, Length};
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
 use crate::store::Store;
 
@@ -319,5 +318,5 @@ pub(super) fn page(
         };
         store.messages_as_json(id, &query)
     };
-    paged(query.limit, PAGE_BYTES_MAX, after, read, String::len)
+    paged(query.limit, after, read, String::len)
 }

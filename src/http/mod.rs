@@ -29,6 +29,7 @@ mod inbox;
 mod mcp;
 mod messages;
 mod metrics;
+mod pages;
 mod params;
 mod problem;
 mod proposals;

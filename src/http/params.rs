@@ -16,8 +16,6 @@ use crate::record::{NAME_BYTES_MAX, epoch_ms};
 
 /// The most records of a page.
 pub(super) const LIMIT_MAX: usize = 1_000;
-/// Contents past this end a page.
-pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
 /// The records of a page unless told otherwise.
 pub(super) const LIMIT: usize = 100;
 
@@ -190,9 +188,4 @@ impl IdempotencyKey {
         let of_key = Uuid::new_v5(&scope, key.as_bytes());
         Some(Uuid::new_v5(&of_key, &nth.to_le_bytes()))
     }
-}
-
-/// How long texts are together.
-pub(super) fn lengths<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
-    texts.into_iter().flatten().map(String::len).sum()
 }

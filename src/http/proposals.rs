@@ -13,14 +13,15 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
+use super::pages::paged;
+use super::params::{Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
 use super::when::When;
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
 use crate::face::fields::Millis;
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{
     CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,
 };
@@ -208,13 +209,7 @@ async fn list(
             app.store.proposals(&query)
         };
         let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
-        Made::ok(&paged(
-            query.limit,
-            PAGE_BYTES_MAX,
-            params.after,
-            read,
-            length,
-        )?)
+        Made::ok(&paged(query.limit, params.after, read, length)?)
     })
     .await
 }

@@ -19,13 +19,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::access::From as CameFrom;
+use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
 use super::metrics::Counted;
 use super::params::Query;
 use super::problem::Problem;
 use crate::face::feed::Listener;
-use crate::privacy::AccessRole;
 use crate::record::Kind;
 use crate::store::{LinesSince, LogLine};
 
@@ -198,22 +197,6 @@ struct Stream {
     out: mpsc::Sender<Bytes>,
     caller: Caller,
     counted: Counted,
-}
-
-/// Who asked for a stream.
-struct Caller {
-    app: Shared,
-    headers: HeaderMap,
-    from: CameFrom,
-}
-
-impl Caller {
-    /// Whether they would still be let in.
-    fn is_let_in(&self) -> bool {
-        let keeper = &self.app.gatekeeper;
-        let read = AccessRole::ReadOnly;
-        keeper.check_shown(read, &self.headers, self.from).is_ok()
-    }
 }
 
 impl Stream {

@@ -9,12 +9,13 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::params::{Id, IdempotencyKey, Limit, PAGE_BYTES_MAX, Query, WaitParams};
+use super::pages::paged;
+use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::IfKnown;
 use crate::face::chain::Verified;
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
 
 /// What ids are derived from that a client's key stands for: any would do.
@@ -141,13 +142,7 @@ async fn list(
         let thoughts = app.store.thoughts();
         let read = |limit, after| thoughts.page(params.task_id.as_deref(), limit, after);
         let length = |thought: &ThoughtRecord| thought.content.len();
-        Made::ok(&paged(
-            params.limit.0,
-            PAGE_BYTES_MAX,
-            params.after,
-            read,
-            length,
-        )?)
+        Made::ok(&paged(params.limit.0, params.after, read, length)?)
     })
     .await
 }

@@ -9,12 +9,13 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{Id, Limit, Ordered, PAGE_BYTES_MAX, Query, Time, WaitParams};
+use super::pages::paged;
+use super::params::{Id, Limit, Ordered, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
 use super::when::When;
 use crate::collections::{IfKnown, Order, TurnQuery};
-use crate::face::pages::{After, Paged, paged};
+use crate::face::pages::{After, Paged};
 use crate::record::{ConversationTurn, TurnKind};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -147,13 +148,7 @@ async fn list(
             app.store.turns(&query)
         };
         let length = |turn: &ConversationTurn| turn.content.len();
-        Made::ok(&paged(
-            query.limit,
-            PAGE_BYTES_MAX,
-            params.after,
-            read,
-            length,
-        )?)
+        Made::ok(&paged(query.limit, params.after, read, length)?)
     })
     .await
 }

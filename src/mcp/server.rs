@@ -235,7 +235,8 @@ impl ServerHandler for Server {
         }
         let shared = Arc::clone(&self.shared);
         // Calls that read much wait for each other, and let the others pass.
-        let place = if tool.is_long() {
+        let is_long = tool.is_long();
+        let place = if is_long {
             let places = Arc::clone(&shared.long_calls);
             tokio::select! {
                 place = places.acquire_owned() => place.ok(),
@@ -246,7 +247,6 @@ impl ServerHandler for Server {
         };
         let (progress, mut told) = watch::channel(Progress::default());
         let cancelled = context.ct.clone();
-        let is_short = !tool.is_long();
         let run = move || -> CallToolResult {
             let _place = place;
             let log = shared.served.log();
@@ -266,7 +266,7 @@ impl ServerHandler for Server {
                 }
             }
         };
-        if is_short && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        if !is_long && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
             // To wake another thread takes longer than most calls. This one runs it, and others do
             // meanwhile what else it had to do.
             let run = || catch_unwind(AssertUnwindSafe(run));

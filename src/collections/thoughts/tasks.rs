@@ -1,6 +1,6 @@
 //! The tasks that have thoughts, and the thoughts of a time.
 
-use super::page::{self, Cursor, Order, Page};
+use super::page::{self, Cursor, Order, Page, Walk};
 use super::{KIND, Thoughts, read, rows};
 use crate::error::Result;
 use crate::index::{Position, RowId, Select};
@@ -15,14 +15,19 @@ impl Thoughts<'_> {
     /// while it goes on.
     pub(crate) fn tasks(&self, limit: usize, after: Option<Cursor>) -> Result<Page<ThoughtRecord>> {
         self.store.inner().ask(|view| {
-            page::page(view, KIND, newest_first(limit, after), |row| {
-                if !may_be_first(view, row) {
-                    return Ok(None);
-                }
-                let record = read(view, row)?;
-                let record = record.filter(|record| is_first(view, row, record));
-                Ok(record.map(|record| (record.timestamp.at(), record)))
-            })
+            page::page(
+                view,
+                KIND,
+                Walk::all(Order::NewestFirst, limit, after),
+                |row| {
+                    if !may_be_first(view, row) {
+                        return Ok(None);
+                    }
+                    let record = read(view, row)?;
+                    let record = record.filter(|record| is_first(view, row, record));
+                    Ok(record.map(|record| (record.timestamp.at(), record)))
+                },
+            )
         })
     }
 
@@ -35,28 +40,21 @@ impl Thoughts<'_> {
     ) -> Result<Vec<ThoughtRecord>> {
         let found = self.store.inner().ask(|view| {
             let table = view.table(KIND);
-            page::page(view, KIND, newest_first(limit, None), |row| {
-                let at = table.row(row).map(|row| row.at);
-                if !at.is_some_and(|at| (since..until).contains(&at)) {
-                    return Ok(None);
-                }
-                let record = read(view, row)?.filter(&is_wanted);
-                Ok(record.map(|record| (record.timestamp.at(), record)))
-            })
+            page::page(
+                view,
+                KIND,
+                Walk::all(Order::NewestFirst, limit, None),
+                |row| {
+                    let at = table.row(row).map(|row| row.at);
+                    if !at.is_some_and(|at| (since..until).contains(&at)) {
+                        return Ok(None);
+                    }
+                    let record = read(view, row)?.filter(&is_wanted);
+                    Ok(record.map(|record| (record.timestamp.at(), record)))
+                },
+            )
         })?;
         Ok(found.items)
-    }
-}
-
-fn newest_first(limit: usize, after: Option<Cursor>) -> page::Walk {
-    page::Walk {
-        select: Select::All,
-        since: i64::MIN,
-        until: i64::MAX,
-        order: Order::NewestFirst,
-        limit,
-        after,
-        as_of: None,
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) use self::login::routes;
 use self::host::{Authority, Host, Names, NotOurs};
 pub(super) use self::origin::From;
 use self::origin::{Origin, Said};
-use super::app::App;
+use super::app::{App, Shared};
 use super::problem::Problem;
 use super::serve::Options;
 use crate::access::Watch;
@@ -139,6 +139,27 @@ impl Gatekeeper {
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
         Ok(role)
+    }
+}
+
+/// Who asked for what takes a while to tell.
+pub(super) struct Caller {
+    pub(super) app: Shared,
+    pub(super) headers: HeaderMap,
+    pub(super) from: From,
+}
+
+impl Caller {
+    /// Whether they would still be let in.
+    pub(super) fn is_let_in(&self) -> bool {
+        let keeper = &self.app.gatekeeper;
+        let read = AccessRole::ReadOnly;
+        keeper.check_shown(read, &self.headers, self.from).is_ok()
+    }
+
+    #[cfg(feature = "mcp")]
+    pub(super) fn shower(&self) -> Shower {
+        Shower::of(&self.headers, self.from)
     }
 }
 

@@ -26,8 +26,8 @@ use tokio::sync::watch;
 
 pub(super) use self::sessions::SESSIONS_MAX;
 use self::sessions::{ID_IN_USE, InUse, Sessions};
-use self::watched::{Caller, Watched};
-use super::access::From as CameFrom;
+use self::watched::Watched;
+use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
 use super::body;
 use super::problem::Problem;

@@ -7,38 +7,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::HeaderMap;
 use hyper::body::Frame;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::sessions::InUse;
-use crate::http::access::{From as CameFrom, Shower};
-use crate::http::app::Shared;
+use crate::http::access::Caller;
 use crate::http::metrics::Counted;
-use crate::privacy::AccessRole;
 
 /// Between two looks at whether the client is still let in.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Who asked.
-pub(super) struct Caller {
-    pub(super) app: Shared,
-    pub(super) headers: HeaderMap,
-    pub(super) from: CameFrom,
-}
-
-impl Caller {
-    pub(super) fn shower(&self) -> Shower {
-        Shower::of(&self.headers, self.from)
-    }
-
-    /// Whether they would still be let in.
-    fn is_let_in(&self) -> bool {
-        let keeper = &self.app.gatekeeper;
-        let read = AccessRole::ReadOnly;
-        keeper.check_shown(read, &self.headers, self.from).is_ok()
-    }
-}
 
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
