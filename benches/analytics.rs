@@ -14,6 +14,8 @@
     clippy::too_many_lines
 )]
 
+mod tiny;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -58,7 +60,9 @@ impl Rng {
 
 fn main() -> Result<()> {
     let count = std::env::var("DECKLOG_BENCH_MESSAGES").ok();
-    let count = count.and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    let count = count
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(tiny::size(100_000, 1_000));
     let dir = std::env::temp_dir().join(format!("decklog-analytics-{}", Uuid::new_v4()));
     let measured = measure(&dir.join("log"), count);
     let _ = std::fs::remove_dir_all(&dir);
@@ -201,7 +205,7 @@ fn measure(path: &std::path::Path, count: u64) -> Result<()> {
     let last = first + (DAYS - 1) * DAY_MS;
     let id = Uuid::from_u128(7);
     store.record(conversation(id, last))?;
-    let after_one = median_of(ROUNDS, || {
+    let after_one = median_of(tiny::size(ROUNDS, 3), || {
         store.record(message(&mut rng, id, last))?;
         let began = Instant::now();
         analytics.dashboard(&recent)?;
@@ -348,7 +352,7 @@ fn lite_median(lite: &Connection, sql: &str) -> Duration {
 }
 
 fn median(mut one: impl FnMut() -> Result<()>) -> Result<Duration> {
-    median_of(ROUNDS, || {
+    median_of(tiny::size(ROUNDS, 3), || {
         let began = Instant::now();
         one()?;
         Ok(began.elapsed())

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, missing_docs)]
 
+mod tiny;
+
 use std::sync::Arc;
 
 use decklog::storage::Memory;
@@ -19,7 +21,13 @@ const CALLS: u128 = 2_000;
 const ARGUMENTS: &str = r#"{"path":"src/main.rs","limit":200,"offset":0,"note":"what the tool is to look at, in some words"}"#;
 
 fn main() {
-    divan::main();
+    let benches = divan::Divan::from_args();
+    if tiny::size(false, true) {
+        // Each once.
+        benches.test_benches();
+    } else {
+        benches.main();
+    }
 }
 
 fn parent(call: u128) -> Uuid {

@@ -8,6 +8,8 @@
 // A bench says what went wrong by stopping there.
 #![allow(clippy::expect_used)]
 
+mod tiny;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -64,7 +66,7 @@ fn measure(dir: &Path) {
             &format!("http://{addr}/?{wait}"),
         )
     };
-    let rounds = count("DECKLOG_BENCH_ROUNDS", 3);
+    let rounds = count("DECKLOG_BENCH_ROUNDS", tiny::size(3, 1));
     let rows: [(&str, Measure<'_>, Measure<'_>); 3] = [
         (
             "POST a message of 1 KB",
@@ -224,7 +226,7 @@ end
 
 /// Requests a second, of which none may fail.
 fn wrk(more: &[&str], url: &str) -> f64 {
-    let seconds = count("DECKLOG_BENCH_SECONDS", 3).to_string();
+    let seconds = count("DECKLOG_BENCH_SECONDS", tiny::size(3, 1)).to_string();
     let run = Command::new("wrk")
         .args(["-t", "1", "-c", "64", "-d", &seconds])
         .args(more)

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod tiny;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,7 +50,9 @@ fn main() {
         return;
     }
     let calls = std::env::var("DECKLOG_BENCH_CALLS");
-    let calls: usize = calls.map_or(5_000, |calls| calls.parse().expect("a number of calls"));
+    let calls: usize = calls.map_or(tiny::size(5_000, 50), |calls| {
+        calls.parse().expect("a number of calls")
+    });
     let dir = tempfile::tempdir().unwrap();
     let mut server = Command::new(std::env::current_exe().unwrap())
         .arg(SERVE)

@@ -39,6 +39,9 @@ pub enum ErrorKind {
     ReadOnly,
     /// The store is on a network file system, where locks and shared memory cannot be relied on.
     NetworkFileSystem,
+    /// The key under which the store's user ids are hashed is not there, or another one is; nothing
+    /// was written.
+    UserIdKey,
     /// The queue of a [`Capture`](crate::Capture) is full; the record was not queued.
     QueueFull,
 }
@@ -66,6 +69,7 @@ impl ErrorKind {
             ErrorKind::NotAStore => "not_a_store",
             ErrorKind::ReadOnly => "read_only",
             ErrorKind::NetworkFileSystem => "network_file_system",
+            ErrorKind::UserIdKey => "user_id_key",
             ErrorKind::QueueFull => "queue_full",
         }
     }
@@ -117,11 +121,7 @@ impl Error {
     }
 
     pub(crate) fn io(doing: &str, path: &Path, source: io::Error) -> Self {
-        let is_full = matches!(
-            source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
-        let advice = if is_full {
+        let advice = if is_full(&source) {
             " (make room, then try again)"
         } else {
             ""
@@ -129,6 +129,17 @@ impl Error {
         let message = format!("cannot {doing}{advice}");
         let mut err = Error::new(ErrorKind::Io, message).with_path(path);
         err.0.source = Some(source);
+        err
+    }
+
+    /// That of a handle whose earlier write or fsync failed.
+    pub(crate) fn poisoned(mut first: Error) -> Self {
+        let source = first.0.source.take();
+        let message = format!(
+            "an earlier write of this handle failed, so it writes no more: open the store again to recover; the failure was: {first}"
+        );
+        let mut err = Error::new(ErrorKind::Poisoned, message);
+        err.0.source = source;
         err
     }
 
@@ -181,6 +192,14 @@ impl Error {
         self.0.source.as_ref().is_some_and(is_of_what_is_read)
     }
 
+    /// Whether the disk, or the user's quota on it, is full.
+    ///
+    /// The kind is [`Io`](ErrorKind::Io), or [`Poisoned`](ErrorKind::Poisoned) after an earlier
+    /// write failed for this reason.
+    pub fn is_disk_full(&self) -> bool {
+        self.0.source.as_ref().is_some_and(is_full)
+    }
+
     /// What went wrong, without the place.
     pub(crate) fn reason(&self) -> String {
         let Inner {
@@ -216,6 +235,13 @@ impl Error {
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
+}
+
+fn is_full(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Whether an error is of what is read, and not of the machine or the process at this moment.

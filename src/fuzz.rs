@@ -112,7 +112,9 @@ pub fn import(data: &[u8]) {
     };
     let store = open().unwrap();
     let import = |store: &Store, bytes: &[u8]| {
-        let mut importer = Importer::new(store).format(format);
+        let mut importer = Importer::new(store)
+            .format(format)
+            .expired(crate::import::Expired::Expire);
         let read = importer.bytes(Path::new("session.jsonl"), bytes);
         let report = importer.finish().unwrap();
         read.ok().map(|()| report)

@@ -97,18 +97,19 @@ pub use collections::{
     Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
     ObservabilityStore, Order, Page, ProposalQuery, RollupQuery, SearchCursor, SearchMatch,
     SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
-    TaskQuery, Thoughts, TurnQuery,
+    TaskQuery, Thoughts, TurnQuery, Warning,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
-pub use privacy::{AccessRole, Pattern, PrivacySettings};
+pub use privacy::{AccessRole, Pattern, PrivacySettings, UserIdKey};
 pub use record::{
     CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
-    HistoryEntry, InboxStep, InboxTask, InferenceMetadata, JSON_DEPTH_MAX, Kind, MessageSums,
-    NAME_BYTES_MAX, ProposalStatus, ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus,
-    ThoughtRecord, ThoughtType, Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq,
-    ToolCallView, ToolStatus, TurnKind, Validity, args_sha256, epoch_ms, event_type, payload_json,
+    GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask, InferenceMetadata,
+    JSON_DEPTH_MAX, Kind, MessageSums, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Record, Role,
+    Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, TokenCount,
+    ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, TurnKind, Validity, args_sha256,
+    epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,
@@ -118,9 +119,9 @@ pub use segment::repair::Repaired;
 pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Counts, Durability, Follow, Health, KindCounts, LockState, LogLine, Options, RemovalReason,
-    Removed, SeqRange, Settings, Store, SyncTimes, Usage, Verification, VerifyOptions, verify,
-    verify_with,
+    Counts, Durability, Follow, Health, KindCounts, LockState, LogLine, NextRemoval, Options,
+    RemovalReason, Removed, SeqRange, Settings, Store, SyncTimes, Usage, Verification,
+    VerifyOptions, verify, verify_with,
 };
 
 /// The README's example must compile and run, too.

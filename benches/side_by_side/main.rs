@@ -15,6 +15,8 @@ mod peers;
 mod rows;
 mod settings;
 mod table;
+#[path = "../tiny/mod.rs"]
+mod tiny;
 mod work;
 
 use settings::Settings;

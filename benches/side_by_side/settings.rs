@@ -1,5 +1,7 @@
 //! How much is measured.
 
+use crate::tiny;
+
 /// Sizes, each from an environment variable.
 pub struct Settings {
     /// `DECKLOG_BENCH_CALLS`: tool calls to append in a round, two lines each; also the turns,
@@ -27,20 +29,20 @@ pub struct Settings {
 impl Settings {
     pub fn from_env() -> Settings {
         let mut growth: Vec<usize> = std::env::var("DECKLOG_BENCH_GROWTH")
-            .unwrap_or_else(|_| "50000,400000".into())
+            .unwrap_or_else(|_| tiny::size("50000,400000", "200,400").into())
             .split(',')
             .filter_map(number)
             .collect();
         growth.sort_unstable();
         Settings {
-            calls: setting("CALLS", 20_000),
-            rounds: setting("ROUNDS", 5),
-            open_lines: setting("OPEN_LINES", 200_000),
+            calls: setting("CALLS", tiny::size(20_000, 100)),
+            rounds: setting("ROUNDS", tiny::size(5, 1)),
+            open_lines: setting("OPEN_LINES", tiny::size(200_000, 1_000)),
             growth,
-            reads: setting("READS", 20_000),
-            synced: setting("SYNCED", 30),
-            captured: setting("CAPTURED", 20_000),
-            import_mb: setting("IMPORT_MB", 48),
+            reads: setting("READS", tiny::size(20_000, 200)),
+            synced: setting("SYNCED", tiny::size(30, 2)),
+            captured: setting("CAPTURED", tiny::size(20_000, 200)),
+            import_mb: setting("IMPORT_MB", tiny::size(48, 1)),
         }
     }
 }

@@ -10,11 +10,14 @@ pub use file::{TokenInfo, TokenKind};
 pub use secret::Secret;
 pub(crate) use watch::Watch;
 
+use std::path::Path;
+
 use self::file::AccessFile;
 use crate::error::{Error, Result};
 use crate::privacy::AccessRole;
 use crate::record::now;
-use crate::store::Store;
+use crate::storage::{Disk, Storage};
+use crate::store::{Store, check_is_there};
 
 const MINUTE_MS: i64 = 60 * 1000;
 /// How long a code for a browser can be used.
@@ -25,6 +28,23 @@ const SESSION_MS: i64 = 30 * 24 * 60 * MINUTE_MS;
 const NAME_CHARS_MAX: usize = 100;
 /// The name of what a browser logs in with.
 const BROWSER: &str = "browser";
+
+fn live(storage: &dyn Storage) -> Result<Vec<TokenInfo>> {
+    let file = AccessFile::read(storage)?;
+    Ok(file.live(now()).cloned().collect())
+}
+
+impl TokenInfo {
+    /// As [`Store::tokens`], of the store in a directory. Its log is not read.
+    ///
+    /// # Errors
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none; else as [`Store::tokens`].
+    pub fn list(path: impl AsRef<Path>) -> Result<Vec<TokenInfo>> {
+        let storage = Disk::new(path.as_ref());
+        check_is_there(&storage)?;
+        live(&storage)
+    }
+}
 
 impl Store {
     /// Makes a token for a client of the HTTP service. It is returned here and never again; the
@@ -108,8 +128,7 @@ impl Store {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
     pub fn tokens(&self) -> Result<Vec<TokenInfo>> {
-        let file = AccessFile::read(self.inner().storage())?;
-        Ok(file.live(now()).cloned().collect())
+        live(self.inner().storage())
     }
 
     /// Takes a token, session or code away by its id; a server refuses it from its next request

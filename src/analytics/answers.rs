@@ -56,7 +56,7 @@ pub struct LatencyMs {
 pub struct UsageSums {
     /// Messages in any role.
     pub messages: u64,
-    /// Those in the role `assistant`.
+    /// Those in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
     /// Tokens of prompts, of messages in any role.
     pub tokens_in: u64,
@@ -131,7 +131,7 @@ pub struct ErrorSample {
     /// The class of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// What failed.
+    /// What failed; of a text of more than 4 KiB its first 4 KiB and `…`, the message has the rest.
     pub error: String,
 }
 
@@ -304,7 +304,7 @@ pub struct DashboardMetrics {
     /// What it was made of.
     pub scope: Scope,
     /// The conversations that have a message of these days; left out for several days of which
-    /// messages were removed, as no one knows whether they were of the same conversations.
+    /// one has a rollup that does not name its conversations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversations_today: Option<u64>,
     /// Messages in any role.

@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use uuid::Uuid;
-
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
 use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages, sum_day};
@@ -31,7 +29,7 @@ pub(super) struct KeptDay {
     pub sum: Sum,
     /// The sums by the dimensions that were asked for, once they were.
     cells: HashMap<Mask, Vec<Cell>>,
-    /// Its conversations that are left, likewise.
+    /// Its conversations, likewise.
     talks: Option<Vec<u32>>,
 }
 
@@ -64,7 +62,7 @@ impl KeptDay {
                 marks(view, day, Kind::Rollups),
             )
         };
-        let (found, sum, (messages, rollups)) = sum_day(
+        let (found, mut sum, (messages, rollups)) = sum_day(
             store,
             day,
             |found| Sum {
@@ -73,6 +71,7 @@ impl KeptDay {
             },
             marks,
         )?;
+        sum.day.forget_rolled();
         Ok(KeptDay {
             messages,
             rollups,
@@ -83,10 +82,16 @@ impl KeptDay {
         })
     }
 
-    /// Whether all that was counted is still there as it was.
+    /// Whether all that was counted is still there as it was, and what came since can be added:
+    /// not to a day with rollups, which may count it already.
     fn stands(&self, messages: &[Mark], rollups: &[Mark]) -> bool {
         let is_kept = |mark: &Mark| messages.iter().any(|later| mark.is_kept_in(later));
-        self.rollups == rollups && self.messages.iter().all(is_kept)
+        let are_kept = if self.sum.day.is_rolled() {
+            self.messages == messages
+        } else {
+            self.messages.iter().all(is_kept)
+        };
+        self.rollups == rollups && are_kept
     }
 
     fn add(&mut self, message: Message) {
@@ -110,8 +115,9 @@ pub(super) struct Kept {
     moment: Option<Moment>,
     days: BTreeMap<Day, KeptDay>,
     groups: Groups,
-    /// Conversations have numbers here, so that those of many days are counted fast.
-    talks: HashMap<Uuid, u32>,
+    /// Conversations have numbers here, by the hashes of their ids, so that those of many days are
+    /// counted fast.
+    talks: HashMap<u64, u32>,
 }
 
 /// What came since.
@@ -222,17 +228,17 @@ impl Kept {
         (cells, &self.groups)
     }
 
-    /// How many conversations have a message in each bucket of a report. An error is a day of
-    /// which messages were removed that were of no one knows which conversations, and that shares
-    /// its bucket with others.
+    /// How many conversations have a message in each bucket of a report. An error is a day
+    /// that has a rollup which does not name its conversations, and that shares its bucket with
+    /// others.
     pub(super) fn conversations(&mut self, scope: &Scope) -> Result<Vec<(Option<Day>, u64)>, Day> {
         let mut talks = std::mem::take(&mut self.talks);
         for kept in self.days_mut(scope) {
-            let of_day = kept.sum.day.conversations().iter().map(|id| {
-                let next = talks.len() as u32;
-                *talks.entry(*id).or_insert(next)
-            });
             if kept.talks.is_none() {
+                let of_day = kept.sum.day.conversations().into_iter().map(|id| {
+                    let next = talks.len() as u32;
+                    *talks.entry(id).or_insert(next)
+                });
                 kept.talks = Some(of_day.collect());
             }
         }

@@ -33,8 +33,9 @@ use crate::store::Store;
 /// retention, erasure or other hands took away. What retention removed still counts; what was
 /// erased does not, unless its day was rolled up before.
 ///
-/// Days are UTC days, by the messages' own time. *Requests* are messages in the role `assistant`;
-/// latencies, rates, contexts and errors of models are told of these alone. Quantiles are within
+/// Days are UTC days, by the messages' own time. *Requests* are messages in the role `assistant`
+/// that are no further part of another one's answer; latencies, tokens, contexts and errors of
+/// models are those of answers, further parts included. Quantiles are within
 /// 1 %. A rollup of another tool's making that does not say what of it is of other roles counts as
 /// one of requests alone.
 ///

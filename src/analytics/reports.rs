@@ -19,6 +19,8 @@ use crate::record::Day;
 
 /// The most messages with errors that are shown.
 const SAMPLES_MAX: usize = 20;
+/// The bytes of an error that are shown: the message itself has all of them.
+const SAMPLE_BYTES_MAX: usize = 4 << 10;
 /// The most names that a dashboard shows of each dimension.
 const DASHBOARD_NAMES_MAX: usize = 100;
 
@@ -154,20 +156,22 @@ impl Analytics {
     /// Messages with errors, by their sequence numbers, as they stand in the log.
     fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
         let inner = self.store.inner();
-        let found = inner
-            .ask(|view| messages_with_seqs(view, seqs))?
-            .into_iter();
-        let samples = found.filter_map(|(.., message)| {
-            Some(ErrorSample {
-                id: message.id,
-                conversation_id: message.conversation_id,
-                timestamp: message.timestamp,
-                model_used: message.model_used,
-                error_type: message.error_type,
-                error: message.error?,
-            })
-        });
-        Ok(samples.collect())
+        let mut samples = Vec::new();
+        // One at a time, as each may be long.
+        for seq in seqs {
+            let found = inner.ask(|view| messages_with_seqs(view, &[*seq]))?;
+            samples.extend(found.into_iter().filter_map(|(.., message)| {
+                Some(ErrorSample {
+                    id: message.id,
+                    conversation_id: message.conversation_id,
+                    timestamp: message.timestamp,
+                    model_used: message.model_used,
+                    error_type: message.error_type,
+                    error: shortened(&message.error?),
+                })
+            }));
+        }
+        Ok(samples)
     }
 
     /// How many conversations were held: by day unless told otherwise, of all days. It has no
@@ -175,8 +179,8 @@ impl Analytics {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a bucket of several days of which
-    /// messages were removed: of which conversations these were is not kept, so that it is not
-    /// known which of them were held on several days.
+    /// one has a rollup of another tool's making that does not name its conversations: it is not
+    /// known then which of them were held on several days.
     pub fn active(&self, query: &AnalyticsQuery) -> Result<ActiveReport> {
         let by_day = Defaults {
             days_before: None,
@@ -186,7 +190,7 @@ impl Analytics {
         let scope = query.scope("active", &by_day)?;
         let counts = self.caught_up()?.conversations(&scope).map_err(|day| {
             let message = format!(
-                "messages of {day} were removed, and of which conversations they were is not kept: give bucket day, or a since after that day"
+                "a rollup of {day} does not name the conversations of the messages that it counts: give bucket day, or a since after that day"
             );
             Error::invalid(message)
         })?;
@@ -253,6 +257,15 @@ impl Analytics {
             compression_rate: kept.total(&scope, rows::compression).rate,
             scope,
         })
+    }
+}
+
+fn shortened(error: &str) -> String {
+    let mut ends = (0..=SAMPLE_BYTES_MAX).rev();
+    let start = ends.find_map(|end| error.get(..end));
+    match start.filter(|_| error.len() > SAMPLE_BYTES_MAX) {
+        Some(start) => format!("{start}…"),
+        None => error.to_owned(),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::collections::IfKnown;
 use crate::error::{Error, Result};
 use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record};
-use crate::store::Store;
+use crate::store::{Process, Store};
 
 /// A handle to log with that does not wait for the log; from [`Store::capture`].
 ///
@@ -67,6 +67,7 @@ struct Owner {
     queue: Arc<Queue>,
     line_bytes_max: usize,
     thread: Option<JoinHandle<()>>,
+    process: Process,
 }
 
 impl Store {
@@ -266,6 +267,11 @@ impl fmt::Debug for Capture {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if self.process.is_another() {
+            // What is queued is the parent's to write, and so is the thread.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.queue.close();
         // The thread itself may drop the last handle, in `on_error`: it cannot wait for itself,
         // and ends when the queue is empty.

@@ -10,7 +10,7 @@ use super::writer::{OnError, Writer};
 use super::{Capture, Owner};
 use crate::error::{Error, Result};
 use crate::record::Record;
-use crate::store::Store;
+use crate::store::{Process, Store};
 
 /// What a call does while the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,6 +118,7 @@ impl CaptureOptions {
                 queue,
                 line_bytes_max,
                 thread: Some(thread),
+                process: Process::default(),
             }),
             told: AtomicU64::new(0),
         })

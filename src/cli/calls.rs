@@ -1,12 +1,11 @@
 //! `decklog calls`
 
-use decklog::{CallQuery, CallStatus};
+use decklog::{CallQuery, CallStatus, Order};
 use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
-use super::order::First;
 
 /// List tool calls with their outcomes, the last started first
 #[derive(Debug, clap::Args)]
@@ -38,7 +37,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let list = List::from(
-        First::Newest,
+        Order::NewestFirst,
         args.part,
         "no calls match; names are compared as they are, capitals too",
     );

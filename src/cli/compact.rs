@@ -24,8 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let path = context.store_path()?;
-    let store = context.options().create(false).open(path)?;
+    let store = context.open_to_change()?;
     let (mut lines, mut bytes) = (0, 0);
     let mut shown = Ok(());
     let mut show = |part: &CompactedPart| {

@@ -43,7 +43,26 @@ enum Command {
         /// As retention.messages
         name: String,
     },
+    /// Show where the key of user ids is looked for, and whether it is the store's
+    ///
+    /// User ids are hashed under a key in a file outside the store. The store has the fingerprint
+    /// of its key, and refuses to hash ids or to look users up with another.
+    UserIdKey {
+        /// Say what going on with another key means; with --yes, do it
+        #[arg(long)]
+        replace: bool,
+        /// Take the key that is found here as the store's from now on; make one if there is none
+        #[arg(long, requires = "replace")]
+        yes: bool,
+    },
 }
+
+/// What it means to go on with another key.
+const REPLACED: &str = "\
+The key that is found here, or a new one, becomes the store's. User ids that were hashed under
+the earlier key stay in the log as they are. No one can find these conversations by user any
+more, and 'decklog erase --user' does not erase them; 'decklog erase --conversation' does.
+If there is a copy of the earlier key, restore it instead.";
 
 /// What `--json` says of a setting.
 #[derive(Serialize)]
@@ -72,15 +91,48 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         Command::Unset { name } => {
             Settings::default().unset(name)?;
-            let path = context.store_path()?;
-            let store = context.options().create(false).open(path)?;
+            let store = context.open_to_change()?;
             change(&store, name, |settings| settings.unset(name), context)
         }
+        Command::UserIdKey { replace, yes } => user_id_key(*replace, *yes, context),
     }
 }
 
+fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, Failure> {
+    let key = if yes {
+        context.open_to_change()?.replace_user_id_key()?
+    } else {
+        context.open_to_read()?.user_id_key()?
+    };
+    let is_fit = key.expected.is_none() || key.expected == key.found;
+    if context.json {
+        context.out.json(&key)?;
+    } else {
+        let shown = |fingerprint: &Option<String>, none: &str| {
+            fingerprint.clone().unwrap_or_else(|| none.to_owned())
+        };
+        let path = key.path.to_string_lossy();
+        context
+            .out
+            .line(&format!("key file       {}", one_line(&path)))?;
+        let found = shown(&key.found, "no such file");
+        context.out.line(&format!("fingerprint    {found}"))?;
+        let expected = shown(&key.expected, "any: no user id was hashed yet");
+        context.out.line(&format!("store expects  {expected}"))?;
+        if replace {
+            context.out.line(&format!("\n{REPLACED}"))?;
+            if !yes {
+                context
+                    .out
+                    .line("Nothing was changed. To go on, add --yes.")?;
+            }
+        }
+    }
+    Ok(Exit::with_findings(!is_fit || replace && !yes))
+}
+
 fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
-    let settings = context.open_to_read()?.settings()?;
+    let settings = Settings::read(context.store_path()?)?;
     match name {
         Some(name) => {
             let value = settings.get(name)?;

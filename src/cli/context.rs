@@ -1,13 +1,17 @@
 //! What every command has: where the store is, how to print.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use decklog::{Durability, Options, Store};
+use decklog::{Damage, DamageClass, Durability, Options, RetentionSettings, Settings, Store};
 
 use super::exit::Failure;
 use super::output::{self, Output};
 use super::show::count;
+
+/// Said of a store that an import made.
+pub const KEEPS_ALL: &str =
+    "The new store keeps everything: its settings retention.* say forever ('decklog config get').";
 
 /// The records that a list shows on a terminal unless told otherwise.
 pub const LIMIT_ON_TERMINAL: usize = 50;
@@ -82,10 +86,30 @@ impl Context {
         Ok(options.open(self.store_path()?)?)
     }
 
+    /// The store, to write, for who makes none and tells of damage in other words.
+    pub fn open_to_change(&self) -> Result<Store, Failure> {
+        let store = self.options().create(false).open(self.store_path()?)?;
+        told_of_manifest(&store.damage()?);
+        Ok(store)
+    }
+
     /// The store, to write; made if it is not there.
     pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
         let options = self.options().durability(level.into());
         told(options.open(self.store_path()?)?)
+    }
+
+    /// A store to import into; a new one keeps everything. Whether it is new.
+    pub fn open_to_import(&self, path: &Path, level: Level) -> Result<(Store, bool), Failure> {
+        let options = self.options().durability(level.into());
+        if path.join("decklog.json").exists() {
+            return Ok((told(options.open(path)?)?, false));
+        }
+        let settings = Settings {
+            retention: RetentionSettings::forever(),
+            ..Settings::default()
+        };
+        Ok((told(options.settings(settings).open(path)?)?, true))
     }
 
     /// How many records to list; `None` for all.
@@ -97,7 +121,9 @@ impl Context {
 
 /// The store, once the person was told of what is wrong with it.
 fn told(store: Store) -> Result<Store, Failure> {
-    let damage = store.damage()?.len();
+    let damage = store.damage()?;
+    told_of_manifest(&damage);
+    let damage = damage.iter().filter(|it| !is_made_anew(it)).count();
     if damage > 0 {
         let places = count(damage as u64, "place");
         output::say(&format!(
@@ -106,4 +132,15 @@ fn told(store: Store) -> Result<Store, Failure> {
         ));
     }
     Ok(store)
+}
+
+/// A manifest that was made anew is told once, as the next who opens the store finds nothing wrong.
+fn told_of_manifest(damage: &[Damage]) {
+    if let Some(manifest) = damage.iter().find(|it| is_made_anew(it)) {
+        output::say(&format!("decklog.json: {}", manifest.reason));
+    }
+}
+
+fn is_made_anew(damage: &Damage) -> bool {
+    damage.file == "decklog.json" && damage.class == DamageClass::Missing
 }

@@ -5,8 +5,8 @@ use decklog::{Client, ConversationQuery, ConversationStatus, Order};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{Printer, Times, one_of};
-use super::order::{First, each};
 use super::output;
+use super::pages::each;
 use super::show::grouped;
 
 /// Every page counts the whole list anew, so that a few large ones are better than many.
@@ -38,9 +38,14 @@ pub struct Args {
     status: Option<ConversationStatus>,
     #[command(flatten)]
     times: Times,
-    /// The end that comes first
-    #[arg(long, value_name = "END", default_value = "newest")]
-    order: First,
+    /// Oldest first, or newest first
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "desc",
+        value_parser = one_of(Order::ALL, Order::as_str)
+    )]
+    order: Order,
     /// At most this many. Default: 50 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -69,7 +74,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             if offset == args.offset {
                 total = list.total;
             }
-            if let (First::Newest, 0, Some((newest, _))) = (args.order, offset, list.items.first())
+            if let (Order::NewestFirst, 0, Some((newest, _))) =
+                (args.order, offset, list.items.first())
             {
                 until = newest.created_at.at().checked_add(1);
             }
@@ -102,7 +108,7 @@ impl Args {
             status: self.status,
             since: self.times.since,
             until,
-            order: Order::from(self.order),
+            order: self.order,
             limit,
             offset,
         }

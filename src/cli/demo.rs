@@ -8,11 +8,11 @@ use decklog::import::Importer;
 use decklog::storage::Disk;
 use decklog::{
     CallQuery, CallStatus, Conversation, ConversationQuery, ConversationStats, ConversationTurn,
-    Order, Settings, Store, ToolCall, TurnKind, TurnQuery,
+    Order, ToolCall, TurnKind, TurnQuery,
 };
 use uuid::Uuid;
 
-use super::context::Context;
+use super::context::{Context, KEEPS_ALL, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
@@ -56,10 +56,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let (sessions, log) = (dir.join("sessions"), dir.join("log"));
     write_samples(&sessions)?;
-    // The sessions are of long ago, and are to be there tomorrow.
-    let mut settings = Settings::default();
-    settings.privacy.auto_delete = false;
-    let store = Store::options().settings(settings).open(&log)?;
+    let (store, _) = context.open_to_import(&log, Level::Process)?;
     let out = &mut context.out;
 
     heading(
@@ -69,6 +66,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut importer = Importer::new(&store);
     importer.path(&sessions)?;
     import::show(out, &importer.finish()?, &log.display().to_string())?;
+    out.line(KEEPS_ALL)?;
 
     let turns = TurnQuery {
         limit: RECORDS_MAX,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use decklog::{DamageCounts, Health, Kind, LockState, Usage};
+use decklog::storage::Disk;
+use decklog::{DamageCounts, Health, Kind, LockState, NextRemoval, Usage, Verification};
 use serde::Serialize;
 
 use super::context::Context;
@@ -22,7 +23,11 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 /// lock and no write permission. Exits with 0 only if there is nothing to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog doctor --json | jq '.usage[] | [.day, .kind, .bytes]'")]
-pub struct Args {}
+pub struct Args {
+    /// Also check every byte, as 'decklog verify' does; what that finds is a finding here
+    #[arg(long)]
+    strict: bool,
+}
 
 /// What a person should do something about.
 #[derive(Debug, Serialize)]
@@ -42,10 +47,13 @@ struct Report<'a> {
     health: &'a Health,
 }
 
-pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
     let health = context.open_in_silence()?.health()?;
-    let findings = findings(&health);
+    let mut findings = findings(&health);
+    if args.strict {
+        findings.extend(verified(&decklog::verify(&Disk::new(&path))?));
+    }
     let store = path.display().to_string();
     if context.json {
         context.out.json(&Report {
@@ -59,6 +67,20 @@ pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
         text(&mut context.out, &store, &health, &findings)?;
     }
     Ok(Exit::with_findings(!findings.is_empty()))
+}
+
+/// What a check of every byte adds to the rest.
+fn verified(found: &Verification) -> Option<Finding> {
+    let findings =
+        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
+    (!found.is_clean()).then(|| Finding {
+        about: "verify",
+        what: format!(
+            "{} in a check of every byte",
+            count(findings as u64, "finding")
+        ),
+        to_do: "'decklog verify' names them",
+    })
 }
 
 fn findings(health: &Health) -> Vec<Finding> {
@@ -135,13 +157,6 @@ fn findings(health: &Health) -> Vec<Finding> {
             "nothing, if a process is writing now: else 'decklog repair' moves what was never acknowledged into quarantine/",
         );
     }
-    if let LockState::Abandoned { process } = health.lock {
-        find(
-            "lock",
-            format!("process {process} died, or failed to write, while it had the write lock"),
-            "nothing: the next writer looks at every segment and goes on",
-        );
-    }
     if let Some(volume) = &health.volume {
         if volume.is_network {
             find(
@@ -204,6 +219,19 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
             &format!("{lines}, {bytes} bytes; last on {last} UTC ({why})"),
         )?;
     }
+    for (place, next) in health.next_removals.iter().enumerate() {
+        let about = if place == 0 { "goes next" } else { "" };
+        say(about, &goes_next(next))?;
+    }
+    if let Some(max_bytes) = health.max_bytes {
+        let (bytes, most) = (grouped(health.bytes()), grouped(max_bytes));
+        say(
+            "size cap",
+            &format!(
+                "{bytes} of {most} bytes; past that, the oldest days go (retention.max_bytes)"
+            ),
+        )?;
+    }
     for file in &health.foreign {
         say(
             "foreign",
@@ -225,6 +253,22 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
     Ok(())
 }
 
+/// What retention removes next of a kind, and when.
+fn goes_next(next: &NextRemoval) -> String {
+    let what = if next.kind == Kind::Conversations {
+        let talks = count(next.conversations, "conversation");
+        format!("{talks} that ended on {}", next.day)
+    } else {
+        let bytes = grouped(next.bytes);
+        format!("{} of {}, {bytes} bytes", next.kind.stem(), next.day)
+    };
+    let when = match decklog::Timestamp::now().at() {
+        now if next.at <= now => "at the next daily upkeep".to_owned(),
+        _ => format!("from {} UTC on", time::shown(next.at)),
+    };
+    format!("{what}: {when} ({})", next.setting)
+}
+
 fn lock(state: LockState) -> String {
     match state {
         LockState::Free => "free".to_owned(),
@@ -232,7 +276,9 @@ fn lock(state: LockState) -> String {
             process: Some(process),
         } => format!("held by process {process}"),
         LockState::Held { process: None } => "held".to_owned(),
-        LockState::Abandoned { process } => format!("free; process {process} did not give it back"),
+        LockState::Abandoned { process } => format!(
+            "free; process {process} died or failed to write while it had it, and the next writer goes on"
+        ),
         LockState::Unknown => "not to be seen without permission".to_owned(),
     }
 }

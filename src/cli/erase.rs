@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::{EraseOptions, ErasedPart, Erasure};
+use decklog::{EraseOptions, ErasedPart, Erasure, ErrorKind};
 use uuid::Uuid;
 
 use super::context::Context;
@@ -14,7 +14,12 @@ use super::show::{grouped, row};
 
 /// Forget a conversation, a user or a request: no file of the store holds it then
 ///
-/// Erased is also what repairs put into quarantine/. If it is interrupted, run it again.
+/// Erased is also what repairs put into quarantine/. If it is interrupted, run it again. While other
+/// processes keep recording what is to be erased, it gives up within about 30 seconds, with the exit
+/// code 5.
+///
+/// From then on 'decklog import' and 'decklog replay --into' leave it out, whether the log had any
+/// of it or not: 'decklog import --restore-erased' brings it back. Recording it again is allowed.
 ///
 /// Pieces of damaged lines go where they hold an id or a longer piece of a text of it, or make a
 /// whole line of it with those next to them; others cannot be known: 'decklog verify' tells where
@@ -63,8 +68,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         } => Erasure::Request(*id),
         What { user, .. } => Erasure::User(user.clone().unwrap_or_default()),
     };
-    let path = context.store_path()?;
-    let store = context.options().create(false).open(path)?;
+    let store = context.open_to_change()?;
     let (mut lines, mut bytes) = (0, 0);
     let mut shown = Ok(());
     let mut show = |part: &ErasedPart| {
@@ -77,8 +81,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         dry_run: args.dry_run,
         ..EraseOptions::for_good(&mut show)
     };
-    let erased = store.erase(&what, options)?;
+    let erased = store.erase(&what, options);
     shown?;
+    let erased = erased.map_err(|error| match error.kind() {
+        ErrorKind::Conflict => Failure::Told(Exit::GaveUp, error.to_string()),
+        _ => Failure::from(error),
+    })?;
     if !context.json {
         let verb = if args.dry_run { "would go" } else { "erased" };
         context.out.line(&told(lines, bytes, verb))?;

@@ -13,7 +13,9 @@ Exit codes:
      damage was found, or what was asked for is not there
   2  the arguments or the input do not make sense; nothing was done
   3  the store, or another file, cannot be opened, read or written
-  4  another process kept the store locked for too long: try again";
+  4  another process kept the store locked for too long: try again
+  5  'erase' gave up, as other processes kept recording what it erases: stop them, then run it
+     again";
 
 /// The exit codes. Scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,7 @@ pub enum Exit {
     Usage = 2,
     Store = 3,
     Locked = 4,
+    GaveUp = 5,
 }
 
 impl Exit {

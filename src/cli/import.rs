@@ -1,23 +1,23 @@
 //! `decklog import`
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use decklog::import::{Broken, FileReport, Format, Importer, Progress, Report};
-use decklog::{ErrorKind, Kind, RetainOptions, Store};
+use decklog::import::{Broken, Expired, FileReport, Format, Importer, Progress, Report};
+use decklog::{ErrorKind, Store};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::context::{Context, Level};
+use super::context::{Context, KEEPS_ALL, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
-use super::output::{self, Output};
+use super::output::Output;
 use super::show::{count, grouped};
 
+/// Said of a store whose settings were changed.
+const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
 /// A bar for less than this would only flash up.
 const BAR_AFTER: Duration = Duration::from_millis(300);
 /// The most broken lines that text names; JSON names all.
@@ -25,7 +25,9 @@ const BROKEN_SHOWN_MAX: usize = 20;
 
 /// Import session files of Claude Code and Codex
 ///
-/// A folder is searched for *.jsonl files. Importing again adds only what is new.
+/// A folder is searched for *.jsonl files. Importing again adds only what is new. A store that this
+/// makes keeps everything. If the retention of a store would remove some of what is new, nothing is
+/// imported without --keep or --expire. Conversations that were erased are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
 pub struct Args {
@@ -35,6 +37,16 @@ pub struct Args {
     /// The tool that wrote the files. Default: each file tells
     #[arg(long, value_parser = formats())]
     format: Option<Format>,
+    /// Keep what is imported: set the store's retention of turns, tool calls, messages and errors
+    /// to forever
+    #[arg(long, conflicts_with = "expire")]
+    keep: bool,
+    /// Import everything, and let retention remove what is past its time; reports still count it
+    #[arg(long)]
+    expire: bool,
+    /// Import erased conversations and requests again, and keep them from then on
+    #[arg(long)]
+    restore_erased: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
     durability: Level,
@@ -53,10 +65,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let message = format!("cannot read {}: {error}", path.display());
         return Err(Failure::usage(message));
     }
-    let store = context.open_to_write(args.durability)?;
+    let (store, is_new) = context.open_to_import(&context.store_path()?, args.durability)?;
     let bar = Bar::new(!context.json && std::io::stderr().is_terminal());
-    let report = import(&store, &args.paths, args.format, &bar)?;
+    let before = store.settings()?;
+    let report = import(&store, args, &bar)?;
     store.sync()?;
+    let is_changed = store.settings()? != before;
     if context.json {
         for file in &report.per_file {
             context.out.json(file)?;
@@ -68,8 +82,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             &report,
             &store.path().display().to_string(),
         )?;
+        if is_new {
+            context.out.line(KEEPS_ALL)?;
+        }
+        if is_changed {
+            context.out.line(CHANGED)?;
+        }
     }
-    warn_of_what_goes(&store)?;
     let nothing_was_read = report.files == 0 && !report.broken.is_empty();
     Ok(if nothing_was_read {
         Exit::Usage
@@ -79,15 +98,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 /// Imports all paths; one that is refused as a whole is reported as broken.
-fn import(
-    store: &Store,
-    paths: &[PathBuf],
-    format: Option<Format>,
-    bar: &Bar,
-) -> Result<Report, Failure> {
+fn import(store: &Store, args: &Args, bar: &Bar) -> Result<Report, Failure> {
+    let paths = &args.paths;
     let mut importer = Importer::new(store)
-        .format(format)
+        .format(args.format)
+        .restore_erased(args.restore_erased)
         .on_progress(|progress| bar.show(progress));
+    if !args.keep && !args.expire {
+        refuse_to_expire(&importer, paths)?;
+    }
+    // Nothing is past its time, or it may go.
+    importer = importer.expired(if args.keep {
+        Expired::Keep
+    } else {
+        Expired::Expire
+    });
     let mut refused = Vec::new();
     let mut stopped = None;
     for path in paths {
@@ -127,62 +152,29 @@ fn import(
     Ok(report)
 }
 
+/// Stops before anything is written if retention would remove some of it.
+fn refuse_to_expire(importer: &Importer<'_>, paths: &[PathBuf]) -> Result<(), Failure> {
+    const TO_DO: &str =
+        "give --keep to keep what is imported forever, or --expire to let retention remove it";
+    let expiring = importer
+        .expiring(paths)
+        .map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => Failure::usage(format!("{error}: {TO_DO}")),
+            _ => error.into(),
+        })?;
+    if expiring.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<String> = expiring.iter().map(ToString::to_string).collect();
+    Err(Failure::usage(format!(
+        "nothing was imported, as retention would remove {}: {TO_DO}",
+        rows.join("; ")
+    )))
+}
+
 /// Whether the error is about the path itself, and no trouble of the store.
 fn is_about(error: &decklog::Error, path: &Path) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Io) && error.path() == Some(path)
-}
-
-/// Says what of the log is past its time already, and how to keep it: sessions are often older
-/// than a store keeps them.
-fn warn_of_what_goes(store: &Store) -> Result<(), Failure> {
-    if !store.settings()?.privacy.auto_delete {
-        return Ok(());
-    }
-    let mut go_on = |_: &_| ControlFlow::Continue(());
-    let would_go = store.retain(RetainOptions {
-        dry_run: true,
-        ..RetainOptions::now(&mut go_on)
-    });
-    let would_go = match would_go {
-        // Someone removes it right now.
-        Err(error) if error.kind() == ErrorKind::Locked => return Ok(()),
-        would_go => would_go?,
-    };
-    let mut lines: BTreeMap<Kind, u64> = BTreeMap::new();
-    for part in &would_go.parts {
-        *lines.entry(part.kind).or_default() += part.lines;
-    }
-    if lines.is_empty() {
-        return Ok(());
-    }
-    let settings = lines.keys().map(|kind| match kind {
-        Kind::Conversations => Kind::Messages.stem(),
-        kind => kind.stem(),
-    });
-    let settings: BTreeSet<&str> = settings.collect();
-    let commands = settings
-        .iter()
-        .map(|setting| format!("'decklog config set retention.{setting} forever'"));
-    let commands: Vec<String> = commands.collect();
-    let of_kinds = lines
-        .iter()
-        .map(|(kind, lines)| format!("{} of {}", grouped(*lines), kind.stem()));
-    let of_kinds: Vec<String> = of_kinds.collect();
-    output::say(&format!(
-        "{} of the log {} older than it keeps them, and will be removed: {}",
-        count(lines.values().sum(), "line"),
-        if lines.values().sum::<u64>() == 1 {
-            "is"
-        } else {
-            "are"
-        },
-        of_kinds.join(", "),
-    ));
-    output::say(&format!(
-        "to keep them: {}; or all, whatever its age: 'decklog config set privacy.auto_delete false'",
-        commands.join(", "),
-    ));
-    Ok(())
 }
 
 /// Says what an import did, what it did not understand and what was broken.
@@ -211,6 +203,25 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         grouped(report.tokens_in),
         grouped(report.tokens_out),
     ))?;
+    if report.repeated > 0 {
+        let repeated = count(report.repeated, "line");
+        out.line(&format!(
+            "  {repeated} of forked sessions left to the sessions they come from"
+        ))?;
+    }
+    if report.unfinished > 0 {
+        let files = count(report.unfinished, "file");
+        out.line(&format!(
+            "  {files} with a last line that is not whole yet: import again when it is"
+        ))?;
+    }
+    if report.left_out > 0 {
+        out.line(&format!(
+            "  {} left out, as they were erased: --restore-erased brings them back (conversations and requests: {})",
+            count(report.left_out, "record"),
+            grouped(report.erased),
+        ))?;
+    }
     if !report.not_understood.is_empty() {
         out.line("Not understood, and left out:")?;
     }

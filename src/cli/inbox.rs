@@ -1,11 +1,10 @@
 //! `decklog inbox`
 
-use decklog::{TaskCounts, TaskQuery, TaskStatus};
+use decklog::{Order, TaskCounts, TaskQuery, TaskStatus};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, one_of};
-use super::order::First;
 use super::show::grouped;
 
 /// List the tasks of the inbox, by id, the first queued first
@@ -29,7 +28,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if args.counts {
         return counts(context, store.inbox().counts()?);
     }
-    let list = List::from(First::Oldest, args.part, "no tasks match");
+    let list = List::from(Order::OldestFirst, args.part, "no tasks match");
     list.print(context, |order, limit, after| {
         let query = TaskQuery {
             status: args.status,

@@ -7,8 +7,8 @@ use decklog::{Cursor, Order, Page};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::order::{First, PAGE_RECORDS, each};
 use super::output;
+use super::pages::{PAGE_RECORDS, each};
 use super::show::{self, Shown};
 
 // Times that records lie between.
@@ -31,9 +31,9 @@ pub struct Part {
     /// Go on where an earlier list ended
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
-    /// The end of the list from which --limit counts
-    #[arg(long, value_name = "END")]
-    order: Option<First>,
+    /// Oldest first, or newest first; --limit counts from there
+    #[arg(long, value_name = "ORDER", value_parser = one_of(Order::ALL, Order::as_str))]
+    order: Option<Order>,
     /// Show all there is to each record, its ids too
     #[arg(long, short)]
     long: bool,
@@ -54,7 +54,7 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
 #[derive(Debug)]
 pub struct List<'a> {
     part: Part,
-    first: First,
+    order: Order,
     /// Text has the earliest record at the top, whichever end was asked for.
     is_log: bool,
     /// What is said where there is nothing to list.
@@ -63,10 +63,10 @@ pub struct List<'a> {
 
 impl<'a> List<'a> {
     /// A list that begins at one end unless told otherwise.
-    pub fn from(default: First, part: Part, none: &'a str) -> List<'a> {
+    pub fn from(default: Order, part: Part, none: &'a str) -> List<'a> {
         List {
             part,
-            first: part.order.unwrap_or(default),
+            order: part.order.unwrap_or(default),
             is_log: false,
             none,
         }
@@ -76,7 +76,11 @@ impl<'a> List<'a> {
     /// earliest of them at the top. A program gets the records from the first one on.
     pub fn log(context: &Context, part: Part, none: &'a str) -> List<'a> {
         let is_all = context.json || context.limit(part.limit).is_none();
-        let default = if is_all { First::Oldest } else { First::Newest };
+        let default = if is_all {
+            Order::OldestFirst
+        } else {
+            Order::NewestFirst
+        };
         List {
             is_log: true,
             ..List::from(default, part, none)
@@ -90,9 +94,9 @@ impl<'a> List<'a> {
         mut page: impl FnMut(Order, usize, Option<Cursor>) -> decklog::Result<Page<T>>,
     ) -> Result<Exit, Failure> {
         let limit = context.limit(self.part.limit);
-        let order = Order::from(self.first);
+        let order = self.order;
         let page = |limit, after| page(order, limit, after).map(|page| (page.items, page.next));
-        let is_turned = self.is_log && self.first == First::Newest && !context.json;
+        let is_turned = self.is_log && order == Order::NewestFirst && !context.json;
         let mut printer = Printer::new(context, self.part.long);
         let rest = if is_turned {
             let mut records = Vec::new();
@@ -111,8 +115,7 @@ impl<'a> List<'a> {
         };
         printer.end(self.none);
         if let Some(cursor) = rest {
-            let first = self.first.as_str();
-            say_more(context, &format!("--order {first} --after {cursor}"))?;
+            say_more(context, &format!("--order {order} --after {cursor}"))?;
         }
         Ok(Exit::Ok)
     }

@@ -1,5 +1,7 @@
 //! What servers tell of themselves.
 
+use std::io::IsTerminal;
+
 /// What is worth telling goes to standard error, as JSON if the output is.
 pub fn start(level: &str, is_json: bool) {
     let default = format!("decklog={level}");
@@ -9,6 +11,7 @@ pub fn start(level: &str, is_json: bool) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(has_colours())
         .with_writer(std::io::stderr);
     // Someone who has set one already, keeps it.
     let _ = if is_json {
@@ -16,4 +19,10 @@ pub fn start(level: &str, is_json: bool) {
     } else {
         subscriber.try_init()
     };
+}
+
+/// Whether lines on standard error are coloured: on a terminal, unless `NO_COLOR` is set.
+fn has_colours() -> bool {
+    let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    is_wanted && std::io::stderr().is_terminal()
 }

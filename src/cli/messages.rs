@@ -1,13 +1,12 @@
 //! `decklog messages`
 
-use decklog::MessageQuery;
+use decklog::{MessageQuery, Order};
 use uuid::Uuid;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::{List, Part};
-use super::order::First;
 
 /// List the messages of a conversation, in the order of their sequence
 #[derive(Debug, clap::Args)]
@@ -33,7 +32,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if store.get_conversation(id)?.is_none() {
         return Ok(missing(&format!("conversation {id}")));
     }
-    let list = List::from(First::Oldest, args.part, "no messages match");
+    let list = List::from(Order::OldestFirst, args.part, "no messages match");
     list.print(context, |order, limit, after| {
         let query = MessageQuery {
             from: args.from,

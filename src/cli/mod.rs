@@ -29,8 +29,8 @@ mod log;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod messages;
-mod order;
 mod output;
+mod pages;
 mod proposals;
 mod prove;
 mod record;

@@ -1,11 +1,10 @@
 //! `decklog proposals`
 
-use decklog::{ProposalQuery, ProposalStatus};
+use decklog::{Order, ProposalQuery, ProposalStatus};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part, Times, one_of};
-use super::order::First;
 
 /// List code edit proposals and what became of them, the last proposed first
 #[derive(Debug, clap::Args)]
@@ -27,7 +26,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List::from(First::Newest, args.part, "no proposals match");
+    let list = List::from(Order::NewestFirst, args.part, "no proposals match");
     list.print(context, |order, limit, after| {
         let query = ProposalQuery {
             status: args.status,

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use decklog::{Ack, AckStatus, Error, ndjson};
+use decklog::{Ack, AckStatus, Error, Warning, ndjson};
 use serde::Serialize;
 
 use super::context::{Context, Level};
@@ -65,7 +65,8 @@ pub struct Args {
     /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
     ///
     /// The status is added, unchanged or rejected, the last with a reason and no seq. An event, a
-    /// task and an entry of a history are told their id in "assigned", a message its sequence.
+    /// task and an entry of a history are told their id in "assigned", a message its sequence. What
+    /// is probably a mistake in a record that was taken, as a time in seconds, is its "warning".
     #[arg(long)]
     ack: bool,
     /// When a record is acknowledged
@@ -83,6 +84,8 @@ struct AckLine<'a> {
     assigned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
 }
 
 /// What became of records that were handed over.
@@ -157,6 +160,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(tally.rejected > 0))
 }
 
+fn warning(ack: &Ack) -> Option<&'static str> {
+    ack.warning.map(Warning::as_str)
+}
+
 fn acknowledge(
     context: &mut Context,
     answers: &[(u64, Result<Ack, Error>)],
@@ -169,6 +176,7 @@ fn acknowledge(
             status: answer.map_or("rejected", |ack| ack.status.as_str()),
             assigned: answer.ok().and_then(|ack| ack.assigned),
             reason: answer.err().map(Error::to_string),
+            warning: answer.ok().and_then(warning),
         })?;
     }
     Ok(context.out.flush()?)

@@ -32,8 +32,7 @@ struct Summary {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let path = context.store_path()?;
-    let store = context.options().create(false).open(path)?;
+    let store = context.open_to_change()?;
     let repaired = store.repair(args.accept_edits)?;
     let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
     let left = sum(|one| one.altered_lines_left);

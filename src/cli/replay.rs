@@ -7,7 +7,7 @@ use decklog::replay::{self, Replay, Replayed};
 use decklog::{Ack, Day};
 use serde::Serialize;
 
-use super::context::{Context, Level};
+use super::context::{Context, KEEPS_ALL, Level};
 use super::exit::{Exit, Failure};
 use super::record::Tally;
 use super::show::count;
@@ -58,12 +58,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         None => replay::dir(&args.source)?,
     };
-    let Replay { lines, unreadable } = replay;
+    let unreadable = replay.unreadable;
     let mut rejected = 0;
     if let Some(into) = &args.into {
-        rejected = record(args, context, into, lines, unreadable)?;
+        rejected = record(args, context, into, replay)?;
     } else {
-        print(args, context, &lines)?;
+        print(args, context, &replay.lines)?;
     }
     if unreadable > 0 {
         context.out.flush()?;
@@ -121,19 +121,18 @@ fn record(
     args: &Args,
     context: &mut Context,
     into: &Path,
-    lines: Vec<Replayed>,
-    unreadable: u64,
+    mut replay: Replay,
 ) -> Result<u64, Failure> {
     #[derive(Serialize)]
     struct Summary {
         #[serde(flatten)]
         tally: Tally,
         unreadable: u64,
+        left_out: u64,
     }
-    let store = context
-        .options()
-        .durability(args.durability.into())
-        .open(into)?;
+    let (store, is_new) = context.open_to_import(into, args.durability)?;
+    let left_out = replay.leave_out_erased(&store)?;
+    let Replay { lines, unreadable } = replay;
     let mut tally = Tally::default();
     let mut lines = lines.into_iter().peekable();
     while lines.peek().is_some() {
@@ -150,9 +149,22 @@ fn record(
     store.sync()?;
     let rejected = tally.rejected;
     if context.json {
-        context.out.json(&Summary { tally, unreadable })?;
+        context.out.json(&Summary {
+            tally,
+            unreadable,
+            left_out,
+        })?;
     } else {
         context.out.line(&tally.in_words())?;
+        if left_out > 0 {
+            let records = count(left_out, "record");
+            context
+                .out
+                .line(&format!("{records} left out, as they were erased"))?;
+        }
+        if is_new {
+            context.out.line(KEEPS_ALL)?;
+        }
     }
     Ok(rejected)
 }

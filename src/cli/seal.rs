@@ -40,8 +40,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         context.out.json(&head)?;
         return Ok(Exit::Ok);
     }
-    let path = context.store_path()?;
-    let store = context.options().create(false).open(path)?;
+    let store = context.open_to_change()?;
     let sealed = store.seal(Timestamp::now().at())?;
     let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
     let (bytes, lines) = (sum(|seal| seal.bytes), sum(|seal| seal.lines));

@@ -5,8 +5,8 @@ use decklog::{Kind, SearchCursor, SearchQuery};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{Printer, Times, one_of};
-use super::order::{PAGE_RECORDS, each};
 use super::output;
+use super::pages::{PAGE_RECORDS, each};
 
 /// Find a text in all that was recorded, the latest first
 ///

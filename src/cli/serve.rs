@@ -13,7 +13,8 @@ use super::{log, output};
 /// Serve the log over HTTP: capture, query and analytics, described at /openapi.json
 ///
 /// Agents that embed the log and other commands may read and write it at the same time. SIGINT or
-/// SIGTERM ends it once all that was accepted is written.
+/// SIGTERM stops the server once all that was accepted is written. SIGHUP reads the certificate and
+/// the settings again.
 #[cfg_attr(
     feature = "mcp",
     doc = "\nAgents speak MCP to it at /mcp: what `decklog mcp` offers, over streamable HTTP."
@@ -38,6 +39,10 @@ pub struct Args {
     /// The file with the certificate's key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Memory for the bodies of requests in flight, decompressed, in MiB; requests past it are
+    /// answered 503
+    #[arg(long, value_name = "MIB", default_value_t = 128)]
+    bodies_mib: usize,
     /// Another name by which the server may be asked for, beside localhost and the address that it
     /// listens at
     #[arg(long, value_name = "NAME")]
@@ -59,6 +64,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     options.allow_hosts.clone_from(&args.allow_host);
     options.allow_origins.clone_from(&args.allow_origin);
+    options.bodies_bytes_max = args.bodies_mib.saturating_mul(1 << 20);
     options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
     let scheme = if options.tls.is_some() {
         "https"
@@ -69,7 +75,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     loop {
         let store = context.open_to_write(args.durability)?;
         let server = Server::bind(store, addr, &options)?;
-        server.stop_on_signals()?;
+        server.handle_signals()?;
         // Also of a port that was free.
         addr = server.local_addr();
         output::say(&format!("serving at {scheme}://{addr}"));

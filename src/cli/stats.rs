@@ -21,7 +21,8 @@ const NAME_COLUMNS: usize = 20;
 /// Report on tokens, latencies, errors, contexts and conversations
 ///
 /// Messages that retention removed are counted as well. Latencies, rates and contexts are of
-/// requests, the messages in the role assistant. A quantile of latencies is told within 1 %.
+/// requests, the messages in the role assistant; one that is a part of another's answer adds to
+/// that request and counts as none. A quantile of latencies is told within 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog stats dashboard\n  decklog stats models --since 2025-12-01 --group model,task_type\n  decklog stats usage --bucket month --json | jq '.rows[] | {bucket, model_used, tokens_out}'"

@@ -92,8 +92,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         Command::List => list(context),
         Command::Revoke { id } => {
-            let path = context.store_path()?;
-            let store = context.options().create(false).open(path)?;
+            let store = context.open_to_change()?;
             let Some(info) = store.revoke_token(id)? else {
                 return Ok(missing(&format!("token {id}: 'decklog token list'")));
             };
@@ -173,7 +172,7 @@ fn joined(roles: &[AccessRole]) -> String {
 }
 
 fn list(context: &mut Context) -> Result<Exit, Failure> {
-    let tokens = context.open_to_read()?.tokens()?;
+    let tokens = TokenInfo::list(context.store_path()?)?;
     for info in &tokens {
         if context.json {
             context.out.json(info)?;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
-use super::order::{PAGE_RECORDS, each};
+use super::pages::{PAGE_RECORDS, each};
 use super::show::{Shown, in_transcript};
 
 /// Show a conversation from its first message to its last, as it reads

@@ -36,6 +36,7 @@ pub struct Args {
 #[serde(tag = "finding", rename_all = "snake_case")]
 enum Finding<'a> {
     Damage(&'a Damage),
+    Violation(&'a Damage),
     Gap(&'a SeqRange),
     Repeat(&'a SeqRange),
     Interrupted { reason: &'a str },
@@ -54,6 +55,7 @@ struct Summary<'a> {
     seals: u64,
     head: Option<SealHead>,
     damage: usize,
+    violations: usize,
     gaps: usize,
     repeats: usize,
     interrupted: usize,
@@ -80,6 +82,9 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
     for damage in &found.damage {
         out.json(&Finding::Damage(damage))?;
     }
+    for violation in &found.violations {
+        out.json(&Finding::Violation(violation))?;
+    }
     for gap in &found.gaps {
         out.json(&Finding::Gap(gap))?;
     }
@@ -102,6 +107,7 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
         seals: found.seals,
         head: found.head,
         damage: found.damage.len(),
+        violations: found.violations.len(),
         gaps: found.gaps.len(),
         repeats: found.repeats.len(),
         interrupted: found.interrupted.len(),
@@ -120,6 +126,15 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
             damage.offset,
             count(damage.length, "byte"),
             one_line(&damage.reason)
+        ))?;
+    }
+    for violation in &found.violations {
+        out.line(&format!(
+            "{:<9} {} at byte {}: {}",
+            "violation",
+            one_line(&violation.file),
+            violation.offset,
+            one_line(&violation.reason)
         ))?;
     }
     for gap in &found.gaps {
@@ -150,7 +165,8 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
             removed.join(", ")
         ))?;
     }
-    let findings = found.damage.len() + found.gaps.len() + found.repeats.len();
+    let findings =
+        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
     let verdict = if found.is_clean() {
         "clean".to_owned()
     } else {

@@ -53,9 +53,7 @@ impl AsOf<'_> {
 
     /// Turns that stood then, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        self.store
-            .inner()
-            .ask(|view| turns::list(view, query, Some(self.at)))
+        turns::list(self.store.inner(), query, usize::MAX, Some(self.at))
     }
 
     /// The tool call with this key, if it stood then, with its outcome if it had one.
@@ -66,9 +64,7 @@ impl AsOf<'_> {
 
     /// Tool calls that stood then, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        self.store
-            .inner()
-            .ask(|view| calls::list(view, query, Some(self.at)))
+        calls::list(self.store.inner(), query, usize::MAX, Some(self.at))
     }
 
     /// The proposal of a request, if it stood then, with what had become of it.
@@ -79,8 +75,7 @@ impl AsOf<'_> {
 
     /// Proposals that stood then, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
-        let inner = self.store.inner();
-        inner.ask(|view| proposals::list(view, query, Some(self.at)))
+        proposals::list(self.store.inner(), query, usize::MAX, Some(self.at))
     }
 }
 

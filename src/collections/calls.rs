@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, Select};
 use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -90,7 +90,18 @@ impl Store {
 
     /// Tool calls that stand, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        self.inner().ask(|view| list(view, query, None))
+        list(self.inner(), query, usize::MAX, None)
+    }
+
+    /// As [`tool_calls`](Store::tool_calls), a page ending with the line that makes its lines this
+    /// long.
+    #[cfg(feature = "http")]
+    pub(crate) fn tool_calls_within(
+        &self,
+        query: &CallQuery,
+        bytes_max: usize,
+    ) -> Result<Page<ToolCall>> {
+        list(self.inner(), query, bytes_max, None)
     }
 }
 
@@ -271,11 +282,12 @@ pub(super) fn get(
 }
 
 pub(super) fn list(
-    view: &View<'_>,
+    inner: &Inner,
     query: &CallQuery,
+    bytes_max: usize,
     as_of: Option<i64>,
 ) -> Result<Page<ToolCall>> {
-    let hash = |value: &str| view.hasher().lookup(value);
+    let hash = |value: &str| inner.hasher().lookup(value);
     // The index knows where calls stand now, not where they stood.
     let status = query.status.filter(|_| as_of.is_none());
     let select = match (query.parent_id, status, &query.tool_name, &query.vendor) {
@@ -293,10 +305,11 @@ pub(super) fn list(
         until: query.until.unwrap_or(i64::MAX),
         order: query.order,
         limit: query.limit,
+        bytes_max,
         after: query.after,
         as_of,
     };
-    page(view, KIND, walk, |row| {
+    page(inner, KIND, walk, |view, row| {
         let call = read(view, row, as_of)?.filter(|call| query.matches(call));
         Ok(call.map(|call| (call.0.started_at.at, call)))
     })

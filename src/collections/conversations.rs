@@ -1,15 +1,19 @@
 //! Conversations: an upsert by id. What their messages add up to is kept in the index.
 
+mod list;
+
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
+use super::page::Order;
 #[cfg(feature = "mcp")]
 use super::page::{Cursor, Page};
-use super::page::{Order, Walk, page};
+#[cfg(feature = "mcp")]
+use super::page::{Walk, page};
 use super::{Ack, collision, lifecycle, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, Position, RowId, Select};
+use crate::index::{Loc, RowId, status_state};
 use crate::record::{
     Client, Conversation, ConversationStats, ConversationStatus, Kind, Record, Timestamp,
 };
@@ -100,17 +104,6 @@ impl ConversationQuery {
                 .status
                 .is_none_or(|status| conversation.status == status)
     }
-
-    /// Whether it asks for no more than a time.
-    fn is_by_time_alone(&self) -> bool {
-        let texts = [
-            &self.workspace,
-            &self.project,
-            &self.user_id,
-            &self.session_id,
-        ];
-        texts.iter().all(|text| text.is_none()) && self.client.is_none() && self.status.is_none()
-    }
 }
 
 impl Store {
@@ -126,71 +119,24 @@ impl Store {
     /// [`Io`](ErrorKind::Io), also if it asks for a user, ids in the log are hashed, and their key
     /// is not there.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
+        Ok(self.conversations_within(query, usize::MAX)?.0)
+    }
+
+    /// As [`conversations`](Store::conversations), of no more than this many bytes of lines and the
+    /// line past them; and whether others follow.
+    pub(crate) fn conversations_within(
+        &self,
+        query: &ConversationQuery,
+        bytes_max: usize,
+    ) -> Result<(ConversationList, bool)> {
         let user_id = query.user_id.as_deref();
         let user_ids = user_id.map(|id| self.inner().user_ids(id)).transpose()?;
-        let user_ids = user_ids.unwrap_or_default();
-        self.inner().ask(|view| {
-            let hash = |value: &str| view.hasher().lookup(value);
-            // The one that has the fewest conversations a value first.
-            let select = match query {
-                ConversationQuery {
-                    session_id: Some(id),
-                    ..
-                } => Select::Lookup(4, hash(id)),
-                ConversationQuery {
-                    user_id: Some(_), ..
-                } => by_user(view, &user_ids),
-                ConversationQuery {
-                    project: Some(project),
-                    ..
-                } => Select::Lookup(1, hash(project)),
-                ConversationQuery {
-                    workspace: Some(workspace),
-                    ..
-                } => Select::Lookup(0, hash(workspace)),
-                ConversationQuery {
-                    client: Some(client),
-                    ..
-                } => Select::Lookup(2, hash(client.as_str())),
-                _ => Select::All,
-            };
-            let walk = Walk {
-                select,
-                since: query.since.unwrap_or(i64::MIN),
-                until: query.until.unwrap_or(i64::MAX),
-                order: query.order,
-                limit: usize::MAX,
-                after: None,
-                as_of: None,
-            };
-            let mut total = 0;
-            let mut part = Vec::new();
-            let wanted = query.offset..query.offset.saturating_add(query.limit);
-            page(view, KIND, walk, |row| {
-                // Without a need to look, a conversation elsewhere in the list only counts.
-                if query.is_by_time_alone() && !wanted.contains(&total) {
-                    total += 1;
-                    return Ok(None::<(i64, ())>);
-                }
-                let found = read(view, row)?.filter(|found| query.matches(found, &user_ids));
-                if let Some(conversation) = found {
-                    if wanted.contains(&total) {
-                        part.push(conversation);
-                    }
-                    total += 1;
-                }
-                Ok(None)
-            })?;
-            let mut names = Names::default();
-            let items = part.into_iter().map(|found| {
-                let stats = stats(view, &found, &mut names)?;
-                Ok((found, stats))
-            });
-            Ok(ConversationList {
-                items: items.collect::<Result<_>>()?,
-                total,
-            })
-        })
+        list::list(
+            self.inner(),
+            query,
+            &user_ids.unwrap_or_default(),
+            bytes_max,
+        )
     }
 
     /// Conversations, newest first, page by page: also while others begin.
@@ -201,10 +147,8 @@ impl Store {
         after: Option<Cursor>,
     ) -> Result<Page<Conversation>> {
         let walk = Walk::all(Order::NewestFirst, limit, after);
-        self.inner().ask(|view| {
-            page(view, KIND, walk, |row| {
-                Ok(read(view, row)?.map(|found| (found.created_at.at(), found)))
-            })
+        page(self.inner(), KIND, walk, |view, row| {
+            Ok(read(view, row)?.map(|found| (found.created_at.at(), found)))
         })
     }
 
@@ -269,7 +213,7 @@ impl Store {
 pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result<Ack> {
     let conversation = conversation_in(kept.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
-    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         if is_update {
             return Err(unknown(conversation.id));
         }
@@ -281,7 +225,12 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result
         return Err(collision());
     }
     let same = |known: &Record| conversation_in(known).is_ok_and(|known| known == conversation);
-    if says(txn, &decoded.record, same)? {
+    // A change to what its last line says is one where messages said otherwise since.
+    let is_back = is_update
+        && read(txn, id)?.is_some_and(|stands| {
+            (stands.status, &stands.last_error) != (known.status, &known.last_error)
+        });
+    if !is_back && says(txn, &decoded.record, same)? {
         return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
     change(txn, known, kept)
@@ -334,23 +283,6 @@ fn unknown(id: Uuid) -> Error {
     lifecycle(format!(
         "there is no conversation {id} in the log: record it first"
     ))
-}
-
-/// The conversations that have one of these forms of a user's id; others, too, where there are some
-/// of each.
-fn by_user(from: &impl Reads, forms: &[String]) -> Select {
-    let select = |id: &String| Select::Lookup(3, from.hasher().lookup(id));
-    let are_any = |id: &&String| {
-        let mut rows = from
-            .table(KIND)
-            .walk(select(id), Position::FIRST, Position::END);
-        rows.next().is_some()
-    };
-    let mut found = forms.iter().filter(are_any);
-    match (found.next().or(forms.first()), found.next()) {
-        (Some(id), None) => select(id),
-        _ => Select::All,
-    }
 }
 
 pub(super) fn get(
@@ -406,6 +338,11 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     {
         conversation.status = ConversationStatus::Error;
         conversation.last_error = message.error;
+    } else if conversation.status == ConversationStatus::Error
+        && decoded.seq.is_some_and(|said| said < talk.answered)
+    {
+        conversation.status = ConversationStatus::Active;
+        conversation.last_error = None;
     }
     // A message's line that someone forged may say a time that is none.
     if talk.latest > conversation.updated_at.at()
@@ -417,9 +354,9 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
 }
 
 /// Whether the conversation of a row stands at an error.
-pub(crate) fn ended_in_error(from: &impl Reads, id: RowId) -> Result<bool> {
-    let found = read(from, id)?;
-    Ok(found.is_some_and(|found| found.status == ConversationStatus::Error))
+pub(crate) fn ended_in_error(from: &impl Reads, id: RowId) -> bool {
+    let row = from.table(KIND).row(id).filter(|row| row.stands());
+    row.is_some_and(|row| row.state == status_state(ConversationStatus::Error))
 }
 
 /// Names of models and configurations, by their hashes.

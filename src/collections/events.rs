@@ -1,11 +1,11 @@
 //! Events: appended, each under its parent.
 
-use super::page::{Cursor, Order, Page, Walk, page};
+use super::page::{Cursor, Order, Page, Walk, page, page_of};
 use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select};
+use crate::index::{Position, RowId, Select, Table};
 use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Kept, Reads, Store, Txn};
+use crate::store::{Inner, Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
@@ -106,63 +106,56 @@ impl Store {
 
     /// Events, page by page.
     pub fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.inner().ask(|view| {
-            let hash = |value: &str| view.hasher().lookup(value);
-            let select = match query {
-                EventQuery {
-                    parent_id: Some(id),
-                    ..
-                } => Select::Lookup(0, hash(&id.to_string())),
-                EventQuery { roots: true, .. } => Select::Lookup(0, 0),
-                EventQuery {
-                    event_type: Some(wanted),
-                    ..
-                } => Select::Lookup(1, hash(wanted)),
-                _ => Select::All,
-            };
-            let table = view.table(KIND);
-            let times = query.since.unwrap_or(i64::MIN)..query.until.unwrap_or(i64::MAX);
-            let is_in_time = |row: RowId| table.row(row).is_some_and(|row| times.contains(&row.at));
-            let walk = Walk {
-                select,
-                since: i64::MIN,
-                until: i64::MAX,
-                order: query.order,
-                limit: query.limit,
-                after: query.after,
-                as_of: None,
-            };
-            page(view, KIND, walk, |row| {
-                if !is_in_time(row) {
-                    return Ok(None);
-                }
-                let event = standing_as::<Event>(view, row)?.filter(|event| query.matches(event));
-                Ok(event.map(|event| (event.created_at, event)))
-            })
+        self.events_within(query, usize::MAX)
+    }
+
+    /// As [`events`](Store::events), a page ending with the line that makes its lines this long.
+    pub(crate) fn events_within(
+        &self,
+        query: &EventQuery,
+        bytes_max: usize,
+    ) -> Result<Page<Event>> {
+        let inner = self.inner();
+        let hash = |value: &str| inner.hasher().lookup(value);
+        let select = match query {
+            EventQuery {
+                parent_id: Some(id),
+                ..
+            } => Select::Lookup(0, hash(&id.to_string())),
+            EventQuery { roots: true, .. } => Select::Lookup(0, 0),
+            EventQuery {
+                event_type: Some(wanted),
+                ..
+            } => Select::Lookup(1, hash(wanted)),
+            _ => Select::All,
+        };
+        let walk = Walk {
+            select,
+            bytes_max,
+            ..Walk::all(query.order, query.limit, query.after)
+        };
+        let times = query.since.unwrap_or(i64::MIN)..query.until.unwrap_or(i64::MAX);
+        let is_in_time = |table: &Table, row: RowId| {
+            let row = table.row(row);
+            row.is_some_and(|row| times.contains(&row.at))
+        };
+        page_of(inner, KIND, walk, is_in_time, |view, row| {
+            let event = standing_as::<Event>(view, row)?.filter(|event| query.matches(event));
+            Ok(event.map(|event| (event.created_at, event)))
         })
     }
 
     /// The latest `revision.promoted`: the good revision that there is to go back to.
     pub fn current_revision(&self) -> Result<Option<Event>> {
-        let promoted = EventQuery {
-            event_type: Some(event_type::REVISION_PROMOTED.to_owned()),
-            order: Order::NewestFirst,
-            limit: 1,
-            ..EventQuery::default()
-        };
-        self.events(&promoted)
-            .map(|page| page.items.into_iter().next())
+        self.inner()
+            .ask(|view| latest(view, event_type::REVISION_PROMOTED))
     }
 
     /// How many workers a supervisor has spawned: the `worker.spawned` right under its event.
     pub fn worker_sequence(&self, supervisor_id: i64) -> Result<u64> {
-        self.inner().ask(|view| {
-            let mut count = 0;
-            for event in children(view, supervisor_id)? {
-                count += u64::from(event.event_type == event_type::WORKER_SPAWNED);
-            }
-            Ok(count)
-        })
+        let below = under(self.inner(), supervisor_id)?.into_iter();
+        let spawned = below.filter(|event| event.event_type == event_type::WORKER_SPAWNED);
+        Ok(spawned.count() as u64)
     }
 }
 
@@ -220,6 +213,35 @@ pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
         return Ok(None);
     };
     Ok(standing_as::<Event>(from, row)?.filter(|event| event.id == id))
+}
+
+/// The event of a type with the greatest id.
+pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event>> {
+    let select = Select::Lookup(1, from.hasher().lookup(event_type));
+    let rows = from
+        .table(KIND)
+        .walk(select, Position::FIRST, Position::END);
+    for row in rows.rev() {
+        let event = standing_as::<Event>(from, row)?;
+        if let Some(event) = event.filter(|event| event.event_type == event_type) {
+            return Ok(Some(event));
+        }
+    }
+    Ok(None)
+}
+
+/// As [`children`], giving writers their turn meanwhile.
+pub(super) fn under(inner: &Inner, id: i64) -> Result<Vec<Event>> {
+    let walk = Walk {
+        select: Select::Lookup(0, inner.hasher().lookup(&id.to_string())),
+        ..Walk::all(Order::OldestFirst, usize::MAX, None)
+    };
+    let page = page(inner, KIND, walk, |view, row| {
+        let event = standing_as::<Event>(view, row)?;
+        let event = event.filter(|event| event.parent_id == Some(id));
+        Ok(event.map(|event| (event.created_at, event)))
+    })?;
+    Ok(page.items)
 }
 
 /// The events right under one, by id.

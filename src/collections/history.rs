@@ -1,9 +1,9 @@
 //! The history of chats: appended, and read from its end.
 
-use super::page::ROWS_AT_A_TIME;
-use super::{Ack, collision, next_id, read_as, says, unchanged};
+use super::page::{Order, Page, Walk, page};
+use super::{Ack, collision, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select};
+use crate::index::Select;
 use crate::record::{HistoryEntry, Kind, Record};
 use crate::store::{Kept, Reads, Store, Txn};
 
@@ -36,31 +36,31 @@ impl Store {
         before: i64,
         limit: usize,
     ) -> Result<Vec<HistoryEntry>> {
-        self.inner().ask(|view| {
-            let select =
-                Select::Lookup(0, view.hasher().lookup(itoa::Buffer::new().format(chat_id)));
-            let table = view.table(KIND);
-            let end = Position::before(before);
-            let mut rows = table.walk(select, Position::FIRST, end).rev();
-            let mut last: Vec<HistoryEntry> = Vec::new();
-            // Mostly all rows are of this chat.
-            while last.len() < limit {
-                let missing = (limit - last.len()).min(ROWS_AT_A_TIME);
-                let some: Vec<RowId> = rows.by_ref().take(missing).collect();
-                if some.is_empty() {
-                    break;
-                }
-                last.reserve(some.len());
-                for row in view.reading(KIND, &some, |row| row) {
-                    let entry = match table.row(row) {
-                        Some(row) => read_as::<HistoryEntry>(view, row.asserted)?,
-                        None => continue,
-                    };
-                    last.extend(Some(entry).filter(|entry| entry.chat_id == chat_id));
-                }
-            }
-            last.reverse();
-            Ok(last)
+        let page = self.history_within(chat_id, before, limit, usize::MAX)?;
+        Ok(page.items.into_iter().rev().collect())
+    }
+
+    /// As [`history_before`](Store::history_before), the latest first; the page ends with the line
+    /// that makes its lines this long.
+    pub(crate) fn history_within(
+        &self,
+        chat_id: i64,
+        before: i64,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Page<HistoryEntry>> {
+        let inner = self.inner();
+        let hash = inner.hasher().lookup(itoa::Buffer::new().format(chat_id));
+        let walk = Walk {
+            select: Select::Lookup(0, hash),
+            until: before,
+            bytes_max,
+            ..Walk::all(Order::NewestFirst, limit, None)
+        };
+        page(inner, KIND, walk, |view, row| {
+            let entry = standing_as::<HistoryEntry>(view, row)?;
+            let entry = entry.filter(|entry| entry.chat_id == chat_id);
+            Ok(entry.map(|entry| (entry.id, entry)))
         })
     }
 }

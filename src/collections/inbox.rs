@@ -122,23 +122,25 @@ impl Inbox<'_> {
 
     /// Tasks, page by page.
     pub fn list(&self, query: &TaskQuery) -> Result<Page<InboxTask>> {
-        self.store.inner().ask(|view| {
-            let table = view.table(KIND);
-            let walk = Walk {
-                select: query.status.map_or(Select::All, at_state),
-                since: i64::MIN,
-                until: i64::MAX,
-                order: query.order,
-                limit: query.limit,
-                after: query.after,
-                as_of: None,
+        self.list_within(query, usize::MAX)
+    }
+
+    /// As [`list`](Inbox::list), a page ending with the line that makes its lines this long.
+    pub(crate) fn list_within(
+        &self,
+        query: &TaskQuery,
+        bytes_max: usize,
+    ) -> Result<Page<InboxTask>> {
+        let walk = Walk {
+            select: query.status.map_or(Select::All, at_state),
+            bytes_max,
+            ..Walk::all(query.order, query.limit, query.after)
+        };
+        page(self.store.inner(), KIND, walk, |view, row| {
+            let Some(row) = view.table(KIND).row(row) else {
+                return Ok(None);
             };
-            page(view, KIND, walk, |row| {
-                let Some(row) = table.row(row) else {
-                    return Ok(None);
-                };
-                Ok(read(view, row)?.map(|task| (task.created_at, task)))
-            })
+            Ok(read(view, row)?.map(|task| (task.created_at, task)))
         })
     }
 

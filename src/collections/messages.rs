@@ -5,11 +5,11 @@ use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, says, standing_as, unchanged};
+use super::{Ack, collision, lower, number, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{ConversationMessage, Kind, Record, same_json};
-use crate::store::{Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Messages;
 
@@ -72,31 +72,36 @@ impl Store {
         conversation_id: Uuid,
         query: &MessageQuery,
     ) -> Result<Page<ConversationMessage>> {
-        self.inner().ask(|view| list(view, conversation_id, query))
+        list(self.inner(), conversation_id, query)
     }
 
-    /// As [`messages`](Store::messages), each as a JSON object.
+    /// As [`messages`](Store::messages), each as a JSON object; a page ends with the line that makes
+    /// its lines this long.
     #[cfg(feature = "http")]
     pub(crate) fn messages_as_json(
         &self,
         conversation_id: Uuid,
         query: &MessageQuery,
+        bytes_max: usize,
     ) -> Result<Page<String>> {
         let mut text = [0; Hyphenated::LENGTH];
         let conversation = lower(conversation_id, &mut text);
-        self.inner().ask(|view| {
-            let read = |row| read_json(view, row, conversation);
-            list_as(view, conversation_id, query, read)
-        })
+        list_as(
+            self.inner(),
+            conversation_id,
+            query,
+            bytes_max,
+            |view, row| read_json(view, row, conversation),
+        )
     }
 }
 
 pub(super) fn list(
-    view: &View<'_>,
+    inner: &Inner,
     conversation_id: Uuid,
     query: &MessageQuery,
 ) -> Result<Page<ConversationMessage>> {
-    list_as(view, conversation_id, query, |row| {
+    list_as(inner, conversation_id, query, usize::MAX, |view, row| {
         let message = read(view, row)?;
         Ok(message.filter(|found| found.conversation_id == conversation_id))
     })
@@ -104,24 +109,28 @@ pub(super) fn list(
 
 /// As [`list`], of what `read` makes of the messages that may be of the conversation.
 fn list_as<T>(
-    view: &View<'_>,
+    inner: &Inner,
     conversation_id: Uuid,
     query: &MessageQuery,
-    read: impl Fn(RowId) -> Result<Option<T>>,
+    bytes_max: usize,
+    read: impl Fn(&View<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Page<T>> {
     let mut text = [0; Hyphenated::LENGTH];
-    let hash = view.hasher().lookup(lower(conversation_id, &mut text));
+    let hash = inner.hasher().lookup(lower(conversation_id, &mut text));
     let walk = Walk {
         select: Select::Lookup(0, hash),
         since: query.from.unwrap_or(i64::MIN),
         until: query.until.unwrap_or(i64::MAX),
         order: query.order,
         limit: query.limit,
+        bytes_max,
         after: query.after,
         as_of: None,
     };
     // No one asks for what was so at another time, so that theirs need not be known.
-    page(view, KIND, walk, |row| Ok(read(row)?.map(|item| (0, item))))
+    page(inner, KIND, walk, |view, row| {
+        Ok(read(view, row)?.map(|item| (0, item)))
+    })
 }
 
 /// A message as JSON, by the members that come first in its line where that is as it was written:
@@ -166,18 +175,19 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Resul
         let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
         return Ok(ack.assigning(known.sequence));
     }
-    let sequence = match message.sequence {
-        Some(sequence) => {
-            if let Some(holder) = at_sequence(txn, conversation, sequence)? {
-                return conflict(format!(
-                    "sequence {sequence} of conversation {conversation} is taken by message {}: give another, or none for the next one",
-                    holder.id
-                ));
-            }
-            sequence
-        }
-        None => next_sequence(txn, conversation)?,
-    };
+    let sequence = number(
+        "sequence",
+        message.sequence,
+        last_sequence(txn, conversation),
+    )?;
+    if message.sequence.is_some()
+        && let Some(holder) = at_sequence(txn, conversation, sequence)?
+    {
+        return conflict(format!(
+            "sequence {sequence} of conversation {conversation} is taken by message {}: give another, or none for the next one",
+            holder.id
+        ));
+    }
     kept.set_sequence(sequence);
     let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))
@@ -198,17 +208,10 @@ pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> 
     found.is_some_and(|(row, _)| !from.table(KIND).has_lookup(row, 0, hash))
 }
 
-fn next_sequence(from: &impl Reads, conversation: Uuid) -> Result<i64> {
+fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
     let key = from.hasher().key([&conversation.to_string(), ""]);
-    let last = from.index().talks().get(key);
-    let last = last.map_or(0, |talk| talk.last_sequence.max(0));
-    let next = last.checked_add(1).filter(|next| *next < i64::MAX);
-    next.ok_or_else(|| {
-        let message = format!(
-            "conversation {conversation} has a message with sequence {last}, after which no place is left: give a sequence"
-        );
-        Error::new(ErrorKind::Conflict, message)
-    })
+    let talk = from.index().talks().get(key);
+    talk.map_or(0, |talk| talk.last_sequence.max(0))
 }
 
 fn at_sequence(

@@ -18,7 +18,7 @@ mod tree;
 mod turns;
 
 pub(crate) use conversations::ended_in_error;
-pub(crate) use events::{children as events_under, find as event};
+pub(crate) use events::{children as events_under, find as event, latest as latest_event};
 pub(crate) use rollups::{
     Adds, DaySum, Message, all_days as days_of_messages, read as read_messages, sum_day,
     with_seqs as messages_with_seqs,
@@ -46,13 +46,15 @@ use uuid::fmt::Hyphenated;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
 use crate::line::{Decoded, Held};
-use crate::record::{Kind, Record, Validity};
+use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
 use crate::store::{Admitted, Kept, Reads, Store, Txn};
 
 /// The most records of a batch, for who makes batches of what never ends.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
 /// The bytes at which such a batch ends.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 << 20;
+/// Times in seconds are before this one until the year 11968.
+const YEAR_1980_MS: i64 = 315_532_800_000;
 /// What a record takes beside its texts, roughly.
 pub(crate) const RECORD_BYTES: usize = 512;
 
@@ -66,6 +68,37 @@ pub struct Ack {
     /// The id of an event, a task or an entry of a history, or the sequence of a message, which
     /// the log gives where the record has none.
     pub assigned: Option<i64>,
+    /// What is probably a mistake in the record, which was taken all the same.
+    pub warning: Option<Warning>,
+}
+
+/// What is probably a mistake in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Its time is before 1980, as one is that was given in seconds where milliseconds are meant.
+    EarlyTime,
+}
+
+impl Warning {
+    fn of(record: &Record) -> Option<Warning> {
+        (record.at() < YEAR_1980_MS).then_some(Warning::EarlyTime)
+    }
+
+    /// What it says to a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Warning::EarlyTime => {
+                "the time of the record is before 1980: times are in milliseconds since 1970, and this one was probably given in seconds"
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Whether a record was news.
@@ -93,6 +126,7 @@ impl Ack {
             seq,
             status: AckStatus::Added,
             assigned: None,
+            warning: None,
         }
     }
 
@@ -207,12 +241,44 @@ impl Store {
 fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) -> Result<Ack> {
     txn.check_whole()?;
     let mut kept = txn.admit(record?)?;
+    let warning = Warning::of(kept.record());
+    let ack = match put_by(txn, &mut kept, if_known) {
+        Err(e) if e.kind() == ErrorKind::Conflict => same_by_stricter(txn, &kept, if_known, e),
+        answer => answer,
+    }?;
+    Ok(Ack { warning, ..ack })
+}
+
+fn put_by(txn: &mut Txn<'_>, kept: &mut Kept, if_known: IfKnown) -> Result<Ack> {
     match if_known {
-        IfKnown::Left => put_if_new(txn, &mut kept),
-        IfKnown::Judged => put(txn, &mut kept),
+        IfKnown::Left => put_if_new(txn, kept),
+        IfKnown::Judged => put(txn, kept),
         #[cfg(feature = "face")]
-        IfKnown::SameButTime => put_again(txn, &mut kept),
+        IfKnown::SameButTime => put_again(txn, kept),
     }
+}
+
+/// Answers for a record that conflicts with one that the log has: it may say the same, and the log
+/// may have kept less of it, by settings that were stricter then.
+fn same_by_stricter(
+    txn: &mut Txn<'_>,
+    kept: &Kept,
+    if_known: IfKnown,
+    conflict: Error,
+) -> Result<Ack> {
+    // One of these that conflicts has its key in the log, so that no form of it is added.
+    let (Record::Message(_) | Record::CallDone(_) | Record::Event(_) | Record::History(_)) =
+        kept.record()
+    else {
+        return Err(conflict);
+    };
+    for mut form in txn.kept_before(kept) {
+        match put_by(txn, &mut form, if_known) {
+            Err(e) if e.kind().is_judgement() => {}
+            answer => return answer,
+        }
+    }
+    Err(conflict)
 }
 
 /// What becomes of a record if the log has a line of its key.
@@ -282,7 +348,7 @@ fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         Record::InboxStep(_) => inbox::put_step(txn, kept),
         Record::History(_) => history::put(txn, kept, false),
         Record::Thought(_) => thoughts::put(txn, kept, false),
-        Record::Rollup(rollup) => rollups::put(txn, kept, rollup),
+        Record::Rollup(_) => rollups::put(txn, kept),
     };
     put.map_err(|e| with_key(e, kept.record()))
 }
@@ -299,12 +365,25 @@ fn says(txn: &Txn<'_>, known: &Record, same: impl Fn(&Record) -> bool) -> Result
 
 /// The id that a record has or, if it has 0, is given: the next one of its kind.
 fn next_id(from: &impl Reads, kind: Kind, given: i64) -> Result<i64> {
-    if given != 0 {
-        return Ok(given);
+    let given = (given != 0).then_some(given);
+    number("id", given, from.table(kind).number_max())
+}
+
+/// The number that a new record has or, if it has none, is given: the one after the greatest.
+fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
+    let next = greatest + 1;
+    match given {
+        None if next <= NUMBER_MAX => Ok(next),
+        None => Err(Error::new(
+            ErrorKind::Conflict,
+            format!("no {field} is left: give one that is free"),
+        )),
+        Some(given) if given <= GIVEN_NUMBER_MAX.max(next.min(NUMBER_MAX)) => Ok(given),
+        Some(given) => Err(Error::invalid(format!(
+            "{field} is {given}: the greatest that can be given is {GIVEN_NUMBER_MAX}"
+        ))
+        .with_field(field)),
     }
-    let next = from.table(kind).number_max().checked_add(1);
-    next.filter(|id| *id < i64::MAX)
-        .ok_or_else(|| Error::new(ErrorKind::Conflict, "no id is left: give one"))
 }
 
 fn lifecycle(message: impl Into<String>) -> Error {
@@ -362,6 +441,7 @@ fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
         seq,
         status: AckStatus::Unchanged,
         assigned: None,
+        warning: None,
     })
 }
 

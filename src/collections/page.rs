@@ -1,22 +1,26 @@
 //! Lists: their order, their pages, and the walk that makes one.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
+use super::as_of::assertion;
 use crate::error::{Error, Result};
-use crate::index::{Position, RowId, Select, Table};
-use crate::record::Kind;
-use crate::store::{Reads, View};
+use crate::index::{KeyHash, Position, RowId, Select, Table};
+use crate::record::{Kind, words};
+use crate::store::{Inner, Reads, View};
 
-/// The order of a list, by the records' own time or by the ids that the log gave; records of one
-/// moment are in the order in which they came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Earliest first.
-    OldestFirst,
-    /// Latest first.
-    NewestFirst,
+words! {
+    /// The order of a list, by the records' own time or by the ids that the log gave; records of one
+    /// moment are in the order in which what stands of them was recorded, conversations in that in
+    /// which they began.
+    Order ("order") {
+        /// Earliest first.
+        OldestFirst = "asc",
+        /// Latest first.
+        NewestFirst = "desc",
+    }
 }
 
 /// One page of a list.
@@ -28,8 +32,8 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
-/// A place in a list, after a record. It stays good while records are added, and in every
-/// process.
+/// A place in a list, after a record. It stays good while records are added or removed and while
+/// the log is compacted, and in every process.
 ///
 /// ```
 /// let cursor: decklog::Cursor = "1766832000123-42".parse()?;
@@ -71,6 +75,33 @@ impl FromStr for Cursor {
 /// So many rows are taken from the index before their lines are read.
 pub(super) const ROWS_AT_A_TIME: usize = 128;
 
+/// How long rows are walked before writers get their turn.
+const PART: Duration = Duration::from_micros(200);
+
+/// So many rows are walked before the clock is looked at.
+const ROWS_UNTIMED: usize = 32;
+
+/// The end of a part of a walk, in which the store is locked against writers.
+pub(super) struct PartEnd {
+    at: Instant,
+    rows: usize,
+}
+
+impl PartEnd {
+    pub(super) fn new() -> PartEnd {
+        PartEnd {
+            at: Instant::now() + PART,
+            rows: 0,
+        }
+    }
+
+    /// Whether it came with this row, which was looked at in the index alone unless `is_read`.
+    pub(super) fn has_come(&mut self, is_read: bool) -> bool {
+        self.rows += 1;
+        (is_read || self.rows.is_multiple_of(ROWS_UNTIMED)) && Instant::now() >= self.at
+    }
+}
+
 /// What a list is asked for, whatever it lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
@@ -81,6 +112,8 @@ pub(super) struct Walk {
     pub until: i64,
     pub order: Order,
     pub limit: usize,
+    /// The page ends with the line that makes its lines this long.
+    pub bytes_max: usize,
     pub after: Option<Cursor>,
     /// Only what was so at this time.
     pub as_of: Option<i64>,
@@ -95,6 +128,7 @@ impl Walk {
             until: i64::MAX,
             order,
             limit,
+            bytes_max: usize::MAX,
             after,
             as_of: None,
         }
@@ -104,161 +138,211 @@ impl Walk {
 /// A record that a walk came by, with its time; `None` if it is not to be listed.
 type Seen<T> = Result<Option<(i64, T)>>;
 
-/// Makes a page: `read` gets rows that may belong on it and says whether they do.
+/// Makes a page: `read` gets rows that may belong on it and says whether they do. Some rows are
+/// walked at a time, between which writers get their turn: what they add may be on the page.
 pub(super) fn page<T>(
-    view: &View<'_>,
+    inner: &Inner,
     kind: Kind,
     walk: Walk,
-    read: impl FnMut(RowId) -> Seen<T>,
+    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
 ) -> Result<Page<T>> {
-    if walk.limit == 0 {
-        return Ok(Page {
-            items: Vec::new(),
-            next: None,
-        });
-    }
-    if walk.as_of.is_some() {
-        page_as_of(view.table(kind), walk, read)
-    } else {
-        page_now(view, kind, walk, read)
-    }
+    page_of(inner, kind, walk, |_, _| true, read)
 }
 
-/// A page of what stands: some rows are taken from the index at a time, so that lines that stand
-/// together are read together.
-fn page_now<T>(
-    view: &View<'_>,
+/// As [`page`], of rows that pass by what the index tells of them.
+pub(super) fn page_of<T>(
+    inner: &Inner,
     kind: Kind,
     walk: Walk,
-    mut read: impl FnMut(RowId) -> Seen<T>,
+    passes: impl Fn(&Table, RowId) -> bool,
+    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
 ) -> Result<Page<T>> {
-    let table = view.table(kind);
-    let is_after = is_after(table, walk);
-    let mut rows = ordered(table, walk).filter(|position| is_after(*position));
-    let at_a_time = walk.limit.saturating_add(1).min(ROWS_AT_A_TIME);
-    let mut some: Vec<Position> = Vec::new();
     let mut page = Page {
         items: Vec::new(),
         next: None,
     };
+    if walk.limit == 0 {
+        return Ok(page);
+    }
+    let revived = if walk.as_of.is_some() {
+        with_past(inner, kind, walk, &read)?
+    } else {
+        Vec::new()
+    };
+    let mut revived = revived.into_iter().peekable();
     let mut last = None;
+    let mut add = |(cursor, item): (Cursor, T), limit: usize| {
+        if page.items.len() >= limit {
+            page.next = last;
+            return Err(());
+        }
+        last = Some(cursor);
+        page.items.push(item);
+        Ok(page.items.len())
+    };
+    let (mut limit, mut len) = (walk.limit, 0);
+    let mut part_walk = walk;
+    'all: loop {
+        // One more tells whether there is another page.
+        part_walk.limit = (limit - len).saturating_add(1);
+        let part = inner.ask(|view| part(view, kind, part_walk, &passes, &read))?;
+        for item in part.items {
+            let comes_first = |(before, _): &(Cursor, T)| comes_first(walk.order, *before, item.0);
+            while let Some(item) = revived.next_if(comes_first) {
+                if add(item, limit).is_err() {
+                    break 'all;
+                }
+            }
+            match add(item, limit) {
+                Ok(added) => len = added,
+                Err(()) => break 'all,
+            }
+        }
+        part_walk.bytes_max = part_walk.bytes_max.saturating_sub(part.bytes);
+        if part_walk.bytes_max == 0 && len > 0 {
+            limit = limit.min(len);
+        }
+        if part.seen.is_none() {
+            let _full = revived.try_for_each(|item| add(item, limit).map(|_| ()));
+            break;
+        }
+        part_walk.after = part.seen;
+    }
+    Ok(page)
+}
+
+/// A part of a walk.
+struct Part<T> {
+    items: Vec<(Cursor, T)>,
+    /// How long the lines are that were read.
+    bytes: usize,
+    /// The row after which the walk goes on, if it does.
+    seen: Option<Cursor>,
+}
+
+/// Walks some rows, as many as there is time for: lines that stand together are read together.
+fn part<T>(
+    view: &View<'_>,
+    kind: Kind,
+    walk: Walk,
+    passes: impl Fn(&Table, RowId) -> bool,
+    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+) -> Result<Part<T>> {
+    let table = view.table(kind);
+    // Where the past is asked for, rows that have one were looked at.
+    let is_listed = |row| walk.as_of.is_none() || table.history(row).is_none();
+    let mut rows = ordered(table, walk);
+    let mut end = PartEnd::new();
+    let mut items = Vec::new();
+    let mut some: Vec<Position> = Vec::new();
+    let at_a_time = walk.limit.min(ROWS_AT_A_TIME);
     loop {
         some.clear();
-        some.extend(rows.by_ref().take(at_a_time));
-        if some.is_empty() {
-            return Ok(page);
-        }
-        page.items
-            .reserve(some.len().min(walk.limit - page.items.len()));
-        for position in view.reading(kind, &some, |position| position.row) {
-            let Some((_, item)) = read(position.row)? else {
-                continue;
-            };
-            if page.items.len() == walk.limit {
-                page.next = last.and_then(|last| cursor_at(table, last));
-                return Ok(page);
+        for position in rows.by_ref() {
+            if is_listed(position.row) && passes(table, position.row) {
+                some.push(position);
             }
-            last = Some(position);
-            page.items.push(item);
+            let is_over = end.has_come(false);
+            if some.len() == at_a_time || is_over {
+                if is_over && some.is_empty() {
+                    return Ok(Part {
+                        items,
+                        bytes: view.bytes_read(),
+                        seen: Some(cursor_at(position)),
+                    });
+                }
+                break;
+            }
+        }
+        if some.is_empty() {
+            return Ok(Part {
+                items,
+                bytes: view.bytes_read(),
+                seen: None,
+            });
+        }
+        for position in view.reading(kind, &some, |position| position.row) {
+            let cursor = cursor_at(position);
+            if let Some((_, item)) = read(view, position.row)? {
+                items.push((cursor, item));
+            }
+            let bytes = view.bytes_read();
+            if items.len() == walk.limit || bytes >= walk.bytes_max || end.has_come(true) {
+                let seen = Some(cursor);
+                return Ok(Part { items, bytes, seen });
+            }
         }
     }
 }
 
-fn cursor_at(table: &Table, position: Position) -> Option<Cursor> {
-    table.row(position.row).map(|row| Cursor {
-        at: position.at,
-        seq: row.seq,
-    })
+pub(super) fn cursor_at(position: Position) -> Cursor {
+    let Position { at, seq, .. } = position;
+    Cursor { at, seq }
 }
 
-fn comes_first(order: Order, a: Position, b: Position) -> bool {
+fn comes_first(order: Order, a: Cursor, b: Cursor) -> bool {
     match order {
-        Order::OldestFirst => a < b,
-        Order::NewestFirst => (b.at, a.row) < (a.at, b.row),
+        Order::OldestFirst => (a.at, a.seq) < (b.at, b.seq),
+        Order::NewestFirst => (b.at, a.seq) < (a.at, b.seq),
     }
 }
 
-/// Whether a place is after the walk's cursor.
-fn is_after(table: &Table, walk: Walk) -> impl Fn(Position) -> bool {
-    let after = walk.after.map(|cursor| {
-        // The cursor's row is the last one that is not after it.
-        let next_row = table.row_from_seq(cursor.seq.saturating_add(1));
-        Position {
-            at: cursor.at,
-            row: next_row,
+/// What stood at a time among the rows that have a past: the index knows only where they stand now,
+/// so each is looked at. There are few.
+fn with_past<T>(
+    inner: &Inner,
+    kind: Kind,
+    walk: Walk,
+    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+) -> Result<Vec<(Cursor, T)>> {
+    let as_of = walk.as_of.unwrap_or(i64::MAX);
+    // Rows get other ids where some were removed.
+    let left: Vec<KeyHash> = inner.ask(|view| {
+        let table = view.table(kind);
+        let rows = table.rows_with_history();
+        Ok(rows.filter_map(|row| Some(table.row(row)?.key())).collect())
+    })?;
+    let mut found = Vec::new();
+    let mut left = left.as_slice();
+    while !left.is_empty() {
+        let (some, count) = inner.ask(|view| {
+            let table = view.table(kind);
+            let mut end = PartEnd::new();
+            let mut some = Vec::new();
+            for (place, key) in left.iter().enumerate() {
+                if let Some(row) = table.find(*key)
+                    && let Some(stood) = assertion(view, kind, row, as_of)?
+                    && let Some((at, item)) = read(view, row)?
+                {
+                    let seq = stood.seq.unwrap_or(0);
+                    some.push((Cursor { at, seq }, item));
+                }
+                if end.has_come(true) {
+                    return Ok((some, place + 1));
+                }
+            }
+            Ok((some, left.len()))
+        })?;
+        found.extend(some);
+        left = left.get(count..).unwrap_or_default();
+    }
+    let is_after = |cursor| {
+        let after = walk.after;
+        after.is_none_or(|after| comes_first(walk.order, after, cursor))
+    };
+    found.retain(|(cursor, _)| (walk.since..walk.until).contains(&cursor.at) && is_after(*cursor));
+    found.sort_by(|(a, _), (b, _)| {
+        if comes_first(walk.order, *a, *b) {
+            Ordering::Less
+        } else {
+            Ordering::Greater
         }
     });
-    move |position| after.is_none_or(|after| !comes_first(walk.order, position, after))
+    Ok(found)
 }
 
-fn page_as_of<T>(
-    table: &Table,
-    walk: Walk,
-    mut read: impl FnMut(RowId) -> Seen<T>,
-) -> Result<Page<T>> {
-    let mut page = Page {
-        items: Vec::new(),
-        next: None,
-    };
-    // Rows with a past are looked at one by one where the past is asked for: the index knows
-    // only where they stand now. There are few.
-    let mut revived = Vec::new();
-    for row in table.rows_with_history() {
-        if let Some((at, item)) = read(row)?
-            && (walk.since..walk.until).contains(&at)
-        {
-            revived.push((Position { at, row }, item));
-        }
-    }
-    revived.sort_unstable_by_key(|(position, _)| *position);
-    if walk.order == Order::NewestFirst {
-        // Stable, so that one moment's rows stay in order.
-        revived.sort_by_key(|(position, _)| Reverse(position.at));
-    }
-    let mut revived = revived.into_iter().peekable();
-    let mut current = ordered(table, walk).peekable();
-    let comes_first = |a, b| comes_first(walk.order, a, b);
-    let is_after = is_after(table, walk);
-    let mut last = None;
-    loop {
-        let from_past = match (revived.peek(), current.peek()) {
-            (Some((past, _)), Some(now)) => comes_first(*past, *now),
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return Ok(page),
-        };
-        let past = if from_past { revived.next() } else { None };
-        let (position, item) = if let Some((position, item)) = past {
-            (position, Some(item))
-        } else {
-            let Some(position) = current.next() else {
-                return Ok(page);
-            };
-            let has_past = table.history(position.row).is_some();
-            let skip = has_past || !is_after(position);
-            (
-                position,
-                if skip {
-                    None
-                } else {
-                    read(position.row)?.map(|(_, item)| item)
-                },
-            )
-        };
-        let Some(item) = item.filter(|_| is_after(position)) else {
-            continue;
-        };
-        if page.items.len() == walk.limit {
-            page.next = last;
-            return Ok(page);
-        }
-        last = cursor_at(table, position);
-        page.items.push(item);
-    }
-}
-
-/// The rows that the index selects, in the order asked for.
-fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Position> + '_> {
+/// The rows that the index selects, after the walk's cursor, in the order asked for.
+pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Position> + '_> {
     let until = walk
         .as_of
         .map_or(walk.until, |as_of| walk.until.min(as_of.saturating_add(1)));
@@ -269,24 +353,33 @@ fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Position> + '_>
     if until == i64::MAX {
         to = Position::END;
     }
-    match (walk.after, walk.order) {
-        (Some(cursor), Order::OldestFirst) => from = from.max(Position::before(cursor.at)),
-        (Some(cursor), Order::NewestFirst) => {
-            to = to.min(Position::before(cursor.at.saturating_add(1)));
-        }
-        (None, _) => {}
-    }
     let select = walk.select;
     let position = move |row: RowId| table.place(select, row);
-    let rows = table.walk(walk.select, from, to);
-    match walk.order {
-        Order::OldestFirst => Box::new(rows.filter_map(position)),
-        Order::NewestFirst => Box::new(Moments {
-            rows: rows.rev().filter_map(position),
-            held: None,
-            moment: Vec::new(),
-        }),
+    // The cursor's row is the last one that is not after it.
+    let after = walk
+        .after
+        .map(|cursor| Position::after(cursor.at, cursor.seq));
+    if walk.order == Order::OldestFirst {
+        from = after.map_or(from, |after| from.max(after));
+        return Box::new(table.walk(select, from, to).filter_map(position));
     }
+    // The cursor's moment goes on in the order in which its rows came.
+    let rest = after.map(|after| {
+        let end = to.min(Position::before(after.at.saturating_add(1)));
+        to = to.min(Position::before(after.at));
+        table.walk(select, from.max(after), end)
+    });
+    let earlier = Moments {
+        rows: table.walk(select, from, to).rev().filter_map(position),
+        held: None,
+        moment: Vec::new(),
+    };
+    Box::new(
+        rest.into_iter()
+            .flatten()
+            .filter_map(position)
+            .chain(earlier),
+    )
 }
 
 /// Turns a list that runs backwards into one whose times run backwards, while the records of one

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
-use crate::store::{Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::CodeEditProposals;
 
@@ -60,7 +60,18 @@ impl Store {
 
     /// Proposals that stand, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
-        self.inner().ask(|view| list(view, query, None))
+        list(self.inner(), query, usize::MAX, None)
+    }
+
+    /// As [`proposals`](Store::proposals), a page ending with the line that makes its lines this
+    /// long.
+    #[cfg(feature = "http")]
+    pub(crate) fn proposals_within(
+        &self,
+        query: &ProposalQuery,
+        bytes_max: usize,
+    ) -> Result<Page<CodeEditProposal>> {
+        list(self.inner(), query, bytes_max, None)
     }
 }
 
@@ -249,8 +260,9 @@ pub(super) fn get(
 }
 
 pub(super) fn list(
-    view: &View<'_>,
+    inner: &Inner,
     query: &ProposalQuery,
+    bytes_max: usize,
     as_of: Option<i64>,
 ) -> Result<Page<CodeEditProposal>> {
     // The index knows where proposals stand now, not where they stood.
@@ -268,10 +280,11 @@ pub(super) fn list(
         until: query.until.unwrap_or(i64::MAX),
         order: query.order,
         limit: query.limit,
+        bytes_max,
         after: query.after,
         as_of,
     };
-    page(view, KIND, walk, |row| {
+    page(inner, KIND, walk, |view, row| {
         let proposal = read(view, row, as_of)?;
         let wanted = |proposal: &CodeEditProposal| {
             query.status.is_none_or(|status| proposal.status == status)

@@ -1,30 +1,35 @@
 //! Rollups: what the messages of each day add up to, of those that are in the log and of those
 //! that were rolled up before they were removed. One sum, whichever of them are still there.
 //!
-//! A message is in its group's standing rollup if it has no greater `seq` than the rollup's
-//! `through_seq`. Else it is added. A rollup whose groups were written in part, before a crash,
-//! counts nothing twice for that: each says for itself how far it reaches.
+//! A rollup names the messages that it counts, by hashes of their ids. A message is added if none
+//! of its day's rollups names it, so none is counted twice: not when it comes back after it was
+//! removed, nor when a crash let only some of a day's rollups be written. A rollup of another
+//! tool's making that names none counts its group's messages up to its `through_seq`.
 //!
 //! Who reads a day's messages takes some at a time, so that writers need not wait for all of them.
 //! Messages are removed only once the rollups that count them are durable. So if the day's rollups
 //! are what they were when the reading began, no message was missed but one that was erased.
 
+mod roll;
 mod sum;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use self::sum::Found;
-use self::sum::Part;
+use self::roll::Roll;
 pub(crate) use self::sum::{Adds, DaySum, Message, read, sum_day, with_seqs};
+use self::sum::{Found, Part, has};
 use super::{Ack, BATCH_RECORDS_MAX, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, Select, Walk};
-use crate::record::{Day, Group, Kind, Record, Rollup};
+use crate::index::{Loc, Position, Select, Walk};
+use crate::record::{Day, Group, IdHashes, Kind, Record, Rollup};
 use crate::store::{Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Rollups;
+
+/// The most hashes of ids in a rollup, so that it fits a line: they have 16 bytes each there.
+const HASHES_MAX: usize = 1 << 19;
 
 /// How often a day is begun anew whose rollups were written by another meanwhile.
 const TRIES_MAX: u32 = 5;
@@ -47,10 +52,7 @@ impl Store {
     /// It reads every message of the days asked for that is in the log; other records are
     /// recorded meanwhile.
     ///
-    /// Which conversations the removed messages were of is not kept, only how many. A conversation
-    /// of which a message was removed, and no other of that day was left that the rollup counts,
-    /// counts once more in `conversations` and `active_conversations` if another message of that
-    /// day is recorded later.
+    /// A message that was removed and comes back is not counted again, nor is its conversation.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, RollupQuery, Store};
@@ -94,13 +96,21 @@ impl Store {
     pub fn roll_up(&self, day: Day) -> Result<u64> {
         let mut tries = 1;
         loop {
-            let (through_seq, rollups) = sum_up(self, day)?;
+            let (through_seq, rollups) = self.rolled(day, HASHES_MAX)?;
             match write(self, rollups) {
                 Err(e) if e.kind() == ErrorKind::Conflict && tries < TRIES_MAX => tries += 1,
                 Err(e) => return Err(e),
                 Ok(()) => break self.sync().map(|()| through_seq),
             }
         }
+    }
+
+    /// How far the log was read, and the rollups to be written so that all of a day's messages are
+    /// counted, with so many hashes each.
+    fn rolled(&self, day: Day, hashes_max: usize) -> Result<(u64, Vec<Rollup>)> {
+        let begin = |found: &Found| Roll::new(&found.rollups, hashes_max);
+        let (found, roll, ()) = sum_day(self, day, begin, |_| ())?;
+        Ok((found.last_seq, roll.rollups(day, found.last_seq)))
     }
 }
 
@@ -114,26 +124,87 @@ fn write(store: &Store, rollups: Vec<Rollup>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &Kept, rollup: &Rollup) -> Result<Ack> {
-    let key = [&*rollup.day.to_string(), &*rollup.group_key()];
-    if let Some((_, row)) = txn.find(KIND, key) {
-        let decoded = txn.read(KIND, row.asserted)?;
-        let known = rollup_in(decoded.record)?;
-        if known == *rollup {
-            return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
+pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
+    let Record::Rollup(rollup) = kept.record() else {
+        return Err(collision());
+    };
+    if rollup.message_hashes.is_empty() {
+        return put_unnamed(txn, kept, rollup);
+    }
+    // The part that this one takes the place of, or the next one.
+    let (mut place, mut next) = (None, 0);
+    while let Some((loc, known)) = part(txn, rollup, next)? {
+        next += 1;
+        let shared = known.message_hashes.shared(&rollup.message_hashes);
+        let (ours, theirs) = (known.message_hashes.len(), rollup.message_hashes.len());
+        if ours == 0 || shared == 0 {
+            continue;
         }
-        if (known.day, known.group()) != (rollup.day, rollup.group()) {
-            return Err(collision());
+        let is_same = (ours, theirs) == (shared, shared);
+        let is_later = is_same && known.part == rollup.part && reaches_farther(rollup, &known);
+        if shared == theirs && !is_later {
+            let differs = is_same && known.part == rollup.part && known != **rollup;
+            if differs {
+                return Err(reaches_no_farther(rollup, &known));
+            }
+            // It counts nothing that this one does not count.
+            let seq = txn.read(KIND, loc)?.seq.unwrap_or(0);
+            return unchanged(txn, loc, seq);
         }
-        if known.through_seq >= rollup.through_seq {
+        if shared < ours || place.is_some() {
             let message = format!(
-                "the log has a rollup of this group through seq {}, and this one is through seq {}: sum the day up anew",
-                known.through_seq, rollup.through_seq
+                "{shared} of the messages that this rollup counts are counted by another rollup of the group already, and others are not: neither can take the other's place"
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
+        place = Some(known.part);
+    }
+    kept.set_part(place.unwrap_or(next));
+    txn.push(kept, None).map(Ack::added)
+}
+
+/// A rollup that does not name its messages takes the place of one that does not, if it reaches
+/// farther.
+fn put_unnamed(txn: &mut Txn<'_>, kept: &Kept, rollup: &Rollup) -> Result<Ack> {
+    if let Some((loc, known)) = part(txn, rollup, rollup.part)? {
+        if known == *rollup {
+            let seq = txn.read(KIND, loc)?.seq.unwrap_or(0);
+            return unchanged(txn, loc, seq);
+        }
+        if !known.message_hashes.is_empty() {
+            let message = "the log has a rollup of this group that names the messages that it counts: give message_hashes";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        if !reaches_farther(rollup, &known) {
+            return Err(reaches_no_farther(rollup, &known));
+        }
     }
     txn.push(kept, None).map(Ack::added)
+}
+
+fn reaches_farther(rollup: &Rollup, known: &Rollup) -> bool {
+    rollup.through_seq > known.through_seq
+}
+
+fn reaches_no_farther(rollup: &Rollup, known: &Rollup) -> Error {
+    let message = format!(
+        "the log has a rollup of this group through seq {}, and this one is through seq {}: sum the day up anew",
+        known.through_seq, rollup.through_seq
+    );
+    Error::new(ErrorKind::Conflict, message)
+}
+
+/// A part of a rollup's group and day, and where it stands.
+fn part(txn: &Txn<'_>, of: &Rollup, part: u64) -> Result<Option<(Loc, Rollup)>> {
+    let key = [&*of.day.to_string(), &*of.key_of_part(part)];
+    let Some((_, row)) = txn.find(KIND, key) else {
+        return Ok(None);
+    };
+    let known = rollup_in(txn.read(KIND, row.asserted)?.record)?;
+    if (known.day, known.group(), known.part) != (of.day, of.group(), part) {
+        return Err(collision());
+    }
+    Ok(Some((row.asserted, known)))
 }
 
 fn rollup_in(record: Record) -> Result<Rollup> {
@@ -182,7 +253,7 @@ fn standing_rollups(view: &View<'_>, day: Day) -> Result<Vec<Rollup>> {
     }
     // A line that someone put in another day's time is not of this day.
     rollups.retain(|rollup| rollup.day == day);
-    rollups.sort_by_cached_key(Rollup::group);
+    rollups.sort_by_cached_key(|rollup| (rollup.group(), rollup.part));
     Ok(rollups)
 }
 
@@ -195,46 +266,111 @@ fn sum_up(store: &Store, day: Day) -> Result<(u64, Vec<Rollup>)> {
 /// The sums of a day, with how many conversations each group is of.
 struct Sum {
     day: DaySum,
-    conversations: HashMap<Group, (HashSet<Uuid>, u64)>,
+    conversations: HashMap<Group, Conversations>,
+}
+
+/// The conversations of a group.
+#[derive(Default)]
+struct Conversations {
+    /// Those of which a message is in the log.
+    present: HashSet<Uuid>,
+    /// Those of which a rollup counts a message.
+    rolled: IdHashes,
+    count: u64,
 }
 
 impl Adds for Sum {
     fn add(&mut self, message: Message) {
         let is_counted = self.day.count(&message);
-        let (known, count) = self.conversations.entry(message.group).or_default();
-        if known.insert(message.conversation) && is_counted {
-            *count = count.saturating_add(1);
+        let known = self.conversations.entry(message.group).or_default();
+        let is_new = known.present.insert(message.conversation) && is_counted;
+        if is_new && !has(&known.rolled, message.conversation) {
+            known.count = known.count.saturating_add(1);
         }
     }
 }
 
 impl Sum {
     fn new(found: &Found) -> Sum {
-        let rolled = found.rollups.iter().map(|rollup| {
-            let conversations = (HashSet::new(), rollup.conversations);
-            (rollup.group(), conversations)
-        });
+        let mut conversations: HashMap<Group, Conversations> = HashMap::new();
+        for parts in found
+            .rollups
+            .chunk_by(|one, next| one.group() == next.group())
+        {
+            let hashes = parts
+                .iter()
+                .flat_map(|part| part.conversation_hashes.iter());
+            let rolled = IdHashes::of(hashes.collect());
+            let unnamed = parts.iter().filter(|part| part.message_hashes.is_empty());
+            let unnamed = unnamed.map(|part| part.conversations);
+            let count = unnamed.fold(rolled.len() as u64, u64::saturating_add);
+            let known = Conversations {
+                present: HashSet::new(),
+                rolled,
+                count,
+            };
+            conversations.insert(parts[0].group(), known);
+        }
         Sum {
             day: DaySum::new(&found.rollups),
-            conversations: rolled.collect(),
+            conversations,
         }
     }
 
     fn rollups(self, day: Day, last_seq: u64) -> Vec<Rollup> {
         let active_conversations = self.day.active_conversations();
         let rollup = |(group, part): (Group, Part)| {
-            let conversations = self
-                .conversations
-                .get(&group)
-                .map_or(0, |(_, count)| *count);
+            let known = self.conversations.get(&group);
             // One from another log may reach farther than this log does.
             let through_seq = part.through_seq.max(last_seq);
             Rollup {
-                conversations,
+                conversations: known.map_or(0, |known| known.count),
                 active_conversations,
                 ..Rollup::of(day, group, through_seq, part.tally)
             }
         };
         self.day.into_parts().map(rollup).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Client, Conversation, ConversationMessage, Role, Timestamp};
+
+    /// A group with more messages than a line takes is rolled up in several parts.
+    #[test]
+    fn full_rollups_are_followed_by_others() {
+        const DAY_1: i64 = 1_766_793_600_000;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("log")).unwrap();
+        let day = Day::of(DAY_1).unwrap();
+        let talk = Conversation::new(Uuid::from_u128(1), Client::Api);
+        store.record(talk.clone()).unwrap();
+        let (mut parts, mut said) = (Vec::new(), 0);
+        for more in [1, 30, 0, 3, 50] {
+            for _ in 0..more {
+                said += 1;
+                let message = ConversationMessage {
+                    id: Uuid::from_u128(1_000 + u128::from(said)),
+                    timestamp: Timestamp::from_ms(DAY_1).unwrap(),
+                    tokens_out: Some(1),
+                    ..ConversationMessage::new(talk.id, Role::Assistant, "hello")
+                };
+                store.record(message).unwrap();
+            }
+            let (_, rollups) = store.rolled(day, 10).unwrap();
+            write(&store, rollups).unwrap();
+            let found = store.rollups(&RollupQuery::default()).unwrap();
+            let [one] = &found[..] else {
+                panic!("{found:?}")
+            };
+            let counts = (one.messages, one.tokens_out, one.conversations);
+            assert_eq!(counts, (said, said, 1));
+            let standing = store.inner().ask(|view| standing_rollups(view, day));
+            parts.push(standing.unwrap().len());
+        }
+        // Nine messages and their conversation each.
+        assert_eq!(parts, [1, 4, 4, 4, 10]);
     }
 }

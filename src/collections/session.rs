@@ -14,7 +14,7 @@ use crate::record::{
     Conversation, ConversationMessage, ConversationStats, ConversationTurn, Role, ToolCall,
     ToolStatus, TurnKind,
 };
-use crate::store::{Store, View};
+use crate::store::{Inner, Store};
 
 /// What stands at one place of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,33 +84,32 @@ impl Store {
     /// # Ok::<(), decklog::Error>(())
     /// ```
     pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
-        self.inner().ask(|view| {
-            let conversation = conversations::get(view, id)?;
-            let mut tree = of_turns(view, id)?;
-            if tree.is_empty() {
-                tree = of_messages(view, id)?;
+        let inner = self.inner();
+        let conversation = inner.ask(|view| conversations::get(view, id))?;
+        let mut tree = of_turns(inner, id)?;
+        if tree.is_empty() {
+            tree = of_messages(inner, id)?;
+        }
+        if conversation.is_none() && tree.is_empty() {
+            return Ok(None);
+        }
+        let mut nodes = Vec::with_capacity(tree.len() + 1);
+        if let Some((conversation, stats)) = conversation {
+            let began = conversation.created_at.at();
+            let ended = tree.iter().map(SessionNode::ends).max();
+            nodes.push(SessionNode {
+                depth: 0,
+                at: began,
+                duration_ms: ended.map(|ended| ended.saturating_sub(began)),
+                status: None,
+                item: SessionItem::Conversation(Box::new((conversation, stats))),
+            });
+            for node in &mut tree {
+                node.depth += 1;
             }
-            if conversation.is_none() && tree.is_empty() {
-                return Ok(None);
-            }
-            let mut nodes = Vec::with_capacity(tree.len() + 1);
-            if let Some((conversation, stats)) = conversation {
-                let began = conversation.created_at.at();
-                let ended = tree.iter().map(SessionNode::ends).max();
-                nodes.push(SessionNode {
-                    depth: 0,
-                    at: began,
-                    duration_ms: ended.map(|ended| ended.saturating_sub(began)),
-                    status: None,
-                    item: SessionItem::Conversation(Box::new((conversation, stats))),
-                });
-                for node in &mut tree {
-                    node.depth += 1;
-                }
-            }
-            nodes.append(&mut tree);
-            Ok(Some(SessionTree { nodes }))
-        })
+        }
+        nodes.append(&mut tree);
+        Ok(Some(SessionTree { nodes }))
     }
 }
 
@@ -136,15 +135,22 @@ fn plain(item: SessionItem, depth: usize, at: i64) -> SessionNode {
     }
 }
 
-fn of_turns(view: &View<'_>, thread_id: Uuid) -> Result<Vec<SessionNode>> {
+fn of_turns(inner: &Inner, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     let query = TurnQuery {
         thread_id: Some(thread_id),
         limit: usize::MAX,
         ..TurnQuery::default()
     };
-    let mut turns = turns::list(view, &query, None)?.items;
+    let mut turns = turns::list(inner, &query, usize::MAX, None)?.items;
     // Sub-agents share the thread and have conversations, and so trees, of their own.
-    turns.retain(|turn| !messages::is_of_another(view, turn.message_id, thread_id));
+    let are_others = inner.ask(|view| {
+        let turns = turns.iter();
+        let is_other =
+            |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);
+        Ok(turns.map(is_other).collect::<Vec<_>>())
+    })?;
+    let mut are_others = are_others.into_iter();
+    turns.retain(|_| are_others.next() != Some(true));
     let origins = origins(&turns);
     let mut prompts: Vec<Prompt> = Vec::new();
     // Where a prompt stands, by its place among the turns.
@@ -169,7 +175,7 @@ fn of_turns(view: &View<'_>, thread_id: Uuid) -> Result<Vec<SessionNode>> {
             let node = plain(SessionItem::Turn(turn), 1, at);
             prompt.below.push(node);
         }
-        let calls = calls_of(view, id, 1 + usize::from(is_below))?;
+        let calls = calls_of(inner, id, 1 + usize::from(is_below))?;
         prompt.below.extend(calls);
     }
     Ok(drawn(prompts))
@@ -216,14 +222,16 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
         .collect()
 }
 
-fn calls_of(view: &View<'_>, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
+fn calls_of(inner: &Inner, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
     let query = CallQuery {
         parent_id: Some(turn),
         order: Order::OldestFirst,
         limit: usize::MAX,
         ..CallQuery::default()
     };
-    let calls = calls::list(view, &query, None)?.items.into_iter();
+    let calls = calls::list(inner, &query, usize::MAX, None)?
+        .items
+        .into_iter();
     let node = |call: ToolCall| SessionNode {
         depth,
         at: call.0.started_at.at,
@@ -238,13 +246,13 @@ fn calls_of(view: &View<'_>, turn: Uuid, depth: usize) -> Result<Vec<SessionNode
     Ok(calls.map(node).collect())
 }
 
-fn of_messages(view: &View<'_>, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
+fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
     let query = MessageQuery {
         limit: usize::MAX,
         ..MessageQuery::default()
     };
     let mut prompts: Vec<Prompt> = Vec::new();
-    for message in messages::list(view, conversation_id, &query)?.items {
+    for message in messages::list(inner, conversation_id, &query)?.items {
         let at = message.timestamp.at();
         let is_prompt = message.role == Role::User;
         let status = match message.role {

@@ -15,7 +15,7 @@ use self::chain::check;
 use super::page::{self, Cursor, Order, Page};
 use super::{Ack, collision, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, Position, RowId, Select, Walk};
+use crate::index::{Hasher, Loc, Position, RowId, Select, Walk};
 use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
 use crate::store::{Kept, Reads, Store, Txn};
 
@@ -149,17 +149,28 @@ impl<'a> Thoughts<'a> {
         limit: usize,
         after: Option<Cursor>,
     ) -> Result<Page<ThoughtRecord>> {
-        self.store.inner().ask(|view| {
-            let walk = page::Walk {
-                select: select(view, task_id),
-                ..page::Walk::all(Order::OldestFirst, limit, after)
-            };
-            page::page(view, KIND, walk, |row| {
-                let record = read(view, row)?;
-                let record =
-                    record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id));
-                Ok(record.map(|record| (record.timestamp.at(), record)))
-            })
+        self.page_within(task_id, limit, usize::MAX, after)
+    }
+
+    /// As [`page`](Thoughts::page), a page ending with the line that makes its lines this long.
+    pub(crate) fn page_within(
+        &self,
+        task_id: Option<&str>,
+        limit: usize,
+        bytes_max: usize,
+        after: Option<Cursor>,
+    ) -> Result<Page<ThoughtRecord>> {
+        let inner = self.store.inner();
+        let walk = page::Walk {
+            select: select(inner.hasher(), task_id),
+            bytes_max,
+            ..page::Walk::all(Order::OldestFirst, limit, after)
+        };
+        page::page(inner, KIND, walk, |view, row| {
+            let record = read(view, row)?;
+            let record =
+                record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id));
+            Ok(record.map(|record| (record.timestamp.at(), record)))
         })
     }
 
@@ -185,8 +196,7 @@ impl<'a> Thoughts<'a> {
     ) -> Result<Option<ChainCheck>> {
         let inner = self.store.inner();
         inner.look_at_all()?;
-        let view = inner.fresh()?;
-        let Some(mut checks) = check(&view, Some(task_id), go_on) else {
+        let Some(mut checks) = check(inner, Some(task_id), go_on)? else {
             return Ok(None);
         };
         let without_records = || ChainCheck {
@@ -204,8 +214,7 @@ impl<'a> Thoughts<'a> {
     pub fn verify_chains(&self) -> Result<Vec<ChainCheck>> {
         let inner = self.store.inner();
         inner.look_at_all()?;
-        let view = inner.fresh()?;
-        let checks = check(&view, None, &mut |_| ControlFlow::Continue(()));
+        let checks = check(inner, None, &mut |_| ControlFlow::Continue(()))?;
         Ok(checks.unwrap_or_default().into_values().collect())
     }
 }
@@ -289,15 +298,16 @@ fn taken(id: &str) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-fn select(from: &impl Reads, task_id: Option<&str>) -> Select {
+fn select(hasher: Hasher, task_id: Option<&str>) -> Select {
     task_id.map_or(Select::All, |task_id| {
-        Select::Lookup(0, from.hasher().lookup(task_id))
+        Select::Lookup(0, hasher.lookup(task_id))
     })
 }
 
 fn rows<'a>(from: &'a impl Reads, task_id: Option<&str>) -> Walk<'a> {
     let table = from.table(KIND);
-    table.walk(select(from, task_id), Position::FIRST, Position::END)
+    let select = select(from.hasher(), task_id);
+    table.walk(select, Position::FIRST, Position::END)
 }
 
 /// The last record of a task, and where its line stands.

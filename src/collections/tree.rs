@@ -2,19 +2,24 @@
 
 mod spans;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 
 use self::spans::close_spans;
-use super::events::{children, find};
+use super::events::{find, under};
+use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
-use crate::error::Result;
-use crate::index::{Position, Select};
+use crate::error::{Error, Result};
+use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind};
-use crate::store::{Reads, Store, View};
+use crate::store::{Inner, Moment, Reads, Store};
 
 const KIND: Kind = Kind::Events;
+/// What a node takes beside its texts, roughly.
+const NODE_BYTES: usize = 128;
 
 /// How what began with an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -91,64 +96,164 @@ impl Store {
     /// # Ok::<(), decklog::Error>(())
     /// ```
     pub fn event_tree(&self, id: i64) -> Result<Option<EventTree>> {
-        self.inner().ask(|view| {
-            let mut nodes = match gather(view, id)? {
-                Some(events) => drawn(events, id),
-                None => nodes_one_by_one(view, id)?,
-            };
-            let Some(root) = nodes.first_mut() else {
-                return Ok(None);
-            };
-            root.parent_is_gone = match root.event.parent_id {
-                Some(parent) => find(view, parent)?.is_none(),
-                None => false,
-            };
-            close_spans(&mut nodes);
-            close_root(view, &mut nodes[0])?;
-            Ok(Some(EventTree { nodes }))
-        })
+        self.event_tree_within(id, usize::MAX)
     }
+
+    /// As [`event_tree`](Store::event_tree), of a tree whose events have no more bytes than this.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a tree that has more.
+    pub(crate) fn event_tree_within(&self, id: i64, bytes_max: usize) -> Result<Option<EventTree>> {
+        let inner = self.inner();
+        let mut allowed = Allowance {
+            bytes_max,
+            left: bytes_max,
+        };
+        let mut nodes = match gather(inner, id, &mut allowed)? {
+            Some(events) => drawn(events, id),
+            None => nodes_one_by_one(inner, id, &mut allowed)?,
+        };
+        let Some(root) = nodes.first_mut() else {
+            return Ok(None);
+        };
+        root.parent_is_gone = match root.event.parent_id {
+            Some(parent) => event(inner, parent)?.is_none(),
+            None => false,
+        };
+        close_spans(&mut nodes);
+        close_root(inner, &mut nodes[0])?;
+        Ok(Some(EventTree { nodes }))
+    }
+}
+
+/// How much of a tree may be in memory.
+struct Allowance {
+    bytes_max: usize,
+    left: usize,
+}
+
+impl Allowance {
+    fn take(&mut self, event: &Event) -> Result<()> {
+        let payload = event.payload.as_ref().map_or(0, String::len);
+        let bytes = payload + event.event_type.len() + NODE_BYTES;
+        let left = self.left.checked_sub(bytes).ok_or_else(|| {
+            let message = format!(
+                "the tree has more than {} bytes: read it from an event further down, or list events by their parent_id, page by page",
+                self.bytes_max
+            );
+            Error::invalid(message)
+        })?;
+        self.left = left;
+        Ok(())
+    }
+}
+
+fn event(inner: &Inner, id: i64) -> Result<Option<Event>> {
+    inner.ask(|view| find(view, id))
+}
+
+/// The rows of a tree, as far as they were found.
+#[derive(Default)]
+struct OfTree {
+    moment: Option<Moment>,
+    rows: Vec<RowId>,
+    /// Those before this one were looked below.
+    next: usize,
 }
 
 /// The events from a root on, and maybe others, read in the order in which they were logged.
 /// `None` where the index alone cannot tell them: two ids that have the same hash, an event
 /// before the one it is under, or lines that are not what the index says.
-fn gather(view: &View<'_>, root: i64) -> Result<Option<Vec<Event>>> {
-    let table = view.table(KIND);
-    let mut text = itoa::Buffer::new();
-    let Some((root, _)) = view.find(KIND, [text.format(root), ""]) else {
-        return Ok(Some(Vec::new()));
-    };
-    let id_of = |row| table.place(Select::All, row).map(|position| position.at);
-    let mut rows = vec![root];
-    let mut next = 0;
-    while let Some(row) = rows.get(next).copied() {
-        next += 1;
-        let Some(id) = id_of(row) else {
-            return Ok(None);
-        };
-        let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
-        let known = rows.len();
-        rows.extend(table.walk(select, Position::FIRST, Position::END));
-        if rows[known..].iter().any(|child| *child <= row) || rows.len() > table.len() {
-            return Ok(None);
-        }
-    }
-    rows.sort_unstable();
-    if rows.windows(2).any(|pair| pair[0] == pair[1]) {
+fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Vec<Event>>> {
+    let Some(seqs) = seqs_of_tree(inner, root)? else {
         return Ok(None);
-    }
-    let mut events = Vec::with_capacity(rows.len());
-    for row in view.reading(KIND, &rows, |row| row) {
-        let Some(event) = standing_as::<Event>(view, row)? else {
-            continue;
-        };
-        if id_of(row) != Some(event.id) {
+    };
+    let mut events = Vec::new();
+    let mut left = seqs.as_slice();
+    while !left.is_empty() {
+        let read = inner.ask(|view| {
+            let table = view.table(KIND);
+            let row = |seq: &u64| {
+                let id = table.row_from_seq(*seq);
+                table.row(id).filter(|row| row.seq == *seq).map(|_| id)
+            };
+            let ahead = left.iter().take(ROWS_AT_A_TIME);
+            let rows: Vec<RowId> = ahead.filter_map(row).collect();
+            let mut end = PartEnd::new();
+            let mut some = Vec::new();
+            let mut count = left.len().min(ROWS_AT_A_TIME);
+            for (place, id) in view.reading(KIND, &rows, |row| row).enumerate() {
+                if let Some(event) = standing_as::<Event>(view, id)? {
+                    let place = table.place(Select::All, id);
+                    if place.map(|place| place.at) != Some(event.id) {
+                        return Ok(None);
+                    }
+                    some.push(event);
+                }
+                // Where none is gone, rows stand where their numbers do.
+                if rows.len() == count && end.has_come(true) {
+                    count = place + 1;
+                    break;
+                }
+            }
+            Ok(Some((some, count)))
+        })?;
+        let Some((some, count)) = read else {
             return Ok(None);
+        };
+        for event in some {
+            allowed.take(&event)?;
+            events.push(event);
         }
-        events.push(event);
+        left = left.get(count..).unwrap_or_default();
     }
     Ok(Some(events))
+}
+
+/// The sequence numbers of the events of a tree, in order, by the index.
+fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
+    let known = RefCell::new(OfTree::default());
+    loop {
+        let found = inner.ask(|view| {
+            let table = view.table(KIND);
+            let Some((root, _)) = view.find(KIND, [itoa::Buffer::new().format(root), ""]) else {
+                return Ok(ControlFlow::Break(Some(Vec::new())));
+            };
+            let mut known = known.borrow_mut();
+            let OfTree { moment, rows, next } = &mut *known;
+            // Rows get other ids where some were removed.
+            if moment.is_none_or(|moment| !moment.has_rows_of(view.moment())) {
+                (*rows, *next) = (vec![root], 0);
+            }
+            *moment = Some(view.moment());
+            let mut end = PartEnd::new();
+            let mut text = itoa::Buffer::new();
+            while let Some(row) = rows.get(*next).copied() {
+                *next += 1;
+                let Some(id) = table.place(Select::All, row).map(|place| place.at) else {
+                    return Ok(ControlFlow::Break(None));
+                };
+                let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
+                let before = rows.len();
+                rows.extend(table.walk(select, Position::FIRST, Position::END));
+                if rows[before..].iter().any(|child| *child <= row) || rows.len() > table.len() {
+                    return Ok(ControlFlow::Break(None));
+                }
+                if end.has_come(false) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            rows.sort_unstable();
+            if rows.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Ok(ControlFlow::Break(None));
+            }
+            let seqs = rows.iter().filter_map(|row| table.row(*row));
+            Ok(ControlFlow::Break(Some(seqs.map(|row| row.seq).collect())))
+        })?;
+        if let ControlFlow::Break(found) = found {
+            return Ok(found);
+        }
+    }
 }
 
 /// The events from a root on, as a tree is drawn. Trees may be of any depth.
@@ -178,12 +283,13 @@ fn drawn(events: Vec<Event>, root: i64) -> Vec<EventNode> {
 }
 
 /// As [`drawn`], of what [`gather`] does not tell.
-fn nodes_one_by_one(from: &impl Reads, root: i64) -> Result<Vec<EventNode>> {
+fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Vec<EventNode>> {
     let mut nodes: Vec<EventNode> = Vec::new();
     let mut seen = HashSet::from([root]);
-    let mut waiting = Vec::from_iter(find(from, root)?.map(|root| (0, root)));
+    let mut waiting = Vec::from_iter(event(inner, root)?.map(|root| (0, root)));
     while let Some((depth, event)) = waiting.pop() {
-        let below = children(from, event.id)?;
+        allowed.take(&event)?;
+        let below = under(inner, event.id)?;
         // Only a forged log has an event above itself.
         let below = below.into_iter().filter(|child| seen.insert(child.id));
         let first = waiting.len();
@@ -195,7 +301,7 @@ fn nodes_one_by_one(from: &impl Reads, root: i64) -> Result<Vec<EventNode>> {
 }
 
 /// How a root ended by what stands beside it, which is not in its tree.
-fn close_root(from: &impl Reads, root: &mut EventNode) -> Result<()> {
+fn close_root(inner: &Inner, root: &mut EventNode) -> Result<()> {
     let (Some(SpanStatus::Running), Some(parent)) = (root.status, root.event.parent_id) else {
         return Ok(());
     };
@@ -207,13 +313,13 @@ fn close_root(from: &impl Reads, root: &mut EventNode) -> Result<()> {
     };
     let wanted = what(&root.event);
     // What is above takes the first end that is beside.
-    let above = find(from, parent)?;
+    let above = event(inner, parent)?;
     let mut around = Vec::from_iter(above.map(|event| node(0, event)));
-    for beside in children(from, parent)? {
+    for beside in under(inner, parent)? {
         if what(&beside) != wanted {
             continue;
         }
-        let below = children(from, beside.id)?;
+        let below = under(inner, beside.id)?;
         around.push(node(1, beside));
         let below = below.into_iter().filter(|event| what(event) == wanted);
         around.extend(below.map(|event| node(2, event)));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -81,7 +81,17 @@ impl Store {
 
     /// Turns that stand, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        self.inner().ask(|view| list(view, query, None))
+        list(self.inner(), query, usize::MAX, None)
+    }
+
+    /// As [`turns`](Store::turns), a page ending with the line that makes its lines this long.
+    #[cfg(feature = "http")]
+    pub(crate) fn turns_within(
+        &self,
+        query: &TurnQuery,
+        bytes_max: usize,
+    ) -> Result<Page<ConversationTurn>> {
+        list(self.inner(), query, bytes_max, None)
     }
 }
 
@@ -134,13 +144,14 @@ pub(super) fn get(
 }
 
 pub(super) fn list(
-    view: &View<'_>,
+    inner: &Inner,
     query: &TurnQuery,
+    bytes_max: usize,
     as_of: Option<i64>,
 ) -> Result<Page<ConversationTurn>> {
     let hash = |id: Uuid| {
         let mut text = [0; Hyphenated::LENGTH];
-        view.hasher().lookup(lower(id, &mut text))
+        inner.hasher().lookup(lower(id, &mut text))
     };
     // The one that has the fewest turns a value first.
     let select = match query {
@@ -164,10 +175,11 @@ pub(super) fn list(
         until: query.until.unwrap_or(i64::MAX),
         order: query.order,
         limit: query.limit,
+        bytes_max,
         after: query.after,
         as_of,
     };
-    page(view, KIND, walk, |row| {
+    page(inner, KIND, walk, |view, row| {
         let turn = read(view, row, as_of)?.filter(|turn| query.matches(turn));
         Ok(turn.map(|turn| (turn.created_at.at, turn)))
     })

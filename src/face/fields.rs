@@ -10,13 +10,16 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{Number, PartialSchema, ToSchema};
 
+use crate::record::GIVEN_NUMBER_MAX;
+
 // Aliases, because utoipa makes up names for what is written with its parameters.
 
 /// A time in epoch milliseconds, up to the end of 9999.
 pub(crate) type Millis = Int<0, 253_402_300_799_999>;
-/// An id that the log gives, or 0 for the next one. The log numbers on from the greatest, so that
-/// one near the end would leave it none; past this one not every language reads them.
-pub(crate) type NewId = Int<0, 9_007_199_254_740_991>;
+/// An id that the log gives, or 0 for the next one.
+pub(crate) type NewId = Int<0, GIVEN_NUMBER_MAX>;
+/// A number that Telegram gives.
+pub(crate) type UpdateId = Int<{ i64::MIN }, GIVEN_NUMBER_MAX>;
 /// A number that clients give, which may be any.
 pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
 /// A number of milliseconds, or of other things.

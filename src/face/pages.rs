@@ -10,9 +10,6 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::collections::{Cursor, Page};
 use crate::error::Result;
 
-/// So many records are read before their length is known.
-pub(crate) const READ_AT_ONCE: usize = 8;
-
 /// Where a page begins: what an earlier one has as `next`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct After(pub(crate) Cursor);
@@ -67,8 +64,18 @@ impl<T: ToSchema> ToSchema for Paged<T> {
     }
 }
 
-/// Reads a page of at most `limit` records, some at a time: `read` is told how many, and after
-/// which one. `length` tells how long a record is, roughly: a page ends past `bytes_max`.
+impl<T> From<Page<T>> for Paged<T> {
+    fn from(page: Page<T>) -> Paged<T> {
+        Paged {
+            items: page.items,
+            next: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Reads a page of at most `limit` records, one at a time, as each may be long: `read` is told how
+/// many, and after which one. `length` tells how long a record is, roughly: a page ends past `bytes_max`.
+#[cfg(feature = "mcp")]
 pub(crate) fn paged<T>(
     limit: usize,
     bytes_max: usize,
@@ -79,7 +86,7 @@ pub(crate) fn paged<T>(
     let (mut items, mut bytes) = (Vec::new(), 0);
     let mut after = after.map(|after| after.0);
     loop {
-        let page = read(READ_AT_ONCE.min(limit - items.len()), after)?;
+        let page = read(1, after)?;
         bytes += page.items.iter().map(&length).sum::<usize>();
         items.extend(page.items);
         after = page.next;

@@ -132,7 +132,7 @@ async fn report<R: Serialize + Send + 'static>(
         .until
         .max(query.since.filter(|_| query.until.is_some()));
     // The first one reads all messages.
-    app.work(move |app| {
+    app.read_much(move |app| {
         let report = report(&app.analytics, &query).map_err(|e| match e.kind() {
             ErrorKind::InvalidInput => Problem::bad_request(e.reason()),
             _ => Problem::from(e),

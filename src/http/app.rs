@@ -1,13 +1,16 @@
 //! What all requests share: the store, the queue to it, the limits.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::access::Gatekeeper;
+use super::doubt::Doubt;
+use super::memory::{Held, Memory};
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::syncer::Syncer;
@@ -32,9 +35,18 @@ pub(super) struct Limits {
     pub(super) write_timeout: Duration,
 }
 
+tokio::task_local! {
+    /// What a request holds until it is answered.
+    pub(super) static HELD: RefCell<Vec<Arc<Held>>>;
+}
+
+/// What reads much of the log, or makes long answers, at the same time.
+const LONG_READS_MAX: usize = 4;
+
 pub(super) struct App {
     pub(super) store: Store,
     pub(super) capture: Capture,
+    pub(super) doubt: Doubt,
     pub(super) analytics: Analytics,
     pub(super) readers: Handle,
     pub(super) answers: Answers,
@@ -42,6 +54,11 @@ pub(super) struct App {
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
     pub(super) limits: Limits,
+    /// For the bodies of requests.
+    pub(super) bodies: Arc<Memory>,
+    /// For answers.
+    pub(super) answers_held: Arc<Memory>,
+    pub(super) long_reads: Arc<Semaphore>,
     pub(super) feed: Arc<Feed>,
     /// Whether the server is to stop.
     pub(super) stopped: watch::Receiver<bool>,
@@ -97,6 +114,24 @@ impl App {
         done.unwrap_or_else(|_| Err(panicked()))
     }
 
+    /// As [`work`](Self::work), for what reads much or makes long answers: a few at a time.
+    pub(super) async fn read_much<T: Send + 'static>(
+        self: &Arc<App>,
+        read: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = Arc::clone(&self.long_reads).acquire_owned().await;
+        self.work(move |app| {
+            let _turn = turn;
+            read(app)
+        })
+        .await
+    }
+
+    /// Room for [`LONG_READS_MAX`].
+    pub(super) fn long_reads() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(LONG_READS_MAX))
+    }
+
     /// Records what a request hands over, checked, through the one queue, so that no connection waits for
     /// the disk while another could be served. `None` where the client does not wait for it.
     pub(super) async fn record(
@@ -104,6 +139,8 @@ impl App {
         records: Vec<(Record, IfKnown)>,
         wait: Option<Wait>,
     ) -> Result<Option<Vec<Result<Ack>>>, Problem> {
+        // What may well be refused is not promised: the client waits for the answer.
+        let wait = wait.filter(|wait| *wait != Wait::None || !self.doubt.is_set());
         let mut answers = Vec::with_capacity(records.len());
         let queued = records.into_iter().map(|(record, if_known)| {
             let answer = (wait != Some(Wait::None)).then(|| {
@@ -123,6 +160,7 @@ impl App {
             for answer in answers {
                 acks.push(answer.await.map_err(|_| panicked())?);
             }
+            self.doubt.note(&acks);
             let is_any_in_log = acks.iter().any(Result::is_ok);
             if wait == Some(Wait::Disk) && is_any_in_log {
                 self.syncer.sync().await?;

@@ -1,12 +1,13 @@
 //! What a request carries: JSON, read whole, with its limits; and JSON to answer with.
 
 use std::borrow::Cow;
+use std::io;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
@@ -14,9 +15,12 @@ use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::app::Shared;
+use super::app::{HELD, Shared};
+use super::memory::{Gathered, Refused};
 use super::problem::Problem;
 
+/// The longest answer in JSON: a page, and a record.
+pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
 /// The most records of a body.
 const BATCH_MAX: usize = 1_000;
 
@@ -105,19 +109,43 @@ pub(super) fn check_type(
 /// Reads a body within the limits of size and time.
 pub(super) async fn read(body: Body, app: &Shared) -> Result<Bytes, Problem> {
     let limit = app.limits.body_bytes_max;
-    let collected = Limited::new(body, limit).collect();
-    let collected = tokio::time::timeout(app.limits.body_timeout, collected).await;
-    let collected = collected.map_err(|_| {
+    let mut gathered = Gathered::new(&app.bodies, limit);
+    let gathering = tokio::time::timeout(app.limits.body_timeout, gather(body, &mut gathered));
+    gathering.await.map_err(|_| {
         let detail = "the body took too long to come: send it again, at once";
         Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
-    })?;
-    match collected {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit)),
-        Err(_) => Err(Problem::bad_request(
-            "the body broke off, or is not what its headers say",
-        )),
+    })??;
+    Ok(hold(gathered))
+}
+
+async fn gather(mut body: Body, gathered: &mut Gathered) -> Result<(), Problem> {
+    if body.size_hint().lower() > gathered.bytes_max() as u64 {
+        return Err(too_large(gathered.bytes_max()));
     }
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| {
+            Problem::bad_request("the body broke off, or is not what its headers say")
+        })?;
+        if let Some(data) = frame.data_ref() {
+            push(gathered, data)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn push(gathered: &mut Gathered, more: &[u8]) -> Result<(), Problem> {
+    gathered.push(more).map_err(|refused| match refused {
+        Refused::TooLong => too_large(gathered.bytes_max()),
+        Refused::NoRoom(problem) => problem,
+    })
+}
+
+/// A body whose room is held until the request is answered: what it is made into takes as much.
+fn hold(gathered: Gathered) -> Bytes {
+    let (bytes, held) = gathered.whole();
+    // Outside of a request, as in a test, it is held while it is there.
+    let _ = HELD.try_with(|all| all.borrow_mut().push(held));
+    bytes
 }
 
 pub(super) fn too_large(bytes_max: usize) -> Problem {
@@ -237,17 +265,42 @@ impl<T: ToSchema> ToSchema for OneOrMore<T> {
     }
 }
 
+/// An answer as it is written.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > ANSWER_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// JSON that was made already, where it may take its time.
 pub(super) struct Made(StatusCode, Bytes);
 
 impl Made {
     pub(super) fn new(status: StatusCode, value: &impl Serialize) -> Result<Made, Problem> {
-        let body = serde_json::to_vec(value).map_err(|e| {
+        let mut body = Bounded(Vec::new());
+        serde_json::to_writer(&mut body, value).map_err(|e| {
+            if e.is_io() {
+                let detail = format!(
+                    "the answer is longer than {ANSWER_BYTES_MAX} bytes: ask for less, by limit, since and until, or for one thing alone"
+                );
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                return Problem::new(status, "answer_too_large", detail);
+            }
             tracing::error!(error = %e, "an answer could not be written as JSON");
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Problem::new(status, "internal", "the answer cannot be written as JSON")
         })?;
-        Ok(Made(status, body.into()))
+        Ok(Made(status, body.0.into()))
     }
 
     /// An object with one more member: an array of what is JSON already.

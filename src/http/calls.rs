@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::pages::{lengths, paged};
-use super::params::{Limit, Ordered, Query, Time, WaitParams};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
@@ -19,8 +19,8 @@ use crate::collections::{CallQuery, Order};
 use crate::face::fields::{Length, Millis};
 use crate::face::pages::After;
 use crate::record::{
-    CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
-    args_sha256, payload_text,
+    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, args_sha256,
+    payload_text,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -224,7 +224,7 @@ struct ListParams {
     /// Started before.
     until: Option<Time>,
     /// By `started_at`. Default: desc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -260,31 +260,16 @@ async fn list(
         tool_name: params.tool_name,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
-        order: params.order.map_or(Order::NewestFirst, Order::from),
+        order: params.order.unwrap_or(Order::NewestFirst),
         limit: params.limit.0,
-        after: None,
+        after: params.after.map(|after| after.0),
     };
     app.ask(move |app| {
-        let read = |limit, after| {
-            let query = CallQuery {
-                limit,
-                after,
-                ..query.clone()
-            };
-            app.store.tool_calls(&query)
-        };
-        let page = paged(query.limit, params.after, read, length)?;
+        let page = app.store.tool_calls_within(&query, PAGE_BYTES_MAX)?;
         Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
-            next: page.next,
+            next: page.next.map(|next| next.to_string()),
         })
     })
     .await
-}
-
-fn length((req, done): &ToolCall) -> usize {
-    let outcome = done
-        .iter()
-        .flat_map(|done| [&done.outcome_json, &done.error_kind, &done.error_msg]);
-    lengths(outcome.chain([&req.arguments_json]))
 }

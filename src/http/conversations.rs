@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
 use super::messages;
-use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Ordered, Query, Time, number};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
@@ -142,7 +143,7 @@ struct ListParams {
     /// Created before.
     until: Option<Time>,
     /// By `created_at`. Default: desc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -160,6 +161,10 @@ struct List {
     total: usize,
     limit: usize,
     offset: usize,
+    /// Where the next page begins: its `offset`. Missing on the last one. A page may end before its
+    /// limit, with the conversation that makes it 8 MiB long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<usize>,
 }
 
 /// Lists conversations.
@@ -184,13 +189,16 @@ async fn list(
         status: params.status,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
-        order: params.order.map_or(Order::NewestFirst, Order::from),
+        order: params.order.unwrap_or(Order::NewestFirst),
         limit: params.limit.0,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
     };
     app.ask(move |app| {
-        let ConversationList { items, total } = app.store.conversations(&query)?;
+        let (list, is_more) = app.store.conversations_within(&query, PAGE_BYTES_MAX)?;
+        let ConversationList { items, total } = list;
+        let next = query.offset.saturating_add(items.len());
         Made::ok(&List {
+            next: is_more.then_some(next),
             items: items.into_iter().map(Whole::of).collect(),
             total,
             limit: query.limit,
@@ -207,7 +215,7 @@ struct WithMessages {
     #[schema(inline)]
     #[serde(flatten)]
     whole: WithNext,
-    /// Its messages from the first on, up to a thousand or a few dozen MiB.
+    /// Its messages from the first on, up to a thousand, or the one with which they have 8 MiB.
     messages: Vec<ConversationMessage>,
 }
 
@@ -240,7 +248,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Paged { items, next } = messages::page(&app.store, id, &query, None)?;
+        let Paged { items, next } = messages::page(&app.store, id, &query)?;
         // The messages are JSON already.
         Made::with_items(&WithNext { whole, next }, "messages", &items)
     })

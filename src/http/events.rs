@@ -8,8 +8,8 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::{lengths, paged};
-use super::params::{Id, Limit, Ordered, Query, Time, WaitParams, number};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order};
@@ -110,7 +110,7 @@ struct ListParams {
     /// Of before.
     until: Option<Time>,
     /// By id. Default: asc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -138,21 +138,13 @@ async fn list(
         event_type: params.event_type,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
-        order: params.order.map_or(Order::OldestFirst, Order::from),
+        order: params.order.unwrap_or(Order::OldestFirst),
         limit: params.limit.0,
-        after: None,
+        after: params.after.map(|after| after.0),
     };
     app.ask(move |app| {
-        let read = |limit, after| {
-            let query = EventQuery {
-                limit,
-                after,
-                ..query.clone()
-            };
-            app.store.events(&query)
-        };
-        let length = |event: &Event| lengths([&event.payload]);
-        Made::ok(&paged(query.limit, params.after, read, length)?)
+        let page = app.store.events_within(&query, PAGE_BYTES_MAX)?;
+        Made::ok(&Events::from(page))
     })
     .await
 }
@@ -196,12 +188,14 @@ struct Tree {
     params(("id" = AnyInt, Path)),
     responses(
         (status = 200, description = "The whole tree", body = Tree),
+        (status = 422, description = "The tree has more than 8 MiB: read parts of it, or its events page by page", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such event", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
-    app.work(move |app| {
-        let tree = app.store.event_tree(id)?.ok_or_else(|| unknown(id))?;
+    app.read_much(move |app| {
+        let tree = app.store.event_tree_within(id, PAGE_BYTES_MAX)?;
+        let tree = tree.ok_or_else(|| unknown(id))?;
         Made::ok(&Tree { nodes: tree.nodes })
     })
     .await

@@ -38,8 +38,11 @@ async fn healthz() -> Result<Made, Problem> {
 /// How the store is.
 #[derive(Debug, Serialize, ToSchema)]
 struct Readiness {
-    /// Whether it takes records.
+    /// Whether a record would be taken now.
     ready: bool,
+    /// Why not, as the `code` of a problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     /// The number of the last line.
     last_seq: u64,
     /// Records that wait to be written.
@@ -49,7 +52,8 @@ struct Readiness {
     damage: u64,
 }
 
-/// Whether the store takes records.
+/// Whether the store takes records. At most once a second it takes the write lock and writes 64 KiB
+/// to the disk to find out.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -60,22 +64,21 @@ struct Readiness {
     )
 )]
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
-    app.work(|app| {
-        let health = app.store.health()?;
-        // Without them nothing is recorded.
-        let ready = health.poisoned.is_none() && app.store.settings().is_ok();
-        let status = if ready {
-            StatusCode::OK
-        } else {
-            StatusCode::SERVICE_UNAVAILABLE
+    let refused = app.doubt.why_refused(&app.store).await;
+    app.work(move |app| {
+        let counts = app.store.counts()?;
+        let status = match refused {
+            None => StatusCode::OK,
+            Some(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Made::new(
             status,
             &Readiness {
-                ready,
-                last_seq: health.last_seq,
+                ready: refused.is_none(),
+                reason: refused,
+                last_seq: counts.last_seq,
                 queued: app.capture.stats().queued,
-                damage: health.damage.total(),
+                damage: counts.damage.total(),
             },
         )
     })

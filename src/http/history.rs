@@ -15,7 +15,6 @@ use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;
 use crate::error::Result;
 use crate::face::fields::{AnyInt, Int, Millis, NewId};
-use crate::face::pages::READ_AT_ONCE;
 use crate::record::{HistoryEntry, Record, Role, now};
 use crate::store::Store;
 
@@ -132,22 +131,14 @@ async fn last(
         .await
 }
 
-/// Reads entries from the end on, some at a time, until there are enough of them or they grow too
-/// long for one answer.
-fn read(store: &Store, chat_id: i64, mut before: i64, limit: usize) -> Result<Entries> {
-    let mut parts = Vec::new();
-    let (mut count, mut bytes) = (0, 0);
-    while count < limit && bytes < PAGE_BYTES_MAX {
-        let part = store.history_before(chat_id, before, READ_AT_ONCE.min(limit - count))?;
-        let Some(first) = part.first() else { break };
-        before = first.id;
-        count += part.len();
-        bytes += part.iter().map(|entry| entry.content.len()).sum::<usize>();
-        parts.push(part);
-    }
-    let is_more = limit > 0 && !store.history_before(chat_id, before, 1)?.is_empty();
+/// Reads entries from the end on, until there are enough of them or they grow too long for one
+/// answer.
+fn read(store: &Store, chat_id: i64, before: i64, limit: usize) -> Result<Entries> {
+    let page = store.history_within(chat_id, before, limit, PAGE_BYTES_MAX)?;
+    let is_more = page.next.is_some();
+    let items: Vec<HistoryEntry> = page.items.into_iter().rev().collect();
     Ok(Entries {
-        items: parts.into_iter().rev().flatten().collect(),
-        before: is_more.then_some(before),
+        before: items.first().map(|first| first.id).filter(|_| is_more),
+        items,
     })
 }

@@ -12,12 +12,12 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, Made};
-use super::pages::{lengths, paged};
-use super::params::{Id, Limit, Ordered, Query, WaitParams};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
-use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis};
+use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis, UpdateId};
 use crate::face::pages::{After, Paged};
 use crate::record::{InboxTask, TaskStatus, now, payload_text};
 
@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[serde(deny_unknown_fields)]
 struct NewTask {
     /// The sender's number for it: the task is queued once for each.
-    update_id: AnyInt,
+    update_id: UpdateId,
     /// When it was queued. Default: now.
     created_at: Option<Millis>,
     /// What there is to do: an object or array, kept to the byte, or a string.
@@ -95,7 +95,7 @@ fn task(app: &App, id: i64) -> Result<InboxTask, Problem> {
 struct ListParams {
     status: Option<TaskStatus>,
     /// By id. Default: asc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -117,18 +117,15 @@ async fn list(
     State(app): State<Shared>,
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
-    let order = params.order.map_or(Order::OldestFirst, Order::from);
+    let query = TaskQuery {
+        status: params.status,
+        order: params.order.unwrap_or(Order::OldestFirst),
+        limit: params.limit.0,
+        after: params.after.map(|after| after.0),
+    };
     app.ask(move |app| {
-        let read = |limit, after| {
-            app.store.inbox().list(&TaskQuery {
-                status: params.status,
-                order,
-                limit,
-                after,
-            })
-        };
-        let length = |task: &InboxTask| lengths([&task.payload, &task.error]);
-        Made::ok(&paged(params.limit.0, params.after, read, length)?)
+        let page = app.store.inbox().list_within(&query, PAGE_BYTES_MAX)?;
+        Made::ok(&Tasks::from(page))
     })
     .await
 }

@@ -9,15 +9,17 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::paged;
-use super::params::{Id, IdempotencyKey, Limit, Ordered, Query, WaitParams, number};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
-use crate::collections::{IfKnown, MessageQuery, Order};
+use crate::collections::{IfKnown, MessageQuery, Order, Warning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::face::fields::{AnyInt, Int, Length};
 use crate::face::pages::{After, Paged};
-use crate::record::{ContentType, ConversationMessage, Role, Source, Timestamp, payload_text};
+use crate::record::{
+    ContentType, ConversationMessage, GIVEN_NUMBER_MAX, Role, Source, Timestamp, payload_text,
+};
 use crate::store::Store;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -25,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 }
 
 /// A place in a conversation, which leaves one after it.
-type Sequence = Int<0, { i64::MAX - 1 }>;
+type Sequence = Int<0, GIVEN_NUMBER_MAX>;
 
 /// A message to add.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -65,6 +67,9 @@ struct NewMessage {
     orchestration_mode: Option<String>,
     /// The models that took part, in order.
     models_in_chain: Option<Vec<String>>,
+    /// The message that stands for the request, if this one is another part of the answer to it:
+    /// such a part is no request of its own.
+    part_of: Option<Uuid>,
     /// Tokens of the prompt, cached ones included.
     tokens_in: Option<Length>,
     /// Tokens of the answer.
@@ -81,7 +86,8 @@ struct NewMessage {
     handoff_steps: Option<Length>,
     /// Whether the context was compressed first.
     compression_applied: Option<bool>,
-    /// What failed. It becomes the conversation's `last_error`, and its status `error`.
+    /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
+    /// answer without an error follows.
     error: Option<String>,
     /// The class of the error, such as `timeout`; without an `error` it counts for nothing.
     #[schema(max_length = 1024)]
@@ -124,6 +130,7 @@ impl NewMessage {
             config_used: self.config_used,
             orchestration_mode: self.orchestration_mode,
             models_in_chain: self.models_in_chain,
+            part_of: self.part_of,
             tokens_in: self.tokens_in.map(|it| it.0),
             tokens_out: self.tokens_out.map(|it| it.0),
             latency_ms: self.latency_ms.map(|it| it.0),
@@ -151,6 +158,10 @@ struct Added {
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     status: Outcome,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -170,6 +181,7 @@ impl Added {
             sequence: ack.and_then(|ack| ack.assigned),
             seq: ack.map(|ack| ack.seq),
             status,
+            warning: ack.and_then(|ack| ack.warning).map(Warning::as_str),
             problem,
         }
     }
@@ -250,7 +262,7 @@ struct ListParams {
     #[serde(default, deserialize_with = "number")]
     until: Option<AnyInt>,
     /// By sequence. Default: asc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -278,12 +290,12 @@ async fn list(
     let query = MessageQuery {
         from: params.from.map(|from| from.0),
         until: params.until.map(|until| until.0),
-        order: params.order.map_or(Order::OldestFirst, Order::from),
+        order: params.order.unwrap_or(Order::OldestFirst),
         limit: params.limit.0,
-        after: None,
+        after: params.after.map(|after| after.0),
     };
     app.ask(move |app| {
-        let Paged { items, next } = page(&app.store, id, &query, params.after)?;
+        let Paged { items, next } = page(&app.store, id, &query)?;
         if items.is_empty() && app.store.get_conversation(id)?.is_none() {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
@@ -304,19 +316,7 @@ struct Next {
 }
 
 /// Reads a page of a conversation's messages, as JSON.
-pub(super) fn page(
-    store: &Store,
-    id: Uuid,
-    query: &MessageQuery,
-    after: Option<After>,
-) -> Result<Paged<String>> {
-    let read = |limit, after| {
-        let query = MessageQuery {
-            limit,
-            after,
-            ..query.clone()
-        };
-        store.messages_as_json(id, &query)
-    };
-    paged(query.limit, after, read, String::len)
+pub(super) fn page(store: &Store, id: Uuid, query: &MessageQuery) -> Result<Paged<String>> {
+    let page = store.messages_as_json(id, query, PAGE_BYTES_MAX)?;
+    Ok(page.into())
 }

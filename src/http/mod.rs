@@ -20,6 +20,7 @@ mod app;
 mod body;
 mod calls;
 mod conversations;
+mod doubt;
 mod events;
 mod health;
 mod history;
@@ -27,6 +28,7 @@ mod impatient;
 mod inbox;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memory;
 mod messages;
 mod metrics;
 mod pages;

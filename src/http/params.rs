@@ -10,7 +10,6 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
-use crate::collections::Order;
 use crate::face::fields::Int;
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 
@@ -134,25 +133,6 @@ pub(super) fn number<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
         .parse()
         .map_err(|()| D::Error::custom(format!("give a whole number from {MIN} to {MAX}")))?;
     Ok(Some(number))
-}
-
-/// In which order a list is.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Ordered {
-    /// Oldest first.
-    Asc,
-    /// Newest first.
-    Desc,
-}
-
-impl From<Ordered> for Order {
-    fn from(ordered: Ordered) -> Order {
-        match ordered {
-            Ordered::Asc => Order::OldestFirst,
-            Ordered::Desc => Order::NewestFirst,
-        }
-    }
 }
 
 /// The key under which a request is made once, however often it is sent.

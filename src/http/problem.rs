@@ -109,6 +109,15 @@ impl Problem {
     }
 }
 
+/// An error in one word that stays the same.
+pub(super) fn code(error: &Error) -> &'static str {
+    if error.is_disk_full() {
+        "disk_full"
+    } else {
+        error.kind().as_str()
+    }
+}
+
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Problem {
         let kind = error.kind();
@@ -119,6 +128,12 @@ impl From<&Error> for Problem {
             let detail = "the store cannot do this now: the server's log tells why";
             Problem::new(status, kind.as_str(), detail)
         };
+        if error.is_disk_full() {
+            tracing::error!(%error, "the disk is full");
+            let detail = "the disk of the store is full: send it again once there is room";
+            let status = StatusCode::INSUFFICIENT_STORAGE;
+            return Problem::new(status, code(error), detail).retry_soon();
+        }
         match kind {
             ErrorKind::InvalidInput => Problem::invalid(detail),
             ErrorKind::Lifecycle | ErrorKind::Conflict => {
@@ -127,6 +142,10 @@ impl From<&Error> for Problem {
             ErrorKind::QueueFull => {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Problem::new(status, kind.as_str(), detail).retry_soon()
+            }
+            ErrorKind::UserIdKey => {
+                tracing::error!(%error, "the key of user ids is not the store's");
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind.as_str(), detail)
             }
             ErrorKind::Locked => {
                 let detail = "another process keeps the store locked: try again";

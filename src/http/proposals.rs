@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::pages::paged;
-use super::params::{Id, Limit, Ordered, Query, Time, WaitParams};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
 use super::when::When;
@@ -169,7 +169,7 @@ struct ListParams {
     /// Proposed before.
     until: Option<Time>,
     /// By `created_at`. Default: desc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -195,21 +195,13 @@ async fn list(
         status: params.status,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
-        order: params.order.map_or(Order::NewestFirst, Order::from),
+        order: params.order.unwrap_or(Order::NewestFirst),
         limit: params.limit.0,
-        after: None,
+        after: params.after.map(|after| after.0),
     };
     app.ask(move |app| {
-        let read = |limit, after| {
-            let query = ProposalQuery {
-                limit,
-                after,
-                ..query.clone()
-            };
-            app.store.proposals(&query)
-        };
-        let length = |proposal: &CodeEditProposal| proposal.diffs_json.len();
-        Made::ok(&paged(query.limit, params.after, read, length)?)
+        let page = app.store.proposals_within(&query, PAGE_BYTES_MAX)?;
+        Made::ok(&Proposals::from(page))
     })
     .await
 }

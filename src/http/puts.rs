@@ -12,7 +12,7 @@ use super::app::App;
 use super::body::{Made, OneOrMore};
 use super::params::Wait;
 use super::problem::Problem;
-use crate::collections::{Ack, AckStatus, IfKnown};
+use crate::collections::{Ack, AckStatus, IfKnown, Warning};
 use crate::error::Error;
 use crate::record::Record;
 
@@ -53,6 +53,10 @@ pub(super) struct Put {
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     status: Outcome,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -69,6 +73,7 @@ impl From<Answered> for Put {
         Put {
             seq: ack.map(|ack| ack.seq),
             status,
+            warning: ack.and_then(|ack| ack.warning).map(Warning::as_str),
             problem,
         }
     }

@@ -12,17 +12,20 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::Shared;
-use super::body::{check_type, read, too_large};
+use super::app::{App, Shared};
+use super::body::{check_type, push, read};
+use super::memory::Gathered;
 use super::params::Query;
 use super::problem::Problem;
-use crate::collections::{Ack, BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
+use crate::collections::{Ack, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Warning};
 use crate::error::{Error, Result};
 use crate::line::LINE_BYTES_MAX;
 use crate::ndjson::{self, Input};
 use crate::store::Store;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
+/// So much is decompressed at a time.
+const READ_BYTES: usize = 64 << 10;
 /// The most lines of a body: there is an answer to each.
 const LINES_MAX: usize = 100_000;
 
@@ -59,6 +62,10 @@ struct LineResult {
     /// The id that the log gave an event, a task or an entry of a history, or a message's sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     assigned: Option<i64>,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -75,6 +82,7 @@ impl LineResult {
             seq: ack.map(|ack| ack.seq),
             status: ack.map_or("rejected", |ack| ack.status.as_str()),
             assigned: ack.and_then(|ack| ack.assigned),
+            warning: ack.and_then(|ack| ack.warning).map(Warning::as_str),
             problem,
         }
     }
@@ -108,7 +116,7 @@ async fn record(
     let coding = Coding::of(request.headers())?;
     let body = read(request.into_body(), &app).await?;
     let put = app.work(move |app| {
-        let body = coding.decoded(body, app.limits.body_bytes_max)?;
+        let body = coding.decoded(body, app)?;
         put(&app.store, &body)
     });
     let (answer, is_any_in_log) = put.await?;
@@ -151,19 +159,21 @@ impl Coding {
     }
 
     /// The body as it was before, all parts of it that were compressed one by one.
-    fn decoded(self, body: Bytes, bytes_max: usize) -> Result<Bytes, Problem> {
-        let from: Box<dyn Read + '_> = match self {
+    fn decoded(self, body: Bytes, app: &App) -> Result<Bytes, Problem> {
+        let mut from: Box<dyn Read + '_> = match self {
             Coding::Identity => return Ok(body),
             Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
             Coding::Zstd => Box::new(zstd::Decoder::new(&body[..]).map_err(|e| broken(&e))?),
         };
-        let mut whole = Vec::new();
-        let mut within = from.take(bytes_max as u64 + 1);
-        within.read_to_end(&mut whole).map_err(|e| broken(&e))?;
-        if whole.len() > bytes_max {
-            return Err(too_large(bytes_max));
+        let mut whole = Gathered::new(&app.bodies, app.limits.body_bytes_max);
+        let mut room = vec![0; READ_BYTES];
+        loop {
+            let read = from.read(&mut room).map_err(|e| broken(&e))?;
+            if read == 0 {
+                return Ok(whole.whole().0);
+            }
+            push(&mut whole, &room[..read])?;
         }
-        Ok(whole.into())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Every route, what is done around each, and the description of them all.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use utoipa::OpenApi;
 use utoipa::openapi::path::Parameter;
@@ -15,7 +16,8 @@ use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::app::Shared;
+use super::app::{HELD, Shared};
+use super::memory::{Answer, SMALL_BYTES};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
@@ -33,7 +35,7 @@ use crate::record::Day;
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
     components(schemas(
-        Bucket, Day, Dimension, After, params::Ordered, params::Time, params::Wait, records::WaitFor
+        Bucket, Day, Dimension, After, crate::collections::Order, params::Time, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
@@ -147,7 +149,9 @@ async fn around(
 ) -> Response {
     let started = Instant::now();
     let method = name_of(request.method());
-    let mut response = access::guard(&app, request, next).await;
+    let is_read = request.method() == Method::GET;
+    let answered = HELD.scope(RefCell::default(), access::guard(&app, request, next));
+    let mut response = held(&app, answered.await, is_read);
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.count(method, route, status, took);
@@ -168,6 +172,22 @@ async fn around(
             .or_insert(HeaderValue::from_static(value));
     }
     response
+}
+
+/// An answer that holds room until its client has taken it. Only what was read may be asked for again,
+/// so that other answers are not refused.
+fn held(app: &Shared, response: Response, is_read: bool) -> Response {
+    let length = response.body().size_hint().exact();
+    let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
+    if length <= SMALL_BYTES {
+        return response;
+    }
+    let mut held = app.answers_held.held();
+    match held.grow(length) {
+        Err(problem) if is_read => return problem.into_response(),
+        Err(_) | Ok(()) => {}
+    }
+    response.map(|body| Body::new(Answer::new(body, held)))
 }
 
 /// A method's name; a client may make up others.

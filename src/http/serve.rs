@@ -21,18 +21,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::access::Gatekeeper;
 use super::app::{Answers, App, Limits};
+use super::doubt::Doubt;
 use super::impatient::Impatient;
 #[cfg(feature = "mcp")]
 use super::mcp::{self, Mcp};
+use super::memory::Memory;
 use super::metrics::{Counted, Metrics};
 use super::routes::router;
 use super::syncer::Syncer;
-use super::tls;
+use super::tls::Certificate;
 use crate::analytics::Analytics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::face::feed::Feed;
@@ -44,6 +45,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at what came, for the reports.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
+/// What a connection reads ahead, and what its headers may take.
+const CONNECTION_BYTES: usize = 64 << 10;
 /// Threads that write, or read much, at the same time.
 const BLOCKING_THREADS_MAX: usize = 128;
 /// Threads that read, at the least: one for each core, if there are more.
@@ -66,6 +69,11 @@ pub struct Options {
     pub connections_max: usize,
     /// The longest body of a request, in bytes, as it is once decompressed. Default: 16 MiB.
     pub body_bytes_max: usize,
+    /// Memory for the bodies of all requests that are not answered yet, in bytes, as they are once
+    /// decompressed; and as much again for answers that clients have not taken yet. An eighth is
+    /// for bodies of up to 64 KiB alone. What finds no room is answered 503 with `Retry-After`.
+    /// Default: 128 MiB, and at least twice `body_bytes_max`.
+    pub bodies_bytes_max: usize,
     /// How long a request's headers may take to come, also while a connection is kept open for
     /// the next request. Default: 10 s.
     pub header_timeout: Duration,
@@ -92,6 +100,7 @@ impl Default for Options {
             allow_origins: Vec::new(),
             connections_max: 4_096,
             body_bytes_max: 16 << 20,
+            bodies_bytes_max: 128 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -118,7 +127,7 @@ pub struct Server {
     readers: Runtime,
     listener: TcpListener,
     addr: SocketAddr,
-    acceptor: Option<TlsAcceptor>,
+    certificate: Option<Arc<Certificate>>,
     app: Arc<App>,
     options: Options,
     stop: watch::Sender<bool>,
@@ -148,7 +157,7 @@ impl Server {
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a store that is.
     pub fn bind(store: Store, addr: SocketAddr, options: &Options) -> Result<Server> {
         let gatekeeper = Gatekeeper::new(store.clone(), addr, options)?;
-        let acceptor = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let certificate = options.tls.as_ref().map(Certificate::read).transpose()?;
         let cannot = |doing: &'static str| {
             let path = store.path().to_path_buf();
             move |e| Error::io(doing, &path, e)
@@ -170,11 +179,16 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(addr));
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
+        let doubt = Doubt::of(&store);
         let capture = store
             .capture_options()
             .queue_records_max(options.queue_records_max)
-            .on_error(|error, record| {
-                tracing::error!(kind = %record.kind(), reason = error.kind().as_str(), "a queued record was not taken");
+            .on_error({
+                let doubt = doubt.clone();
+                move |error, record| {
+                    doubt.note_error(error);
+                    tracing::error!(kind = %record.kind(), reason = error.kind().as_str(), "a queued record was not taken");
+                }
             })
             .start()?;
         let stop = watch::Sender::new(false);
@@ -184,12 +198,16 @@ impl Server {
             answers,
             metrics: Metrics::new(&store, &capture),
             capture,
+            doubt,
             analytics: store.analytics(),
             readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
             gatekeeper,
             feed: Arc::new(Feed::new(store.clone(), options.streams_max)),
             stopped: stop.subscribe(),
+            bodies: Memory::new(options.bodies_bytes_max, options.body_bytes_max),
+            answers_held: Memory::new(options.bodies_bytes_max, options.body_bytes_max),
+            long_reads: App::long_reads(),
             limits: Limits {
                 body_bytes_max: options.body_bytes_max,
                 body_timeout: options.body_timeout,
@@ -212,7 +230,7 @@ impl Server {
             readers,
             listener,
             addr,
-            acceptor,
+            certificate: certificate.map(Arc::new),
             app: Arc::new(app),
             options: options.clone(),
             stop,
@@ -256,19 +274,35 @@ impl Server {
         Stop(self.stop.clone())
     }
 
-    /// Has the server stop when the process is asked to end: by SIGINT or SIGTERM, or Ctrl-C.
+    /// Handles the signals of the process. SIGINT and SIGTERM, or Ctrl-C, stop the server. SIGHUP
+    /// reads the certificate's files and the store's settings again; if they cannot be used, the
+    /// ones in use stay and the log says why.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if the system lets no one listen for that.
-    pub fn stop_on_signals(&self) -> Result<()> {
+    /// [`Io`](crate::ErrorKind::Io) if the handlers cannot be installed.
+    pub fn handle_signals(&self) -> Result<()> {
         let stop = self.stop_handle();
         let path = self.app.store.path();
         let _in_runtime = self.runtime.enter();
-        let asked = signals().map_err(|e| Error::io("listen for signals", path, e))?;
+        let cannot = |e| Error::io("install signal handlers for", path, e);
+        let asked = signals().map_err(cannot)?;
         self.runtime.spawn(async move {
             asked.await;
             stop.stop();
         });
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
+            let (certificate, store) = (self.certificate.clone(), self.app.store.clone());
+            self.runtime.spawn(async move {
+                while hangup.recv().await.is_some() {
+                    let (certificate, store) = (certificate.clone(), store.clone());
+                    let reload = move || reload(certificate.as_deref(), &store);
+                    let _ = tokio::task::spawn_blocking(reload).await;
+                }
+            });
+        }
         Ok(())
     }
 
@@ -284,7 +318,7 @@ impl Server {
             runtime,
             readers,
             listener,
-            acceptor,
+            certificate,
             app,
             options,
             stop,
@@ -303,7 +337,7 @@ impl Server {
         let connections = app.metrics.connections.clone();
         let serving = Serving {
             listener,
-            acceptor,
+            certificate,
             router: router(app, more),
             connections,
         };
@@ -319,8 +353,8 @@ impl Server {
             tracing::error!(reason, "some queued records were not taken");
         }
         drop(capture);
-        if store.counts().is_ok_and(|counts| counts.is_poisoned) {
-            let message = "a write or fsync failed, and the server ended: make sure that there is room, and open the store again";
+        if is_poisoned(&store) {
+            let message = "a write or fsync failed, or the store's directory was replaced, and the server ended: make sure that there is room, and open the store again";
             return Err(Error::new(ErrorKind::Poisoned, message).with_path(store.path()));
         }
         store.sync()
@@ -361,9 +395,22 @@ fn signals() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
+/// Reads the certificate and the settings again.
+#[cfg(unix)]
+fn reload(certificate: Option<&Certificate>, store: &Store) {
+    let certificate = certificate.map_or(Ok(()), Certificate::reload);
+    if let Err(error) = certificate {
+        tracing::error!(%error, "the certificate was not reloaded: the one in use stays");
+    }
+    match store.reload_settings() {
+        Ok(_) => tracing::info!("reloaded"),
+        Err(error) => tracing::error!(%error, "the settings were not reloaded: those in use stay"),
+    }
+}
+
 struct Serving {
     listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
+    certificate: Option<Arc<Certificate>>,
     router: Router,
     connections: Gauge,
 }
@@ -373,12 +420,21 @@ async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
     loop {
         tokio::time::sleep(HEALTH_INTERVAL).await;
         let store = store.clone();
-        let counts = tokio::task::spawn_blocking(move || store.counts()).await;
-        if counts.is_ok_and(|counts| counts.is_ok_and(|counts| counts.is_poisoned)) {
+        let asked = tokio::task::spawn_blocking(move || is_poisoned(&store)).await;
+        if asked.is_ok_and(|is_poisoned| is_poisoned) {
             tracing::error!("the store failed to write or sync: the server stops");
             stop.send_replace(true);
             return;
         }
+    }
+}
+
+/// Whether the store must be opened anew.
+fn is_poisoned(store: &Store) -> bool {
+    match store.counts() {
+        Ok(counts) => counts.is_poisoned,
+        // Another directory has taken its place.
+        Err(error) => error.kind() == ErrorKind::Poisoned,
     }
 }
 
@@ -397,7 +453,7 @@ async fn keep_reports(analytics: Analytics) {
 async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver<bool>) {
     let Serving {
         listener,
-        acceptor,
+        certificate,
         router,
         connections,
     } = serving;
@@ -424,7 +480,7 @@ async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver
         let router = router.clone();
         let header_timeout = options.header_timeout;
         let watcher = graceful.watcher();
-        let acceptor = acceptor.clone();
+        let acceptor = certificate.as_ref().map(|it| it.acceptor());
         let counted = Counted::new(&connections);
         let stream = Impatient::new(stream, options.take_timeout);
         tokio::spawn(async move {
@@ -468,6 +524,7 @@ async fn answer(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
+        .max_buf_size(CONNECTION_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     // How a connection breaks is its client's affair.
     let _ = watcher.watch(connection).await;

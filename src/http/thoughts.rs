@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::pages::paged;
+use super::pages::PAGE_BYTES_MAX;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
@@ -139,10 +139,10 @@ async fn list(
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
     app.ask(move |app| {
+        let (task_id, after) = (params.task_id.as_deref(), params.after.map(|after| after.0));
         let thoughts = app.store.thoughts();
-        let read = |limit, after| thoughts.page(params.task_id.as_deref(), limit, after);
-        let length = |thought: &ThoughtRecord| thought.content.len();
-        Made::ok(&paged(params.limit.0, params.after, read, length)?)
+        let page = thoughts.page_within(task_id, params.limit.0, PAGE_BYTES_MAX, after)?;
+        Made::ok(&Thoughts::from(page))
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! TLS, from files with a certificate and its key.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,8 +12,42 @@ use tokio_rustls::rustls::crypto::ring;
 use super::Tls;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What answers TLS handshakes.
-pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
+/// The certificate of a server that encrypts. It can be read again while the server runs.
+pub(super) struct Certificate {
+    files: Tls,
+    acceptor: RwLock<TlsAcceptor>,
+}
+
+impl Certificate {
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for files that hold no certificate or key.
+    pub(super) fn read(files: &Tls) -> Result<Certificate> {
+        Ok(Certificate {
+            files: files.clone(),
+            acceptor: RwLock::new(acceptor(files)?),
+        })
+    }
+
+    /// Reads the files again. Connections from then on use what they hold.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); then the certificate in use stays.
+    pub(super) fn reload(&self) -> Result<()> {
+        let read = acceptor(&self.files)?;
+        *self
+            .acceptor
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(())
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let acceptor = self.acceptor.read().unwrap_or_else(PoisonError::into_inner);
+        acceptor.clone()
+    }
+}
+
+fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
     let Tls {
         certificates, key, ..
     } = tls;

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::paged;
-use super::params::{Id, Limit, Ordered, Query, Time, WaitParams};
+use super::pages::PAGE_BYTES_MAX;
+use super::params::{Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
 use super::when::When;
@@ -105,7 +105,7 @@ struct ListParams {
     /// Said before.
     until: Option<Time>,
     /// By `created_at`. Default: asc.
-    order: Option<Ordered>,
+    order: Option<Order>,
     /// At most so many. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -134,21 +134,13 @@ async fn list(
         kind: params.kind,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
-        order: params.order.map_or(Order::OldestFirst, Order::from),
+        order: params.order.unwrap_or(Order::OldestFirst),
         limit: params.limit.0,
-        after: None,
+        after: params.after.map(|after| after.0),
     };
     app.ask(move |app| {
-        let read = |limit, after| {
-            let query = TurnQuery {
-                limit,
-                after,
-                ..query.clone()
-            };
-            app.store.turns(&query)
-        };
-        let length = |turn: &ConversationTurn| turn.content.len();
-        Made::ok(&paged(query.limit, params.after, read, length)?)
+        let page = app.store.turns_within(&query, PAGE_BYTES_MAX)?;
+        Made::ok(&Turns::from(page))
     })
     .await
 }

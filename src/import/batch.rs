@@ -7,14 +7,25 @@ use crate::collections::{
 };
 use crate::error::{Error, Result};
 use crate::line::text_len;
-use crate::record::{ConversationMessage, Kind, Record, ToolCall};
-use crate::store::Store;
+use crate::record::{ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
+use crate::store::{Store, Tombstones};
 
 /// What an import needs of the log; the tests have one in memory.
 pub(super) trait Log {
     fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>>;
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
     fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>>;
+    fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>>;
+
+    /// What was erased and is to be left out.
+    fn tombstones(&self) -> Result<Tombstones> {
+        Ok(Tombstones::default())
+    }
+
+    /// Has what was erased come back, for good.
+    fn restore(&self, _id: Uuid) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Log for Store {
@@ -28,6 +39,18 @@ impl Log for Store {
 
     fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
         Store::get_message(self, id)
+    }
+
+    fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        Store::get_turn(self, id)
+    }
+
+    fn tombstones(&self) -> Result<Tombstones> {
+        self.inner().tombstones()
+    }
+
+    fn restore(&self, id: Uuid) -> Result<()> {
+        self.inner().unbury([id])
     }
 }
 

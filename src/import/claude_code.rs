@@ -8,15 +8,16 @@ mod content;
 mod shape;
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 
 use uuid::Uuid;
 
-use super::facts::{Facts, Piece, Said, Talk, Tokens, Usage, blank_message, metadata};
-use super::ids::foreign_id;
+use super::facts::{Counted, Facts, Said, Talk, Tokens, blank_message, count, fill, metadata};
+use super::ids::{IdMap, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use content::Content;
-use shape::{Line, Message, Spoken, UsageObject, Whole};
+use shape::{Fork, Line, Spoken, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
@@ -26,16 +27,44 @@ const API_ERROR: &str = "api_error";
 /// What is remembered from line to line.
 #[derive(Default)]
 pub(super) struct Session {
-    /// The id of a response, which mostly is the next line's too, and what it is here.
+    /// A response as the line before named it, which is mostly this line's too, and its id here.
     response: (String, Uuid),
+    /// The responses of this file with the tokens that its lines have told so far.
+    told: IdMap<Tokens>,
 }
 
 impl Session {
-    fn response(&mut self, id: &str) -> Uuid {
-        if self.response.0 != id || id.is_empty() {
-            self.response = (id.to_owned(), foreign_id("claude-code:message", id));
+    /// The id of a response. A message's id alone does not tell it: only with the id of the
+    /// request it is the provider's own.
+    fn response(&mut self, message: &str, request: Option<&str>) -> Uuid {
+        let name = match request {
+            Some(request) => [message, ":", request].concat(),
+            None => message.to_owned(),
+        };
+        if self.response.0 != name || name.is_empty() {
+            let id = match request {
+                Some(_) => named("claude-code:message", &name),
+                None => foreign_id("claude-code:message", &name),
+            };
+            self.response = (name, id);
         }
         self.response.1
+    }
+
+    /// What a line tells of a response beyond the lines before it, and whether it is the first.
+    /// Each tells the tokens so far.
+    fn growth(&mut self, response: Uuid, tokens: Tokens) -> (Tokens, bool) {
+        match self.told.entry(response) {
+            Entry::Vacant(entry) => {
+                entry.insert(tokens);
+                (tokens, true)
+            }
+            Entry::Occupied(mut entry) => {
+                let before = *entry.get();
+                entry.insert(tokens.or_more(before));
+                (tokens.beyond(before), false)
+            }
+        }
     }
 }
 
@@ -46,9 +75,15 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     };
     let line = &whole.line;
     let kind = json::type_name(line.kind)?;
-    let (Some(uuid), Some(name)) = (json::text(line.uuid)?, json::text(line.session_id)?) else {
+    let (Some(mut uuid), Some(mut name)) = (json::text(line.uuid)?, json::text(line.session_id)?)
+    else {
         return Ok(Facts::not_understood(kind));
     };
+    // A fork repeats the lines of its session, and says whose they are: they are that one's.
+    if let Some(fork) = json::member::<Fork<'_>>(line.forked_from)? {
+        name = json::text(fork.session_id)?.unwrap_or(name);
+        uuid = json::text(fork.message_uuid)?.unwrap_or(uuid);
+    }
     if !matches!(&*kind, "user" | "assistant" | "system") {
         return Ok(Facts::not_understood(kind));
     }
@@ -70,13 +105,12 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     content.outcomes(line.tool_use_result);
     let mut message_id = id;
     let from_model = spoken.as_ref().filter(|_| kind == "assistant");
-    if let Some(spoken) = from_model {
-        if let Some(id) = json::text(spoken.message.id)? {
-            message_id = session.response(&id);
-        }
-        usage(&mut content.facts, message_id, spoken)?;
+    if let Some(spoken) = from_model
+        && let Some(message) = json::text(spoken.message.id)?
+    {
+        let request = json::text(line.request_id)?;
+        message_id = session.response(&message, request.as_deref());
     }
-    let from_model = from_model.map(|spoken| &spoken.message);
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let parent = json::text(line.parent_uuid)?;
     let thread = foreign_id("claude-code:session", &name);
@@ -90,7 +124,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         thread_id: Some(thread),
     };
     let talk = talk(line, thread, name)?;
-    let said = said(line, from_model, &turn, talk, &mut content)?;
+    let said = said(session, line, from_model, &turn, talk, &mut content)?;
     content.facts.said = Some(said);
     content.facts.turn = Some(turn);
     let others = content.others.under(&kind);
@@ -114,10 +148,11 @@ fn talk<'a>(line: &Line<'a>, thread: Uuid, session: Cow<'a, str>) -> Result<Talk
     })
 }
 
-/// What a line adds to the messages, `from_model` if it is a part of a response.
+/// The message that a line is, `from_model` if it is a part of a response.
 fn said<'a>(
+    session: &mut Session,
     line: &Line<'a>,
-    from_model: Option<&Message<'a>>,
+    from_model: Option<&Spoken<'a>>,
     turn: &ConversationTurn,
     talk: Talk<'a>,
     content: &mut Content<'a>,
@@ -131,55 +166,54 @@ fn said<'a>(
     let at = turn.created_at.at;
     let mut message = blank_message(turn.id, talk.id, role, at)?;
     message.tool_result = content.tool_result();
-    let mut piece = Piece::Whole;
-    let mut tokens = None;
-    if let Some(from) = from_model {
-        piece = Piece::Of(turn.message_id);
+    let mut counted = None;
+    if let Some(spoken) = from_model {
+        let from = &spoken.message;
         message.model_used = json::owned_text(from.model)?;
         message.inference_metadata = from.usage.get().map(metadata);
-        if let Some(Usage::Of { tokens: known, .. }) = content.facts.usage {
-            tokens = Some(known);
+        let tokens = spoken.usage().and_then(tokens);
+        if tokens.is_none() && from.usage.get().is_some() {
+            content.facts.count_not_understood("assistant.usage");
         }
-        if message
-            .model_used
-            .take_if(|name| name == SYNTHETIC)
-            .is_some()
-        {
-            message.source = Source::System;
-            if tokens.is_none() {
-                message.inference_metadata = None;
-            }
-        }
-        if json::is_true(line.is_api_error_message) {
+        let tokens = tokens.unwrap_or_default();
+        let failed = json::is_true(line.is_api_error_message);
+        if failed {
             message.error = Some(turn.content.clone());
             message.error_type = Some(API_ERROR.to_owned());
         }
+        let synthetic = message.model_used.take_if(|name| name == SYNTHETIC);
+        if synthetic.is_some() {
+            message.source = Source::System;
+        }
+        if synthetic.is_some() && tokens == Tokens::default() {
+            message.inference_metadata = None;
+            // No API was asked where the client spoke in the model's place.
+            if !failed {
+                message.role = Role::System;
+            }
+        } else {
+            let response = turn.message_id;
+            let (growth, is_first) = session.growth(response, tokens);
+            if is_first {
+                message.id = response;
+            } else {
+                message.part_of = Some(response);
+            }
+            if is_first && from.usage.get().is_some() || growth != Tokens::default() {
+                count(&mut message, growth);
+            }
+            counted = Some(Counted {
+                response,
+                line: Some(turn.id),
+            });
+        }
     }
+    fill(&mut message, content.message_texts());
     Ok(Said {
         talk,
-        piece,
         message,
-        texts: content.message_texts(),
-        tokens,
+        counted,
     })
-}
-
-/// Here, and only here, the usage that the provider reported is known with its response.
-fn usage(facts: &mut Facts<'_>, response: Uuid, spoken: &Spoken<'_>) -> Result<(), String> {
-    let message = &spoken.message;
-    if message.usage.get().is_none() {
-        return Ok(());
-    }
-    let Some(tokens) = spoken.usage().and_then(tokens) else {
-        facts.count_not_understood("assistant.usage");
-        return Ok(());
-    };
-    // No API has answered where the client spoke in the model's place.
-    let synthetic = json::text(message.model)?.is_some_and(|model| model == SYNTHETIC);
-    if !(synthetic && tokens == Tokens::default()) {
-        facts.usage = Some(Usage::Of { response, tokens });
-    }
-    Ok(())
 }
 
 fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {

@@ -2,8 +2,12 @@
 //!
 //! A line names neither itself nor its session, so a rollout remembers what the lines before
 //! said: the session, the turn that came last and the tokens used so far.
+//!
+//! The items of an API response stand on lines of their own, and its tokens on one after them. Each
+//! is a message: the one of the tokens stands for the request, and the items are parts of it.
 
 mod calls;
+mod fork;
 mod messages;
 mod shape;
 
@@ -11,13 +15,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::facts::{
-    Facts, Others, Piece, Said, Talk, Text, Tokens, Usage, blank_message, metadata,
+    Counted, Facts, Others, Said, Talk, Text, Tokens, blank_message, count, fill, metadata,
 };
 use super::ids::{foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
+use fork::Start;
 use messages::parts;
 use shape::{Info, Line, Payload, Total};
 
@@ -36,6 +42,12 @@ pub(super) struct Rollout {
     vendor: String,
     latest: Option<Uuid>,
     totals: HashMap<Uuid, Tokens>,
+    /// While lines may be copies of another session's.
+    start: Option<Start>,
+    /// A hash of every line so far but those that name a session.
+    history: u128,
+    /// The API response whose items are being read.
+    response: Option<Uuid>,
 }
 
 impl Rollout {
@@ -50,6 +62,9 @@ impl Rollout {
             vendor: "openai".to_owned(),
             latest: None,
             totals: HashMap::new(),
+            start: None,
+            history: 0,
+            response: None,
         }
     }
 
@@ -71,8 +86,16 @@ impl Rollout {
             self.session = named("codex:rollout", text);
             self.seed = self.session;
         }
+        if kind != "session_meta" {
+            let is_copy = |start: &mut Start| start.is_copy(&line, &payload, at);
+            if self.start.as_mut().is_some_and(is_copy) {
+                return self.copy(&kind, &payload);
+            }
+            self.start = None;
+            self.remember(&line);
+        }
         let facts = match &*kind {
-            "session_meta" => self.session_meta(&payload)?,
+            "session_meta" => self.session_meta(&payload, at)?,
             "turn_context" => {
                 self.model = json::owned_text(payload.model)?.or(self.model.take());
                 self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
@@ -96,18 +119,30 @@ impl Rollout {
         Ok(facts.unwrap_or_else(|| Facts::not_understood(kind)))
     }
 
-    fn session_meta(&mut self, payload: &Payload<'_>) -> Result<Option<Facts<'static>>, String> {
+    fn session_meta(
+        &mut self,
+        payload: &Payload<'_>,
+        at: i64,
+    ) -> Result<Option<Facts<'static>>, String> {
         let Some(id) = json::owned_text(payload.id)? else {
             return Ok(None);
         };
         let session = foreign_id("codex:session", &id);
+        if self.session != session
+            && let Some(start) = &mut self.start
+        {
+            start.has_parent();
+            return Ok(Some(Facts::repeated()));
+        }
         if !self.seeded {
             self.seed = session;
             self.seeded = true;
+            self.start = Some(Start::of(payload, at));
         }
         if self.session != session {
             self.session = session;
             self.latest = None;
+            self.response = None;
         }
         self.session_name = Some(id);
         self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
@@ -115,6 +150,30 @@ impl Rollout {
             self.vendor = vendor;
         }
         Ok(Some(Facts::default()))
+    }
+
+    /// Passes over a line of the session that this one was forked from: only the tokens used so
+    /// far and the model go on.
+    fn copy(&mut self, kind: &str, payload: &Payload<'_>) -> Result<Facts<'static>, String> {
+        match kind {
+            "turn_context" => self.model = json::owned_text(payload.model)?.or(self.model.take()),
+            "event_msg" => {
+                self.growth(payload.info)?;
+            }
+            _ => {}
+        }
+        Ok(Facts::repeated())
+    }
+
+    fn remember(&mut self, line: &Line<'_>) {
+        let mut history = Xxh3::new();
+        history.update(&self.history.to_le_bytes());
+        for part in [line.timestamp, line.kind, line.payload] {
+            let part = part.get().unwrap_or_default();
+            history.update(&(part.len() as u64).to_le_bytes());
+            history.update(part.as_bytes());
+        }
+        self.history = history.digest128();
     }
 
     fn item(
@@ -178,8 +237,7 @@ impl Rollout {
         content: String,
     ) -> Result<Facts<'static>, String> {
         let id = self.id("codex:turn", here);
-        let mut said = self.said(here, id, role)?;
-        said.texts.push(Text::Words(content.clone().into()));
+        let said = self.said(here, id, role, Text::Words((&content).into()))?;
         Ok(Facts {
             turn: Some(ConversationTurn {
                 id,
@@ -212,32 +270,52 @@ impl Rollout {
         named(scope, &format!("{}:{}", self.seed, here.number))
     }
 
-    /// A message of this line. What the model said waits for the tokens that it took.
-    fn said(&self, here: Here, id: Uuid, role: Role) -> Result<Said<'static>, String> {
-        let from_model = role == Role::Assistant;
+    /// The message of an item.
+    fn said(
+        &mut self,
+        here: Here,
+        id: Uuid,
+        role: Role,
+        text: Text<'_>,
+    ) -> Result<Said<'static>, String> {
         let mut message = blank_message(id, self.session, role, here.at)?;
-        message.model_used = self.model.clone().filter(|_| from_model);
+        match role {
+            Role::Assistant => {
+                message.model_used.clone_from(&self.model);
+                message.part_of = Some(self.response());
+            }
+            // Who is interrupted says no more.
+            Role::User => self.response = None,
+            Role::System | Role::Tool => {}
+        }
+        fill(&mut message, vec![text]);
         Ok(Said {
-            talk: Talk {
-                id: self.session,
-                session: self.session_name.clone().map(Cow::Owned),
-                cwd: self.cwd.clone().map(Cow::Owned),
-            },
-            piece: if from_model {
-                Piece::WithoutUsage
-            } else {
-                Piece::Whole
-            },
+            talk: self.talk(),
             message,
-            texts: Vec::new(),
-            tokens: None,
+            counted: None,
         })
+    }
+
+    fn talk(&self) -> Talk<'static> {
+        Talk {
+            id: self.session,
+            session: self.session_name.clone().map(Cow::Owned),
+            cwd: self.cwd.clone().map(Cow::Owned),
+        }
+    }
+
+    /// The id of the response that is being read. It is made of all lines before, and not of the
+    /// session: one that was resumed under another id may hold them once more, with nothing to
+    /// tell so.
+    fn response(&mut self) -> Uuid {
+        let name = || named("codex:response", &format!("{:032x}", self.history));
+        *self.response.get_or_insert_with(name)
     }
 
     /// The totals are said again and again, and start anew when the client does: what was used is
     /// their growth.
-    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts<'static>>, String> {
-        let (Some(raw), Some(info)) = (info.get(), json::member::<Info<'_>>(info)?) else {
+    fn growth(&mut self, info: Raw<'_>) -> Result<Option<Tokens>, String> {
+        let Some(info) = json::member::<Info<'_>>(info)? else {
             return Ok(None);
         };
         let Ok(Some(total)) = json::member::<Total<'_>>(info.total_token_usage) else {
@@ -254,23 +332,29 @@ impl Rollout {
         let before = self.totals.insert(self.session, total).unwrap_or_default();
         let restarted = total.input < before.input || total.output < before.output;
         let base = if restarted { Tokens::default() } else { before };
-        let tokens = Tokens {
-            input: total.input - base.input,
-            output: total.output - base.output,
+        Ok(Some(total.beyond(base)))
+    }
+
+    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts<'static>>, String> {
+        let (Some(raw), Some(tokens)) = (info.get(), self.growth(info)?) else {
+            return Ok(None);
         };
         let mut facts = Facts::default();
         if tokens != Tokens::default() {
-            let line = format!(
-                "{}:{}:{}:{}",
-                self.seed, here.number, total.input, total.output
-            );
-            let once = named("codex:usage", &line);
-            facts.usage = Some(Usage::More { once, tokens });
-            let mut said = self.said(here, once, Role::Assistant)?;
-            said.piece = Piece::Usage;
-            said.tokens = Some(tokens);
-            said.message.inference_metadata = Some(metadata(raw));
-            facts.said = Some(said);
+            let response = self.response();
+            self.response = None;
+            let mut message = blank_message(response, self.session, Role::Assistant, here.at)?;
+            message.model_used.clone_from(&self.model);
+            message.inference_metadata = Some(metadata(raw));
+            count(&mut message, tokens);
+            facts.said = Some(Said {
+                talk: self.talk(),
+                message,
+                counted: Some(Counted {
+                    response,
+                    line: None,
+                }),
+            });
         }
         Ok(Some(facts))
     }

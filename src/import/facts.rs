@@ -18,13 +18,21 @@ pub(super) struct Facts<'a> {
     pub(super) calls: Vec<ToolCallReq>,
     /// Their `latency_ms` is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
-    pub(super) usage: Option<Usage>,
     pub(super) said: Option<Said<'a>>,
+    /// Whether it is a line of another session that stands here once more: it is taken from there.
+    pub(super) is_repeated: bool,
     /// What the line holds besides: types, and how often.
     pub(super) not_understood: BTreeMap<String, u64>,
 }
 
 impl Facts<'_> {
+    pub(super) fn repeated() -> Self {
+        Facts {
+            is_repeated: true,
+            ..Facts::default()
+        }
+    }
+
     pub(super) fn not_understood(what: impl Into<String>) -> Self {
         Facts {
             not_understood: BTreeMap::from([(what.into(), 1)]),
@@ -44,13 +52,6 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn plus(self, more: Tokens) -> Tokens {
-        Tokens {
-            input: self.input.saturating_add(more.input),
-            output: self.output.saturating_add(more.output),
-        }
-    }
-
     /// What these are more than others; never less than nothing.
     pub(super) fn beyond(self, others: Tokens) -> Tokens {
         Tokens {
@@ -68,25 +69,23 @@ impl Tokens {
     }
 }
 
-/// Tokens that were used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Usage {
-    /// By this API response, as far as is known by now: a later one of the same response
-    /// replaces it.
-    Of { response: Uuid, tokens: Tokens },
-    /// Since the time before; `once` names the line that says so.
-    More { once: Uuid, tokens: Tokens },
-}
-
-/// What a line adds to the messages of a conversation.
+/// The message that a line is in a conversation. It is made of the line and of those before it in
+/// its file, and of nothing else: what the log holds in the end is the same wherever a growing
+/// file was cut.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said<'a> {
     pub(super) talk: Talk<'a>,
-    pub(super) piece: Piece,
-    /// Under the line's own id, its content still empty.
     pub(super) message: Box<ConversationMessage>,
-    pub(super) texts: Vec<Text<'a>>,
-    pub(super) tokens: Option<Tokens>,
+    pub(super) counted: Option<Counted>,
+}
+
+/// The API response that a message has tokens of, so that they are counted in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// The id of the message that stands for the request.
+    pub(super) response: Uuid,
+    /// The line, if the message says more than tokens.
+    pub(super) line: Option<Uuid>,
 }
 
 /// A conversation, as a line of it names it.
@@ -98,34 +97,11 @@ pub(super) struct Talk<'a> {
     pub(super) cwd: Option<Cow<'a, str>>,
 }
 
-/// What of a message a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// All of it.
-    Whole,
-    /// A part of this API response, whose lines that follow each other make one message. The
-    /// tokens are those of the response so far.
-    Of(Uuid),
-    /// All but the tokens, which a line after it may tell.
-    WithoutUsage,
-    /// The tokens of the message before, or of none that is known.
-    Usage,
-}
-
 /// A text of a message, or what stands for one.
 #[derive(Debug, PartialEq)]
 pub(super) enum Text<'a> {
     Words(Cow<'a, str>),
     Call { name: String, args: Option<String> },
-}
-
-impl Text<'_> {
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Text::Words(words) => words.len(),
-            Text::Call { name, args } => name.len() + args.as_ref().map_or(0, String::len),
-        }
-    }
 }
 
 /// A message with nothing in it yet.
@@ -147,6 +123,38 @@ pub(super) fn blank_message(
         source: Source::of(role),
         ..BLANK.clone()
     }))
+}
+
+/// Gives a message its texts. The first call stands in the fields that are made for it, any other
+/// among the texts.
+pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
+    for text in texts {
+        let words = match text {
+            Text::Words(words) => words,
+            Text::Call { name, args } if message.tool_name.is_none() => {
+                message.tool_name = Some(name);
+                message.tool_args = args;
+                continue;
+            }
+            Text::Call { name, args } => match args {
+                Some(args) => Cow::Owned(format!("[tool_use {name}] {args}")),
+                None => Cow::Owned(format!("[tool_use {name}]")),
+            },
+        };
+        if message.content.is_empty() {
+            message.content = words.into_owned();
+        } else if !words.is_empty() {
+            message.content.push_str("\n\n");
+            message.content.push_str(&words);
+        }
+    }
+}
+
+/// Gives a message the tokens that are its own.
+pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
+    let of = |tokens| Some(i64::try_from(tokens).unwrap_or(i64::MAX));
+    message.tokens_in = of(tokens.input);
+    message.tokens_out = of(tokens.output);
 }
 
 /// The provider's usage object, whole, as the metadata of its message.

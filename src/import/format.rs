@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use std::str::FromStr;
 
 use super::json::{self, shapes};
-use super::lines::{Line, Lines};
+use super::lines::{self, Line, Lines};
 use crate::error::{Error, Result};
 
 /// How many lines are looked at before a file counts as unknown.
@@ -63,6 +63,8 @@ pub(super) enum Detected {
     Unknown,
     /// There is no line to tell anything.
     Empty,
+    /// There is the start of a line.
+    Unfinished,
 }
 
 pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
@@ -71,12 +73,16 @@ pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
         let Some(line) = lines.read_next()? else {
             break;
         };
-        if let Line::Whole(bytes) = line {
+        if let Line::Whole(bytes) | Line::Last(bytes) = line {
             if bytes.trim_ascii().is_empty() {
                 continue;
             }
             if let Some(format) = format_of(bytes) {
                 return Ok(Detected::Known(format));
+            }
+            let is_last = matches!(line, Line::Last(_));
+            if looked_at == 0 && is_last && lines::is_unfinished(super::without_bom(bytes)) {
+                return Ok(Detected::Unfinished);
             }
         }
         looked_at += 1;

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
+use serde::de::IgnoredAny;
+
 /// The longest line that is read, in bytes without its LF. A longer one is passed over without
 /// being held.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
@@ -10,6 +12,8 @@ pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
+    /// The last one, without an LF after it: more of it may come.
+    Last(&'a [u8]),
     /// It was past the limit; so many bytes long.
     TooLong(u64),
 }
@@ -79,10 +83,18 @@ impl<R: BufRead> Lines<R> {
         self.number += 1;
         Ok(Some(if line_bytes > self.bytes_max as u64 {
             Line::TooLong(line_bytes)
-        } else {
+        } else if ended {
             Line::Whole(&self.held)
+        } else {
+            Line::Last(&self.held)
         }))
     }
+}
+
+/// Whether bytes that nothing follows are the start of an object.
+pub(super) fn is_unfinished(bytes: &[u8]) -> bool {
+    let read: Result<IgnoredAny, _> = serde_json::from_slice(bytes);
+    bytes.starts_with(b"{") && read.is_err_and(|e| e.is_eof() || !bytes.ends_with(b"}"))
 }
 
 #[cfg(test)]
@@ -95,7 +107,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(line) = lines.read_next().unwrap() {
             all.push(match line {
-                Line::Whole(bytes) => Ok(bytes.to_vec()),
+                Line::Whole(bytes) | Line::Last(bytes) => Ok(bytes.to_vec()),
                 Line::TooLong(bytes) => Err(bytes),
             });
         }

@@ -2,19 +2,27 @@
 //! is counted by its type, or is reported with its number and a reason. None is skipped in
 //! silence, and importing a file again adds nothing.
 //!
-//! A line is a turn, with the tool calls and results in it, and a session is besides a conversation
-//! with its messages: one of each API response, whatever the number of its lines, with its tokens
-//! and with the provider's usage object whole in its `inference_metadata`, as `{"usage":…}`; one of
-//! each tool result, whose text is the message's `tool_result`; one of everything else that was
-//! said. A sub-agent has a conversation of its own, under its session's `session_id`. What a later
-//! import knows more of a message, because the session was still running, is added as a message of
-//! its own, so that a conversation's tokens are always those of its session so far.
+//! A line is a turn, with the tool calls and results in it, and a message of its session's
+//! conversation. What an API response said and called stands on several lines, each a message with
+//! the tokens that its line tells beyond those before it, so that they add up to the response's. One
+//! of them stands for the request; the others name it as what they are a `part_of`. The provider's
+//! usage object is whole in the message's `inference_metadata`, as `{"usage":…}`, and the text of
+//! what a tool returned is the message's `tool_result`. A sub-agent has a conversation of its own,
+//! under its session's `session_id`.
+//!
+//! Everything is made of a line and of those before it in its file. So it does not matter how often
+//! a session was imported while it was running, nor where it was cut: the log holds the same in the
+//! end. A last line that is not whole yet waits for an import that finds it so.
+//!
+//! A response is counted once. A fork repeats lines of the session that it comes from: they are that
+//! session's, and are taken from its file.
 //!
 //! Files are read line by line and may be larger than the memory. They are never written to.
 
 mod batch;
 mod claude_code;
 mod codex;
+mod expiry;
 mod facts;
 mod format;
 mod ids;
@@ -22,14 +30,16 @@ mod json;
 mod lines;
 mod report;
 mod run;
+mod tee;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
+pub use expiry::{Expired, Expiring};
 pub use format::Format;
 pub use ids::{NAMESPACE, foreign_id, named};
 pub use report::{Broken, FileReport, Progress, Report};
@@ -38,13 +48,15 @@ pub use report::{Broken, FileReport, Progress, Report};
 pub(crate) use json::any_text;
 
 use batch::{Log, Place};
+use expiry::{Survey, refused};
 use facts::Facts;
 use format::Detected;
 use lines::{LINE_BYTES_MAX, Line, Lines};
 use run::Run;
-use walk::Source;
+use tee::Tee;
+use walk::{NOT_A_FILE, Source};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 
 const READ_BYTES: usize = 256 << 10;
@@ -68,6 +80,10 @@ const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
 /// ```
 pub struct Importer<'a> {
     run: Run<'a>,
+    /// Whose settings are asked.
+    store: Option<&'a Store>,
+    expired: Expired,
+    restores_erased: bool,
     format: Option<Format>,
     line_bytes_max: usize,
     on_progress: Option<OnProgress<'a>>,
@@ -93,12 +109,18 @@ impl From<Error> for Stop {
 impl<'a> Importer<'a> {
     /// An import into this store.
     pub fn new(store: &'a Store) -> Self {
-        Importer::over(store)
+        Importer {
+            store: Some(store),
+            ..Importer::over(store)
+        }
     }
 
     fn over(log: &'a dyn Log) -> Self {
         Importer {
             run: Run::new(log),
+            store: None,
+            expired: Expired::default(),
+            restores_erased: false,
             format: None,
             line_bytes_max: LINE_BYTES_MAX,
             on_progress: None,
@@ -114,6 +136,22 @@ impl<'a> Importer<'a> {
         self
     }
 
+    /// What to do where the store's retention would remove some of what is imported. Default:
+    /// [`Expired::Refuse`].
+    #[must_use]
+    pub fn expired(mut self, expired: Expired) -> Self {
+        self.expired = expired;
+        self
+    }
+
+    /// Whether conversations and requests that were erased come back, and stay from then on. By
+    /// default they are left out and counted.
+    #[must_use]
+    pub fn restore_erased(mut self, restore: bool) -> Self {
+        self.restores_erased = restore;
+        self
+    }
+
     /// Calls this at the start and the end of every file and after every MiB; by default nothing.
     #[must_use]
     pub fn on_progress(mut self, call: impl FnMut(&Progress<'_>) + 'a) -> Self {
@@ -124,15 +162,25 @@ impl<'a> Importer<'a> {
     /// Imports a file, or every `*.jsonl` file under a folder, by name. Links are followed, each
     /// folder is entered once.
     ///
-    /// A result is matched with a call further on in the same path, not in a later one.
+    /// `/dev/stdin` and `/dev/fd/N` may be pipes. Named pipes and devices are refused, as reading
+    /// them may never end.
+    ///
+    /// A result is matched with a call further on, in the same path or in a later one.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a file of unknown format and
-    /// [`Io`](crate::ErrorKind::Io) for what cannot be read, if it is `path` itself; under a
-    /// folder both are reported as broken and the rest goes on. Any error of the store that is
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if retention would remove some of it and
+    /// [`Expired::Refuse`] holds: nothing of the path is written then; for a file of unknown format;
+    /// and for what is neither a file nor a folder. [`Io`](crate::ErrorKind::Io) for what cannot be
+    /// read. Of the files under a
+    /// folder, such are reported as broken and the rest goes on. Any error of the store that is
     /// no judgement on a single record ends the import: what was added until then stays.
     pub fn path(&mut self, path: &Path) -> Result<()> {
         let metadata = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
+        if !metadata.is_dir() && !metadata.is_file() && !walk::is_open_pipe(path, &metadata) {
+            return Err(Error::invalid(NOT_A_FILE).with_path(path));
+        }
+        self.admit(path)?;
+        self.run.mind_erased(self.restores_erased)?;
         self.bytes_done = 0;
         let mut refused = None;
         if metadata.is_dir() {
@@ -147,6 +195,59 @@ impl<'a> Importer<'a> {
         }
         self.run.settle()?;
         refused.map_or(Ok(()), Err)
+    }
+
+    /// What retention would remove by now of what these paths would add: records that the store
+    /// does not have. Reads them all and writes nothing. Empty where nothing is removed on its own
+    /// ([`auto_delete`](crate::PrivacySettings::auto_delete)). Paths that cannot be read add
+    /// nothing: [`path`](Importer::path) reports them.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what cannot be read twice, as a pipe.
+    pub fn expiring(&self, paths: &[impl AsRef<Path>]) -> Result<Vec<Expiring>> {
+        let Some(store) = self.store else {
+            return Ok(Vec::new());
+        };
+        let settings = store.settings()?;
+        if !settings.privacy.auto_delete || settings.retention.keeps_imported(&settings.privacy) {
+            return Ok(Vec::new());
+        }
+        let survey = Survey::new(store);
+        let mut reader = Importer::over(&survey)
+            .format(self.format)
+            .restore_erased(self.restores_erased);
+        for path in paths.iter().map(AsRef::as_ref) {
+            if fs::metadata(path).is_ok_and(|found| walk::is_open_pipe(path, &found)) {
+                let message = "cannot be read twice, to see first what retention would remove: choose to keep what is imported or to let it expire";
+                return Err(Error::invalid(message).with_path(path));
+            }
+            match reader.path(path) {
+                Err(e) if !matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Io) => {
+                    return Err(e);
+                }
+                _ => {}
+            }
+        }
+        drop(reader);
+        survey.expiring(&settings)
+    }
+
+    /// Sees to what retention would remove of a path.
+    fn admit(&mut self, path: &Path) -> Result<()> {
+        let Some(store) = self.store else {
+            return Ok(());
+        };
+        match self.expired {
+            Expired::Refuse => match self.expiring(&[path])? {
+                expiring if expiring.is_empty() => Ok(()),
+                expiring => Err(refused(&expiring).with_path(path)),
+            },
+            Expired::Keep => {
+                let keep = store.change_settings(|settings| settings.retention.keep_imported());
+                keep.map(drop)
+            }
+            Expired::Expire => Ok(()),
+        }
     }
 
     /// Ends the import and reports on it.
@@ -180,7 +281,7 @@ impl<'a> Importer<'a> {
         let read = self.read_file(path);
         // Also after a file that cannot be read to its end: what was read of it stands.
         if !matches!(read, Err(Stop::Log(_))) {
-            self.run.end_file()?;
+            self.run.end_file();
         }
         read
     }
@@ -201,7 +302,7 @@ impl<'a> Importer<'a> {
         if let Err(Stop::Log(error)) = read {
             return Err(error);
         }
-        self.run.end_file()?;
+        self.run.end_file();
         self.run.settle()?;
         match read {
             Err(Stop::Source(_, error)) => Err(error),
@@ -216,16 +317,26 @@ impl<'a> Importer<'a> {
         mut file: impl Read + Seek,
     ) -> Result<(), Stop> {
         let unreadable = |place, e| Stop::Source(place, Error::io("read", path, e));
+        let mut head = Vec::new();
         let format = match self.format {
             Some(format) => Some(format),
-            None => match self.detect(&mut file).map_err(|e| unreadable(place, e))? {
+            None => match self
+                .detect(&mut file, &mut head)
+                .map_err(|e| unreadable(place, e))?
+            {
                 Detected::Known(format) => Some(format),
                 Detected::Empty => None,
+                Detected::Unfinished => {
+                    self.run.count_line(place);
+                    self.run.unfinished(place);
+                    None
+                }
                 Detected::Unknown => {
                     return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
                 }
             },
         };
+        let file = Cursor::new(head).chain(file);
         self.run.count_file(place);
         self.show_progress(path, 0);
         let mut shown = 0;
@@ -247,18 +358,23 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn detect(&self, file: &mut (impl Read + Seek)) -> io::Result<Detected> {
-        let detected = format::detect(&mut Lines::new(
-            BufReader::new(&mut *file),
-            self.line_bytes_max,
-        ))?;
+    /// Detects the format. What was read of a pipe, which cannot be rewound, is added to `head`.
+    fn detect(&self, file: &mut (impl Read + Seek), head: &mut Vec<u8>) -> io::Result<Detected> {
+        let line_bytes_max = self.line_bytes_max;
+        if file.stream_position().is_err() {
+            let tee = BufReader::new(Tee::new(file, head, line_bytes_max));
+            return format::detect(&mut Lines::new(tee, line_bytes_max));
+        }
+        let input = BufReader::new(&mut *file);
+        let detected = format::detect(&mut Lines::new(input, line_bytes_max))?;
         file.rewind()?;
         Ok(detected)
     }
 
     fn line(&mut self, place: Place, line: &Line<'_>, parser: &mut Parser) -> Result<()> {
+        let is_last = matches!(line, Line::Last(_));
         let bytes = match line {
-            Line::Whole(bytes) => without_bom(bytes).trim_ascii(),
+            Line::Whole(bytes) | Line::Last(bytes) => without_bom(bytes).trim_ascii(),
             Line::TooLong(bytes) => {
                 self.run.count_line(place);
                 let most = self.line_bytes_max;
@@ -277,6 +393,10 @@ impl<'a> Importer<'a> {
         };
         match facts {
             Ok(facts) => self.run.take(place, facts),
+            Err(_) if is_last && lines::is_unfinished(bytes) => {
+                self.run.unfinished(place);
+                Ok(())
+            }
             Err(reason) => {
                 self.run.broken(place, reason);
                 Ok(())

@@ -26,9 +26,9 @@ pub struct Progress<'a> {
 
 /// What an import found and did.
 ///
-/// Turns, calls, results, conversations, messages, responses and tokens are what the sources hold, each counted once over
-/// the whole import, whether or not the store already had them. `added` is what the store added,
-/// with what it now has more of messages that an earlier import found unfinished.
+/// Turns, calls, results, conversations, messages, responses and tokens are what the sources hold,
+/// each counted once over the whole import, whether or not the store already had them. `added` is
+/// what the store added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Files read.
@@ -45,15 +45,24 @@ pub struct Report {
     pub tool_results: u64,
     /// Distinct conversations; a sub-agent has one of its own.
     pub conversations: u64,
-    /// Distinct messages. The lines of one API response make one, if no other message comes
-    /// between them.
+    /// Distinct messages: each line that says something is one, and so is a line of Codex that tells
+    /// the tokens of a response.
     pub messages: u64,
-    /// Distinct API responses with a usage; 0 for Codex, whose format does not name them.
+    /// Distinct API responses, an error in the place of one included: the requests that
+    /// [`usage`](crate::Analytics::usage) and [`models`](crate::Analytics::models) report.
     pub api_responses: u64,
     /// Prompt tokens, cached ones included.
     pub tokens_in: u64,
     /// Generated tokens.
     pub tokens_out: u64,
+    /// Lines of a forked session that are its parent's: they are taken from that one's file.
+    pub repeated: u64,
+    /// Files whose last line is not whole: it is taken when it is.
+    pub unfinished: u64,
+    /// Distinct conversations and requests that were erased from the store, and were left out.
+    pub erased: u64,
+    /// Their records: turns, messages, requests and outcomes of calls.
+    pub left_out: u64,
     /// What was read but not understood, by its type.
     pub not_understood: BTreeMap<String, u64>,
     /// Lines, or whole files (line 0), that could not be read, or that the store refused.
@@ -110,6 +119,10 @@ impl Report {
         self.api_responses += part.api_responses;
         self.tokens_in = self.tokens_in.saturating_add(part.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(part.tokens_out);
+        self.repeated += part.repeated;
+        self.unfinished += part.unfinished;
+        self.erased += part.erased;
+        self.left_out += part.left_out;
         for (what, n) in &part.not_understood {
             *self.not_understood.entry(what.clone()).or_default() += n;
         }

@@ -1,13 +1,11 @@
 //! One import, over all its files: what was seen before, what is counted, what waits.
 //!
 //! What it keeps of a turn, call, message or response are ids, hashes and numbers. Contents are
-//! kept only of results that arrive before their call and of the message that is being read, and
-//! of those only so many bytes.
+//! kept only of results that arrive before their call, and of those only so many bytes.
 
-mod draft;
+mod erased;
 mod messages;
 mod results;
-mod supplement;
 
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -18,11 +16,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use messages::Messages;
 
 use super::batch::{Batch, Log, Place};
-use super::facts::{Facts, Tokens, Usage};
+use super::facts::Facts;
 use super::ids::{IdMap, IdSet};
 use super::report::{FileState, Report};
 use crate::error::Result;
 use crate::record::{ConversationTurn, Record, ToolCallDone, ToolCallReq};
+use crate::store::Tombstones;
 
 /// How much of results may wait for their calls, in bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -34,9 +33,11 @@ pub(super) struct Run<'a> {
     /// The calls by their `request_id`.
     calls: IdMap<Call>,
     results: IdSet,
-    responses: IdMap<(Place, Tokens)>,
-    growths: IdSet,
     messages: Messages,
+    tombstones: Tombstones,
+    restores: bool,
+    /// What was erased and left out, by the ids of conversations and requests.
+    erased: IdSet,
     held: Vec<(Place, ToolCallDone)>,
     held_bytes: usize,
     held_bytes_max: usize,
@@ -62,6 +63,8 @@ struct Call {
     tool_name: Arc<str>,
     /// Of the tool's name and the arguments' hash.
     asked: u64,
+    /// The last file that has it.
+    file: usize,
 }
 
 impl<'a> Run<'a> {
@@ -72,9 +75,10 @@ impl<'a> Run<'a> {
             turns: IdMap::default(),
             calls: IdMap::default(),
             results: IdSet::default(),
-            responses: IdMap::default(),
-            growths: IdSet::default(),
             messages: Messages::default(),
+            tombstones: Tombstones::default(),
+            restores: false,
+            erased: IdSet::default(),
             held: Vec::new(),
             held_bytes: 0,
             held_bytes_max: HELD_BYTES_MAX,
@@ -109,6 +113,14 @@ impl<'a> Run<'a> {
 
     /// Takes what a line says, unless the same line was there before.
     pub(super) fn take(&mut self, place: Place, facts: Facts<'_>) -> Result<()> {
+        if facts.is_repeated {
+            self.report(place).repeated += 1;
+            return Ok(());
+        }
+        let Some(facts) = self.not_erased(place, facts)? else {
+            return Ok(());
+        };
+        let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
         let seen = match facts.turn {
             Some(turn) => self.turn(place, turn)?,
             None => Seen::Never,
@@ -117,26 +129,22 @@ impl<'a> Run<'a> {
             [done] => Some(done.request_id),
             _ => None,
         };
+        for call in facts.calls {
+            self.call(place, call, seen)?;
+        }
         if seen == Seen::Never {
-            for call in facts.calls {
-                self.call(place, call)?;
-            }
             for result in facts.results {
                 self.result(place, result)?;
-            }
-            if let Some(usage) = facts.usage {
-                self.usage(place, usage);
             }
             for (what, n) in facts.not_understood {
                 self.report(place).count_not_understood(&what, n);
             }
         }
-        // The messages of a file do not depend on what other files hold: where one response ends
-        // and which tokens are its own is told by the lines around it, repeated or not.
         if seen != Seen::InThisFile
             && let Some(said) = facts.said
         {
-            self.say(place, said, answered)?;
+            let is_known = seen == Seen::InAnotherFile;
+            self.say(place, said, answered, thread, is_known)?;
         }
         Ok(())
     }
@@ -168,18 +176,24 @@ impl<'a> Run<'a> {
         Ok(Seen::Never)
     }
 
-    fn call(&mut self, place: Place, req: ToolCallReq) -> Result<()> {
+    fn call(&mut self, place: Place, req: ToolCallReq, seen: Seen) -> Result<()> {
         let asked = hash(&req.tool_name, &req.args_sha256);
         let tool_name = self.messages.shared(&req.tool_name);
         match self.calls.entry(req.request_id) {
+            // Its line was here before, and says something else.
+            _ if seen == Seen::InThisFile => return Ok(()),
             Entry::Vacant(entry) => entry.insert(Call {
                 started_at: req.started_at.at,
                 tool_name,
                 asked,
+                file: place.file,
             }),
             // Recorded again it would be the same call under another parent, and every import
             // would move it from the one to the other.
-            Entry::Occupied(entry) if entry.get().asked == asked => return Ok(()),
+            Entry::Occupied(mut entry) if entry.get().asked == asked => {
+                entry.get_mut().file = place.file;
+                return Ok(());
+            }
             Entry::Occupied(_) => {
                 let reason = format!(
                     "an earlier line has the call id {} for another call: the first stands",
@@ -193,25 +207,14 @@ impl<'a> Run<'a> {
         self.push(place, req.into())
     }
 
-    fn usage(&mut self, place: Place, usage: Usage) {
-        match usage {
-            Usage::Of { response, tokens } => {
-                let first = self.responses.entry(response);
-                first.or_insert((place, tokens)).1 = tokens;
-            }
-            Usage::More { once, tokens } => {
-                if self.growths.insert(once) {
-                    add_tokens(self.report(place), tokens);
-                }
-            }
-        }
+    /// A last line that is not whole: it comes when it is.
+    pub(super) fn unfinished(&mut self, place: Place) {
+        self.report(place).unfinished += 1;
     }
 
-    /// Ends a file: the message that was being read is whole.
-    pub(super) fn end_file(&mut self) -> Result<()> {
-        self.end_message()?;
+    /// Ends a file.
+    pub(super) fn end_file(&mut self) {
         self.messages.forget_file();
-        Ok(())
     }
 
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
@@ -221,10 +224,6 @@ impl<'a> Run<'a> {
             self.batch.push(place, record);
         }
         Ok(())
-    }
-
-    fn send(&mut self) -> Result<()> {
-        self.send_batch(false)
     }
 
     fn send_batch(&mut self, by_kind: bool) -> Result<()> {
@@ -239,11 +238,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn into_report(mut self) -> Report {
-        for (place, tokens) in std::mem::take(&mut self.responses).into_values() {
-            let report = self.report(place);
-            report.api_responses += 1;
-            add_tokens(report, tokens);
-        }
+        self.give_up_results();
         let mut sum = Report::default();
         for state in self.files {
             let file = state.into_report();
@@ -261,11 +256,6 @@ impl<'a> Run<'a> {
     fn report(&mut self, place: Place) -> &mut Report {
         self.state(place).report()
     }
-}
-
-fn add_tokens(report: &mut Report, tokens: Tokens) {
-    report.tokens_in = report.tokens_in.saturating_add(tokens.input);
-    report.tokens_out = report.tokens_out.saturating_add(tokens.output);
 }
 
 fn hash(a: &str, b: &str) -> u64 {

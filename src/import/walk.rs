@@ -5,6 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Why a pipe, a device or a socket is not read.
+pub(super) const NOT_A_FILE: &str = "not a regular file";
+
 /// Something under the folder.
 #[derive(Debug)]
 pub(super) enum Source {
@@ -45,7 +48,7 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
             // A pipe or a device could block for ever.
             Ok(Seen::Other) if jsonl => found.push(Source::Refused {
                 path,
-                reason: "not a regular file".to_owned(),
+                reason: NOT_A_FILE.to_owned(),
             }),
             Ok(Seen::EnteredBefore | Seen::File(_) | Seen::Other) => {}
             Err(error) => {
@@ -59,6 +62,24 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
         }
     }
     found
+}
+
+/// Whether the path is a pipe that this process has open, such as standard input or what a shell
+/// substitutes for `<(command)`. To open a named pipe could wait for ever.
+pub(super) fn is_open_pipe(path: &Path, metadata: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let is_open = path == Path::new("/dev/stdin")
+            || path.starts_with("/dev/fd")
+            || path.starts_with("/proc/self/fd");
+        is_open && metadata.file_type().is_fifo()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (path, metadata);
+        false
+    }
 }
 
 enum Seen {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::entry::{Entry, KeyHash};
 use super::groups::Groups;
 use super::list::List;
-use super::rows::{Position, Row, RowId, Rows};
+use super::rows::{Row, RowId, Rows};
 use super::slots::Slots;
-use super::table::{Table, state_list, tag_of};
+use super::table::{Table, tag_of};
 use super::{PARALLEL_MIN, do_all};
 
 /// A line's key, and the line's place among all.
@@ -19,9 +19,13 @@ struct Key {
 }
 
 impl Table {
-    /// Takes lines in, in order, and tells `sink` whether each is the first of its key. The table
-    /// is empty before.
-    pub(super) fn build(&mut self, runs: Vec<Vec<Entry>>, mut sink: impl FnMut(&Entry, bool)) {
+    /// Takes lines in, in order, and tells `sink` the row of each, and whether it is the first of
+    /// its key. The table is empty before.
+    pub(super) fn build(
+        &mut self,
+        runs: Vec<Vec<Entry>>,
+        mut sink: impl FnMut(&Entry, RowId, bool),
+    ) {
         let (keys, mut firsts) = first_lines(&runs);
         let len = keys.iter().map(Vec::len).sum();
         self.rows.reserve(len);
@@ -29,8 +33,9 @@ impl Table {
             let first = firsts[line] as usize;
             // The row of a line that was taken in.
             let known = (first < line).then(|| RowId(firsts[first]));
-            firsts[line] = self.apply_unlisted(known, entry).0;
-            sink(entry, known.is_none());
+            let row = self.apply_unlisted(known, entry);
+            firsts[line] = row.0;
+            sink(entry, row, known.is_none());
         }
         let by_key = || {
             let keys = keys.iter().flatten();
@@ -44,32 +49,15 @@ impl Table {
     fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
         let rows = &self.rows;
         let shape = rows.shape;
-        let number = |id| rows.number(shape.order, id);
+        let position = |id| rows.position(shape.order, id);
         let stands = |id: &RowId| rows.get(*id).is_some_and(Row::stands);
         let standing: Vec<RowId> = rows.ids().filter(stands).collect();
         let mut ordered = standing.clone();
-        if !ordered.is_sorted_by_key(|id| number(*id)) {
-            // Stable, so that one moment's rows stay in order.
-            ordered.sort_by_key(|id| number(*id));
+        if !ordered.is_sorted_by_key(|id| position(*id)) {
+            ordered.sort_unstable_by_key(|id| position(*id));
         }
         let all = &mut self.all;
-        let by_state = &mut self.by_state;
-        let fill_lists = || {
-            *all = List::from_sorted(&ordered, number);
-            let Some(usual) = shape.usual_state else {
-                return;
-            };
-            for row in &ordered {
-                if let Some(state) = rows
-                    .get(*row)
-                    .map(|row| row.state)
-                    .filter(|of| *of != usual)
-                {
-                    let at = number(*row);
-                    state_list(by_state, state).insert(Position { at, row: *row }, number);
-                }
-            }
-        };
+        let fill_all = || *all = List::from_sorted(&ordered, position);
         let keys = &mut self.by_key;
         let fill_keys = || *keys = by_key();
         // In their order, rows are added at the ends of great groups.
@@ -79,7 +67,7 @@ impl Table {
             &standing
         };
         let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
-            Box::new(fill_lists),
+            Box::new(fill_all),
             Box::new(fill_keys),
             Box::new(|| drop(read)),
         ];
@@ -87,6 +75,7 @@ impl Table {
             tasks.push(Box::new(move || fill(groups, *field, members, rows)));
         }
         do_all(rows.len(), tasks);
+        self.list_states();
     }
 }
 
@@ -94,7 +83,7 @@ fn fill(groups: &mut Groups, field: usize, members: &[RowId], rows: &Rows) {
     for id in members {
         let hash = rows.lookup(*id, field);
         if rows.shape.posts(field, hash) {
-            groups.insert(hash, *id, rows);
+            groups.insert((field, hash), *id, rows);
         }
     }
     groups.shrink();

@@ -15,7 +15,7 @@ use super::table::Table;
 use super::talks::Talks;
 use super::{Index, Totals, do_all};
 use crate::line::Op;
-use crate::record::Kind;
+use crate::record::{Kind, NUMBER_MAX};
 
 /// By their numbers in a dump.
 pub(super) const OPS: [Op; 19] = [
@@ -80,6 +80,7 @@ impl Index {
             totals: Totals {
                 talks,
                 update_id_max: has_update_id.then_some(update_id_max),
+                said: Vec::new(),
             },
         })
     }
@@ -142,7 +143,7 @@ impl<'a> Laid<'a> {
     fn read(kind: Kind, from: &mut In<'a>) -> Option<Laid<'a>> {
         let shape = Shape::of(kind);
         let rows = LaidRows::read(shape, from)?;
-        let number_max = from.i64()?;
+        let number_max = from.i64().filter(|number| *number <= NUMBER_MAX)?;
         let by_key = LaidSlots::read(from)?;
         let all = LaidList::read(from)?;
         let groups = shape.posted.iter().map(|_| LaidGroups::read(from));

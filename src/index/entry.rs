@@ -4,7 +4,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op, Value};
-use crate::record::Kind;
+use crate::record::{ConversationStatus, Kind};
 
 /// Where a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,12 +68,21 @@ impl Entry {
     }
 }
 
-/// What a line adds to what is derived from many.
+/// What a line says beside what most lines say.
 #[derive(Debug, Clone)]
 pub(crate) enum Sums {
     Message(Measured),
     /// The `update_id` of a task.
     Update(i64),
+    Conversation(Said),
+}
+
+/// What a line of a conversation says beside what it is found by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Said {
+    pub status: ConversationStatus,
+    /// The other halves of the hashes in [`Entry::lookups`].
+    pub checks: [u32; LOOKUPS_MAX],
 }
 
 /// What a message adds to the sums of its conversation.
@@ -87,6 +96,7 @@ pub(crate) struct Measured {
     pub tokens_out: u64,
     pub latency_ms: u64,
     pub is_error: bool,
+    pub is_answer: bool,
 }
 
 /// Hashes keys and lookup values, seeded with the store's id so that no one who does not read
@@ -137,6 +147,15 @@ impl Hasher {
         (xxh3_64_with_seed(value, self.seed) as u32).max(1)
     }
 
+    /// The other half of the hash of a lookup value.
+    pub(crate) fn check(self, value: &str) -> u32 {
+        self.check_of_bytes(value.as_bytes())
+    }
+
+    fn check_of_bytes(self, value: &[u8]) -> u32 {
+        (xxh3_64_with_seed(value, self.seed) >> 32) as u32
+    }
+
     pub(crate) fn entry(self, kind: Kind, envelope: &Envelope<'_>, loc: Loc) -> Entry {
         let [one, two] = &envelope.key;
         let lookup = |value: &Option<Value<'_>>| {
@@ -152,6 +171,18 @@ impl Hasher {
                 Some(Sums::Message(self.measured(conversation, &measures)))
             }
             (Kind::Inbox, _, Some(update_id)) => update_id.integer().map(Sums::Update),
+            (Kind::Conversations, ..) => {
+                let check = |value: &Option<Value<'_>>| {
+                    let value = value.as_ref();
+                    value.map_or(0, |value| {
+                        self.check_of_bytes(value.text(&mut [0; Value::BYTES]))
+                    })
+                };
+                Some(Sums::Conversation(Said {
+                    status: envelope.status().unwrap_or_default(),
+                    checks: envelope.lookups.each_ref().map(check),
+                }))
+            }
             _ => None,
         };
         Entry {
@@ -177,6 +208,7 @@ impl Hasher {
             tokens_out: measures.tokens_out,
             latency_ms: measures.latency_ms,
             is_error: measures.is_error,
+            is_answer: measures.is_answer,
         }
     }
 }

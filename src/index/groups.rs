@@ -1,6 +1,8 @@
 //! The rows that have the same hash of one lookup field. A small group is a chain from row to
 //! row, in the order in which they came into it; one that grew is a list of its own.
 
+use std::collections::HashSet;
+
 use super::bytes::{In, Out};
 use super::list::{LaidList, List, Range};
 use super::rows::{Position, RowId, Rows};
@@ -25,6 +27,8 @@ pub(super) struct Groups {
     /// How long the chain is from this row on, at most: rows that left it may count.
     depths: Vec<u8>,
     lists: Vec<List>,
+    /// The hashes under which there are, or were, rows with different other halves.
+    mixed: HashSet<u32>,
 }
 
 enum Head {
@@ -55,19 +59,35 @@ impl Groups {
             older: Vec::new(),
             depths: Vec::new(),
             lists: Vec::new(),
+            mixed: HashSet::new(),
         }
+    }
+
+    /// Whether all rows under a hash have the same value, as far as the whole hash tells.
+    pub(super) fn is_of_one(&self, hash: u32) -> bool {
+        !self.mixed.contains(&hash)
     }
 
     fn head(&self, hash: u32) -> Option<Head> {
         self.heads.find(mixed(hash), |_| true).map(Head::of)
     }
 
-    pub(super) fn insert(&mut self, hash: u32, row: RowId, rows: &Rows) {
-        let older = match self.head(hash) {
+    /// Puts a row under the hash of a field of it.
+    pub(super) fn insert(&mut self, (field, hash): (usize, u32), row: RowId, rows: &Rows) {
+        let head = self.head(hash);
+        let other = match &head {
+            Some(Head::List(list)) => self.lists[*list].first(),
+            Some(Head::Chain(newest)) => Some(RowId(*newest)),
+            None => None,
+        };
+        let is_another = |other| rows.check(other, field) != rows.check(row, field);
+        if rows.shape.has_checks && other.is_some_and(is_another) {
+            self.mixed.insert(hash);
+        }
+        let older = match head {
             Some(Head::List(list)) => {
-                let number = |row| rows.number(self.order, row);
-                let at = number(row);
-                self.lists[list].insert(Position { at, row }, number);
+                let position = |row| rows.position(self.order, row);
+                self.lists[list].insert(position(row), position);
                 return;
             }
             Some(Head::Chain(newest)) => newest,
@@ -100,9 +120,9 @@ impl Groups {
             }
             return;
         }
-        let number = |row| rows.number(self.order, row);
-        chain.sort_unstable_by_key(|row| (number(*row), *row));
-        let list = List::from_sorted(&chain, number);
+        let position = |row| rows.position(self.order, row);
+        chain.sort_unstable_by_key(|row| position(*row));
+        let list = List::from_sorted(&chain, position);
         let head = self.lists.len() as u32 | IS_LIST;
         self.lists.push(list);
         self.heads.replace(mixed(hash), head);
@@ -120,9 +140,8 @@ impl Groups {
     pub(super) fn remove(&mut self, hash: u32, row: RowId, rows: &Rows) {
         let newest = match self.head(hash) {
             Some(Head::List(list)) => {
-                let number = |row| rows.number(self.order, row);
-                let at = number(row);
-                self.lists[list].remove(Position { at, row }, number);
+                let position = |row| rows.position(self.order, row);
+                self.lists[list].remove(position(row), position);
                 return;
             }
             Some(Head::Chain(newest)) => newest,
@@ -156,8 +175,7 @@ impl Groups {
         for hash in hashes {
             match self.head(hash) {
                 Some(Head::List(list)) => {
-                    let number = |row| rows.number(self.order, row);
-                    self.lists[list].retain(&passes, number);
+                    self.lists[list].retain(&passes, |row| rows.position(self.order, row));
                 }
                 Some(Head::Chain(newest)) => {
                     let chain: Vec<RowId> = self.chain(newest).collect();
@@ -188,14 +206,11 @@ impl Groups {
         to: Position,
         rows: &Rows,
     ) -> Members<'_> {
-        let number = |row| rows.number(self.order, row);
+        let position = |row| rows.position(self.order, row);
         match self.head(hash) {
-            Some(Head::List(list)) => Members::Many(self.lists[list].range(from, to, number)),
+            Some(Head::List(list)) => Members::Many(self.lists[list].range(from, to, position)),
             Some(Head::Chain(newest)) => {
-                let positions = self.chain(newest).map(|row| Position {
-                    at: number(row),
-                    row,
-                });
+                let positions = self.chain(newest).map(position);
                 let mut few: Vec<_> = positions
                     .filter(|position| (from..to).contains(position))
                     .collect();
@@ -207,8 +222,7 @@ impl Groups {
         }
     }
 
-    /// The same groups of rows under other ids, which are in the order of these, and by which `rows`
-    /// has them; [`RowId::GONE`] for a row that is in none.
+    /// The same groups of rows under other ids, by which `rows` has them; [`RowId::GONE`] for a row that is in none.
     pub(super) fn renamed(&self, id: impl Fn(RowId) -> RowId, rows: &Rows) -> Groups {
         let now = |row: u32| match row {
             NONE => NONE,
@@ -224,14 +238,15 @@ impl Groups {
         let (older, depths) = links
             .map(|(_, (older, depth))| (now(*older), *depth))
             .unzip();
-        let number = |row| rows.number(self.order, row);
+        let position = |row| rows.position(self.order, row);
         let lists = self.lists.iter();
         Groups {
             order: self.order,
             heads: Slots::from_sorted(heads.len(), heads.into_iter()),
             older,
             depths,
-            lists: lists.map(|list| list.renamed(&id, number)).collect(),
+            lists: lists.map(|list| list.renamed(&id, position)).collect(),
+            mixed: self.mixed.clone(),
         }
     }
 
@@ -269,6 +284,20 @@ impl Iterator for Members<'_> {
             Members::Many(many) => many.next(),
         }
     }
+
+    fn count(self) -> usize {
+        match self {
+            Members::Few(few) => few.len(),
+            Members::Many(many) => many.count(),
+        }
+    }
+
+    fn nth(&mut self, n: usize) -> Option<RowId> {
+        match self {
+            Members::Few(few) => few.nth(n).map(|position| position.row),
+            Members::Many(many) => many.nth(n),
+        }
+    }
 }
 
 impl DoubleEndedIterator for Members<'_> {
@@ -294,6 +323,10 @@ impl Groups {
         for list in &self.lists {
             list.dump(out);
         }
+        out.count(self.mixed.len());
+        for hash in &self.mixed {
+            out.u32(*hash);
+        }
     }
 }
 
@@ -303,6 +336,7 @@ pub(super) struct LaidGroups<'a> {
     older: &'a [[u8; 4]],
     depths: &'a [[u8; 1]],
     lists: Vec<LaidList<'a>>,
+    mixed: HashSet<u32>,
 }
 
 impl<'a> LaidGroups<'a> {
@@ -312,11 +346,14 @@ impl<'a> LaidGroups<'a> {
         let older = from.items(len)?;
         let depths = from.items(len)?;
         let lists = (0..from.count(8)?).map(|_| LaidList::read(from));
+        let lists = lists.collect::<Option<_>>()?;
+        let mixed = (0..from.count(4)?).map(|_| from.u32());
         Some(LaidGroups {
             heads,
             older,
             depths,
-            lists: lists.collect::<Option<_>>()?,
+            lists,
+            mixed: mixed.collect::<Option<_>>()?,
         })
     }
 
@@ -335,6 +372,7 @@ impl<'a> LaidGroups<'a> {
             order,
             heads,
             lists: lists.collect::<Option<_>>()?,
+            mixed: self.mixed.clone(),
             older: links.collect(),
             depths,
         };

@@ -8,8 +8,8 @@ use super::rows::{Position, RowId};
 /// The most rows in a chunk. Who inserts elsewhere than at the end moves half of them.
 const CHUNK_MAX: usize = 512;
 
-/// The rows themselves know their numbers: `number` tells them, and must say of a row in the
-/// list what it said when the row was inserted.
+/// The rows themselves know where they stand: `position` tells, and must say of a row in the list
+/// what it said when the row was inserted.
 #[derive(Debug, Default)]
 pub(super) struct List {
     /// None is empty.
@@ -28,13 +28,15 @@ impl List {
         self.len
     }
 
+    pub(super) fn first(&self) -> Option<RowId> {
+        self.chunks.first().map(|chunk| chunk.first.row)
+    }
+
     /// The list of these rows, which are in order.
-    pub(super) fn from_sorted(rows: &[RowId], number: impl Fn(RowId) -> i64) -> List {
+    pub(super) fn from_sorted(rows: &[RowId], position: impl Fn(RowId) -> Position) -> List {
         let chunk = |rows: &[RowId]| {
-            let row = *rows.first()?;
-            let at = number(row);
             Some(Chunk {
-                first: Position { at, row },
+                first: position(*rows.first()?),
                 rows: rows.to_vec(),
             })
         };
@@ -48,11 +50,7 @@ impl List {
         self.chunks.iter().flat_map(|chunk| &chunk.rows).copied()
     }
 
-    pub(super) fn insert(&mut self, position: Position, number: impl Fn(RowId) -> i64) {
-        let stands_at = |row: RowId| Position {
-            at: number(row),
-            row,
-        };
+    pub(super) fn insert(&mut self, position: Position, stands_at: impl Fn(RowId) -> Position) {
         self.len += 1;
         let is_last = |chunk: &Chunk| {
             let last = chunk.rows.last().copied();
@@ -93,11 +91,7 @@ impl List {
         self.chunks.push(Chunk { first, rows });
     }
 
-    pub(super) fn remove(&mut self, position: Position, number: impl Fn(RowId) -> i64) {
-        let stands_at = |row: RowId| Position {
-            at: number(row),
-            row,
-        };
+    pub(super) fn remove(&mut self, position: Position, stands_at: impl Fn(RowId) -> Position) {
         let place = self.chunk_of(position);
         let Some(chunk) = self.chunks.get_mut(place) else {
             return;
@@ -115,26 +109,30 @@ impl List {
         self.join(place);
     }
 
-    /// The same rows under other ids, which are in the order of these and which `number` knows;
-    /// without those that are [`RowId::GONE`].
+    /// The same rows under other ids, which `position` knows; without those that are
+    /// [`RowId::GONE`].
     pub(super) fn renamed(
         &self,
         id: impl Fn(RowId) -> RowId,
-        number: impl Fn(RowId) -> i64,
+        position: impl Fn(RowId) -> Position,
     ) -> List {
         let rows: Vec<RowId> = self
             .iter()
             .map(id)
             .filter(|row| *row != RowId::GONE)
             .collect();
-        List::from_sorted(&rows, number)
+        List::from_sorted(&rows, position)
     }
 
     /// Leaves only rows that pass.
-    pub(super) fn retain(&mut self, passes: impl Fn(RowId) -> bool, number: impl Fn(RowId) -> i64) {
+    pub(super) fn retain(
+        &mut self,
+        passes: impl Fn(RowId) -> bool,
+        position: impl Fn(RowId) -> Position,
+    ) {
         let left: Vec<RowId> = self.iter().filter(|row| passes(*row)).collect();
         if left.len() < self.len {
-            *self = List::from_sorted(&left, number);
+            *self = List::from_sorted(&left, position);
         }
     }
 
@@ -156,7 +154,7 @@ impl List {
     }
 
     /// How many chunks stand before a position as a whole, and how many rows of the next one.
-    fn seek(&self, position: Position, number: &impl Fn(RowId) -> i64) -> (usize, usize) {
+    fn seek(&self, position: Position, stands_at: &impl Fn(RowId) -> Position) -> (usize, usize) {
         if position == Position::FIRST {
             return (0, 0);
         }
@@ -165,12 +163,7 @@ impl List {
         }
         let place = self.chunk_of(position);
         let rows = self.rows_of(place);
-        let is_before = |row: &RowId| {
-            let row = *row;
-            let at = number(row);
-            Position { at, row } < position
-        };
-        match rows.partition_point(is_before) {
+        match rows.partition_point(|row| stands_at(*row) < position) {
             all if all == rows.len() && all > 0 => (place + 1, 0),
             some => (place, some),
         }
@@ -187,9 +180,9 @@ impl List {
         &self,
         from: Position,
         to: Position,
-        number: impl Fn(RowId) -> i64,
+        position: impl Fn(RowId) -> Position,
     ) -> Range<'_> {
-        let (from, to) = (self.seek(from, &number), self.seek(to, &number));
+        let (from, to) = (self.seek(from, &position), self.seek(to, &position));
         if from >= to {
             return Range::default();
         }
@@ -232,6 +225,28 @@ impl Iterator for Range<'_> {
             }
         }
     }
+
+    /// By the lengths of the chunks.
+    fn count(self) -> usize {
+        let between = self.between.map(|chunk| chunk.rows.len());
+        self.first.len() + between.sum::<usize>() + self.last.len()
+    }
+
+    /// As [`count`](Range::count).
+    fn nth(&mut self, mut n: usize) -> Option<RowId> {
+        loop {
+            if let Some(row) = self.first.as_slice().get(n) {
+                self.first.nth(n);
+                return Some(*row);
+            }
+            n -= self.first.len();
+            let Some(chunk) = self.between.next() else {
+                self.first = [].iter();
+                return self.last.nth(n).copied();
+            };
+            self.first = chunk.rows.iter();
+        }
+    }
 }
 
 impl DoubleEndedIterator for Range<'_> {
@@ -253,6 +268,7 @@ impl List {
         out.count(self.chunks.len());
         for chunk in &self.chunks {
             out.i64(chunk.first.at);
+            out.u64(chunk.first.seq);
         }
         for chunk in &self.chunks {
             out.u32(chunk.rows.len() as u32);
@@ -267,8 +283,8 @@ impl List {
 
 /// A list in a dump.
 pub(super) struct LaidList<'a> {
-    /// What each chunk's first row is ordered by.
-    firsts: &'a [[u8; 8]],
+    /// Where each chunk's first row stands: its time or number, and its sequence number.
+    firsts: &'a [[u8; 16]],
     /// How many rows each chunk has.
     lens: &'a [[u8; 4]],
     rows: &'a [[u8; 4]],
@@ -276,7 +292,7 @@ pub(super) struct LaidList<'a> {
 
 impl<'a> LaidList<'a> {
     pub(super) fn read(from: &mut In<'a>) -> Option<LaidList<'a>> {
-        let count = from.count(12)?;
+        let count = from.count(20)?;
         let firsts = from.items(count)?;
         let lens = from.items(count)?;
         let all = lens.iter().map(|len| u32::from_le_bytes(*len) as usize);
@@ -288,8 +304,10 @@ impl<'a> LaidList<'a> {
     pub(super) fn load(&self, rows: u32) -> Option<List> {
         let mut rest = self.rows;
         let mut chunks = Vec::with_capacity(self.firsts.len());
-        for (at, len) in self.firsts.iter().zip(self.lens) {
-            let at = i64::from_le_bytes(*at);
+        for (first, len) in self.firsts.iter().zip(self.lens) {
+            let (words, _) = first.as_chunks::<8>();
+            let at = i64::from_le_bytes(*words.first()?);
+            let seq = u64::from_le_bytes(*words.get(1)?);
             let (ids, after) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
             rest = after;
             let row = RowId(u32::from_le_bytes(*ids.first()?));
@@ -301,7 +319,7 @@ impl<'a> LaidList<'a> {
                 return None;
             }
             chunks.push(Chunk {
-                first: Position { at, row },
+                first: Position { at, seq, row },
                 rows: ids,
             });
         }

@@ -18,10 +18,11 @@ mod walk;
 pub(crate) use entry::{Entry, Hasher, KeyHash, Loc, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
-pub(crate) use talks::Talks;
+pub(crate) use talks::{Talks, status_state};
 pub(crate) use walk::Walk;
 
-use crate::record::Kind;
+use self::talks::Says;
+use crate::record::{Kind, NUMBER_MAX};
 
 /// Fewer lines or rows than this are not worth a thread.
 const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };
@@ -38,16 +39,38 @@ pub(crate) struct Index {
 struct Totals {
     talks: Talks,
     update_id_max: Option<i64>,
+    /// By row, the sequence number of the latest line of each conversation, while a whole index is
+    /// built.
+    said: Vec<u64>,
 }
 
 impl Totals {
-    /// Adds what a line says, the first of its key or not.
-    fn add(&mut self, entry: &Entry, is_new: bool) {
+    /// Adds what a line says, the first of its key or not; what it says of the status of a
+    /// conversation that is not its own.
+    fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, Says)> {
         match entry.sums.as_deref() {
-            Some(Sums::Message(measured)) if is_new => self.talks.add(entry, measured),
-            Some(Sums::Update(id)) => self.update_id_max = self.update_id_max.max(Some(*id)),
-            Some(Sums::Message(_)) | None => {}
+            Some(Sums::Message(measured)) if is_new => {
+                return Some((measured.conversation, self.talks.add(entry, measured)));
+            }
+            Some(Sums::Update(id)) => self.raise_update_id(Some(*id)),
+            Some(Sums::Message(_) | Sums::Conversation(_)) | None => {}
         }
+        None
+    }
+
+    /// As [`add`](Self::add), for a line of a row while a whole index is built.
+    fn gather(&mut self, entry: &Entry, row: RowId, is_new: bool) {
+        if let Some(Sums::Conversation(_)) = entry.sums.as_deref() {
+            let place = row.0 as usize;
+            self.said.resize(self.said.len().max(place + 1), 0);
+            self.said[place] = entry.seq;
+        }
+        self.add(entry, is_new);
+    }
+
+    fn raise_update_id(&mut self, id: Option<i64>) {
+        let id = id.filter(|id| *id <= NUMBER_MAX);
+        self.update_id_max = self.update_id_max.max(id);
     }
 
     /// Takes in the totals of another kind, which are of other things.
@@ -56,6 +79,9 @@ impl Totals {
             self.talks = other.talks;
         }
         self.update_id_max = self.update_id_max.max(other.update_id_max);
+        if !other.said.is_empty() {
+            self.said = other.said;
+        }
     }
 }
 
@@ -84,19 +110,25 @@ impl Index {
 
     /// Has numbers of a kind be greater than this one.
     pub(crate) fn raise(&mut self, kind: Kind, number: i64) {
-        let known = &mut self.tables[kind as usize].number_max;
-        *known = number.max(*known);
+        self.tables[kind as usize].raise(number);
     }
 
     /// Has the greatest `update_id` be at least this one.
     pub(crate) fn raise_update_id(&mut self, id: Option<i64>) {
-        self.totals.update_id_max = self.totals.update_id_max.max(id);
+        self.totals.raise_update_id(id);
     }
 
     /// Takes one line in; lines come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
-        self.totals.add(entry, is_new);
+        let says = self.totals.add(entry, is_new);
+        let says = says.filter(|(_, says)| *says != Says::Nothing);
+        if let Some((conversation, says)) = says {
+            let conversations = &mut self.tables[Kind::Conversations as usize];
+            if let Some(row) = conversations.find(conversation) {
+                conversations.set_state(row, |said| says.state(said));
+            }
+        }
     }
 
     /// Builds the index of a whole store at once, from the lines of each kind in the order of
@@ -105,7 +137,7 @@ impl Index {
         let mut index = Index::new();
         let build = |table: &mut Table, runs: Vec<Vec<Entry>>| {
             let mut totals = Totals::default();
-            table.build(runs, |line, is_new| totals.add(line, is_new));
+            table.build(runs, |line, row, is_new| totals.gather(line, row, is_new));
             totals
         };
         let len: usize = lines.iter().flatten().map(Vec::len).sum();
@@ -115,7 +147,28 @@ impl Index {
         for totals in totals {
             index.totals.absorb(totals);
         }
+        index.take_statuses();
         index
+    }
+
+    /// Has the conversations that were read apart from their messages stand where these say.
+    fn take_statuses(&mut self) {
+        let said = std::mem::take(&mut self.totals.said);
+        let conversations = &mut self.tables[Kind::Conversations as usize];
+        let mut is_any = false;
+        for (conversation, says, seq) in self.totals.talks.said() {
+            let row = conversations.find(conversation);
+            let row = row.filter(|row| said.get(row.0 as usize).is_some_and(|said| *said < seq));
+            if let Some(row) = row {
+                let row = conversations.rows.get_mut(row);
+                let state = says.state(row.said);
+                is_any |= state != row.state;
+                row.state = state;
+            }
+        }
+        if is_any {
+            conversations.list_states();
+        }
     }
 }
 

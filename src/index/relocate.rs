@@ -62,6 +62,14 @@ impl Index {
         ended: &[KeyHash],
     ) -> bool {
         let to = |loc: Loc| if loc.is_some() { to(loc) } else { loc };
+        if kind == Kind::Messages {
+            let conversations = &mut self.tables[Kind::Conversations as usize];
+            for conversation in ended {
+                if let Some(row) = conversations.find(*conversation) {
+                    conversations.set_state(row, |said| said);
+                }
+            }
+        }
         self.tables[kind as usize].relocate(&to)
             && (kind != Kind::Messages || self.totals.talks.relocate(&to, ended))
     }
@@ -145,7 +153,7 @@ impl Table {
         }
         let now = |id: RowId| now[id.0 as usize];
         let rows = self.rows.retained(|id| now(id) != RowId::GONE);
-        let number = |id| rows.number(rows.shape.order, id);
+        let position = |id| rows.position(rows.shape.order, id);
         let keys = self
             .by_key
             .iter()
@@ -154,13 +162,13 @@ impl Table {
         let by_lookup = self.by_lookup.iter();
         let by_lookup = by_lookup.map(|groups| groups.renamed(now, &rows)).collect();
         let by_state = self.by_state.iter();
-        let by_state = by_state.map(|(op, list)| (*op, list.renamed(now, number)));
+        let by_state = by_state.map(|(op, list)| (*op, list.renamed(now, position)));
         let history = self.history.iter();
         let history = history.map(|(id, lines)| (now(*id), lines.clone()));
         Table {
             number_max: self.number_max,
             by_key,
-            all: self.all.renamed(now, number),
+            all: self.all.renamed(now, position),
             by_lookup,
             by_state: by_state.collect(),
             history: history.filter(|(id, _)| *id != RowId::GONE).collect(),
@@ -181,10 +189,10 @@ impl Table {
             ..
         } = self;
         let shape = rows.shape;
-        let number = |id| rows.number(shape.order, id);
-        all.retain(|row| !fallen.has(row), number);
+        let position = |id| rows.position(shape.order, id);
+        all.retain(|row| !fallen.has(row), position);
         for (_, list) in by_state {
-            list.retain(|row| !fallen.has(row), number);
+            list.retain(|row| !fallen.has(row), position);
         }
         for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
             let hashes = fallen.ids().iter().map(|id| rows.lookup(*id, *field));

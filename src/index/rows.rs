@@ -2,11 +2,12 @@
 
 use super::bytes::{In, Out};
 use super::dump::OPS;
-use super::entry::{Entry, KeyHash, Loc};
+use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::shape::{Place, Shape};
-use crate::line::Op;
+use crate::line::{LOOKUPS_MAX, Op};
 
-/// A row's place in its table. Rows are in the order of their first lines.
+/// A row's place in its table. Rows are in the order of the lines by which a process came to know
+/// them, which another process need not have seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId(pub u32);
 
@@ -15,36 +16,48 @@ impl RowId {
     pub(super) const GONE: RowId = RowId(u32::MAX);
 }
 
-/// Where a row stands in a list: by time or number, then by the order in which rows came.
+/// Where a row stands in a list: by time or number, then by [`Row::seq`]. It follows from lines
+/// that no compaction takes, so that every process has the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub at: i64,
+    pub seq: u64,
     pub row: RowId,
 }
 
 impl Position {
-    pub(crate) const FIRST: Position = Position {
-        at: i64::MIN,
-        row: RowId(0),
-    };
+    pub(crate) const FIRST: Position = Position::before(i64::MIN);
     /// After every row.
     pub(crate) const END: Position = Position {
         at: i64::MAX,
+        seq: u64::MAX,
         row: RowId(u32::MAX),
     };
 
+    /// Right after the row of this time or number and sequence number.
+    pub(crate) fn after(at: i64, seq: u64) -> Position {
+        Position {
+            seq: seq.saturating_add(1),
+            ..Position::before(at)
+        }
+    }
+
     /// Before every row of this time or number.
-    pub(crate) fn before(at: i64) -> Position {
-        Position { at, row: RowId(0) }
+    pub(crate) const fn before(at: i64) -> Position {
+        Position {
+            at,
+            seq: 0,
+            row: RowId(0),
+        }
     }
 }
 
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Of its first line.
+    /// The number of its latest assertion or, of a conversation, of its first line.
     pub seq: u64,
-    /// Of its latest assertion: where it stands in lists by time.
+    /// The time of the same line: where it stands in lists by time.
     pub at: i64,
     pub(super) key_hash: u64,
     /// The latest assertion; [`Loc::NONE`] while only other lines of the key are known.
@@ -52,8 +65,11 @@ pub(crate) struct Row {
     /// The outcome that stands, or the latest step.
     pub done: Loc,
     pub(super) key_check: u32,
-    /// The op of the outcome or step; before one, of the first line.
+    /// The op of the outcome or step; before one, of the first line. Of a conversation, what stands
+    /// for its status: [`status_state`](super::talks::status_state).
     pub state: Op,
+    /// The state that its latest assertion says, where messages may say another.
+    pub(super) said: Op,
     pub is_retracted: bool,
 }
 
@@ -67,6 +83,7 @@ impl Row {
             asserted: Loc::NONE,
             done: Loc::NONE,
             state: entry.op,
+            said: entry.op,
             is_retracted: false,
         }
     }
@@ -76,7 +93,7 @@ impl Row {
         self.asserted.is_some() && !self.is_retracted
     }
 
-    pub(super) fn key(&self) -> KeyHash {
+    pub(crate) fn key(&self) -> KeyHash {
         KeyHash {
             hash: self.key_hash,
             check: self.key_check,
@@ -90,6 +107,8 @@ pub(crate) struct Rows {
     all: Vec<Row>,
     /// As in [`Entry::lookups`]: `shape.width` hashes a row.
     lookups: Vec<u32>,
+    /// The other halves of these hashes, where rows have them.
+    checks: Vec<u32>,
     /// [`Entry::number`] of each row, where anything is in its order.
     numbers: Vec<i64>,
 }
@@ -100,6 +119,7 @@ impl Rows {
             shape,
             all: Vec::new(),
             lookups: Vec::new(),
+            checks: Vec::new(),
             numbers: Vec::new(),
         }
     }
@@ -120,17 +140,28 @@ impl Rows {
         &mut self.all[id.0 as usize]
     }
 
-    /// The row whose first line has this sequence number, or the first one after it.
+    /// The row with this sequence number, or the first one after it, of a kind whose first
+    /// assertions stand.
     pub(super) fn first_from_seq(&self, seq: u64) -> RowId {
         RowId(self.all.partition_point(|row| row.seq < seq) as u32)
     }
 
     /// What a row is ordered by.
-    pub(super) fn number(&self, order: Place, id: RowId) -> i64 {
+    fn number(&self, order: Place, id: RowId) -> i64 {
         let place = id.0 as usize;
         match order {
             Place::Time => self.all.get(place).map_or(0, |row| row.at),
             Place::Number => self.numbers.get(place).copied().unwrap_or(0),
+        }
+    }
+
+    /// Where a row stands among others in an order.
+    pub(super) fn position(&self, order: Place, row: RowId) -> Position {
+        let seq = self.get(row).map_or(0, |row| row.seq);
+        Position {
+            at: self.number(order, row),
+            seq,
+            row,
         }
     }
 
@@ -149,8 +180,17 @@ impl Rows {
         hashes.get(field) == Some(&hash)
     }
 
+    /// The other half of that hash; 0 where rows do not have it.
+    pub(super) fn check(&self, id: RowId, field: usize) -> u32 {
+        let checks = self.checks.get(self.lookups_of(id)).unwrap_or_default();
+        checks.get(field).copied().unwrap_or(0)
+    }
+
     pub(super) fn set_lookups(&mut self, id: RowId, entry: &Entry) {
         let place = self.lookups_of(id);
+        if let Some(checks) = self.checks.get_mut(place.clone()) {
+            checks.copy_from_slice(&checks_of(entry)[..self.shape.width]);
+        }
         self.lookups[place].copy_from_slice(&entry.lookups[..self.shape.width]);
     }
 
@@ -159,6 +199,10 @@ impl Rows {
         self.all.push(Row::new(entry));
         self.lookups
             .extend_from_slice(&entry.lookups[..self.shape.width]);
+        if self.shape.has_checks {
+            let checks = checks_of(entry);
+            self.checks.extend_from_slice(&checks[..self.shape.width]);
+        }
         if self.shape.has_numbers() {
             self.numbers.push(entry.number);
         }
@@ -172,11 +216,14 @@ impl Rows {
         let lookups = left
             .iter()
             .flat_map(|id| &self.lookups[self.lookups_of(*id)]);
+        let checked = left.iter().filter(|_| self.shape.has_checks);
+        let checks = checked.flat_map(|id| &self.checks[self.lookups_of(*id)]);
         let numbered = left.iter().filter(|_| self.shape.has_numbers());
         Rows {
             shape: self.shape,
             all: left.iter().map(|id| self.all[place(id)]).collect(),
             lookups: lookups.copied().collect(),
+            checks: checks.copied().collect(),
             numbers: numbered.map(|id| self.numbers[place(id)]).collect(),
         }
     }
@@ -185,6 +232,9 @@ impl Rows {
     pub(super) fn reserve(&mut self, rows: usize) {
         self.all.reserve_exact(rows);
         self.lookups.reserve_exact(rows * self.shape.width);
+        if self.shape.has_checks {
+            self.checks.reserve_exact(rows * self.shape.width);
+        }
         if self.shape.has_numbers() {
             self.numbers.reserve_exact(rows);
         }
@@ -203,9 +253,10 @@ impl Rows {
             out.loc(row.asserted);
             out.loc(row.done);
             out.u32(row.key_check);
-            out.put([row.state as u8, u8::from(row.is_retracted), 0, 0]);
+            let is_retracted = u8::from(row.is_retracted);
+            out.put([row.state as u8, is_retracted, row.said as u8, 0]);
         }
-        for hash in &self.lookups {
+        for hash in self.lookups.iter().chain(&self.checks) {
             out.u32(*hash);
         }
         for number in &self.numbers {
@@ -213,23 +264,32 @@ impl Rows {
         }
     }
 
-    pub(super) fn of(shape: Shape, all: Vec<Row>, (lookups, numbers): FoundBy) -> Rows {
+    pub(super) fn of(shape: Shape, all: Vec<Row>, (lookups, checks, numbers): FoundBy) -> Rows {
         Rows {
             shape,
             all,
             lookups,
+            checks,
             numbers,
         }
     }
 }
 
-/// Lookups and numbers.
-type FoundBy = (Vec<u32>, Vec<i64>);
+fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
+    match entry.sums.as_deref() {
+        Some(Sums::Conversation(said)) => said.checks,
+        _ => [0; LOOKUPS_MAX],
+    }
+}
+
+/// Lookups, their other halves, and numbers.
+type FoundBy = (Vec<u32>, Vec<u32>, Vec<i64>);
 
 /// Rows in a dump.
 pub(super) struct LaidRows<'a> {
     all: &'a [[u8; ROW_BYTES]],
     lookups: &'a [[u8; 4]],
+    checks: &'a [[u8; 4]],
     numbers: &'a [[u8; 8]],
 }
 
@@ -240,10 +300,13 @@ impl<'a> LaidRows<'a> {
             .filter(|len| *len < u32::MAX as usize)?;
         let all = from.items(len)?;
         let lookups = from.items(len * shape.width)?;
+        let has_checks = shape.has_checks;
+        let checks = from.items(if has_checks { len * shape.width } else { 0 })?;
         let numbers = from.items(if shape.has_numbers() { len } else { 0 })?;
         Some(LaidRows {
             all,
             lookups,
+            checks,
             numbers,
         })
     }
@@ -264,6 +327,7 @@ impl<'a> LaidRows<'a> {
                 key_check: from.u32()?,
                 state: *OPS.get(usize::from(from.u8()?))?,
                 is_retracted: from.flag()?,
+                said: *OPS.get(usize::from(from.u8()?))?,
             })
         };
         let mut rows = Vec::with_capacity(self.all.len());
@@ -274,11 +338,14 @@ impl<'a> LaidRows<'a> {
     }
 
     pub(super) fn load_found_by(&self) -> FoundBy {
-        let lookups = self.lookups.iter().map(|hash| u32::from_le_bytes(*hash));
+        let hashes = |laid: &[[u8; 4]]| {
+            let hashes = laid.iter().map(|hash| u32::from_le_bytes(*hash));
+            hashes.collect()
+        };
         let numbers = self
             .numbers
             .iter()
             .map(|number| i64::from_le_bytes(*number));
-        (lookups.collect(), numbers.collect())
+        (hashes(self.lookups), hashes(self.checks), numbers.collect())
     }
 }

@@ -11,6 +11,15 @@ pub(super) enum Place {
     Number,
 }
 
+/// Which states rows are listed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum States {
+    None,
+    All,
+    /// Most rows come to stay in this one, which has no list.
+    AllBut(Op),
+}
+
 /// Which of several lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
@@ -22,6 +31,9 @@ pub(super) enum Which {
 pub(super) struct Shape {
     /// How many lookup hashes a row has.
     pub width: usize,
+    /// Rows have the other half of each lookup hash as well, so that rows can be counted without
+    /// reading their lines.
+    pub has_checks: bool,
     /// The lookups that have few rows a value, and so postings of their own. Others are found by
     /// walking all rows with an eye on their hashes.
     pub posted: &'static [usize],
@@ -31,8 +43,8 @@ pub(super) struct Shape {
     pub order: Place,
     /// What the rows under a lookup are in the order of.
     pub lookup_order: Place,
-    /// The kind's rows have postings by state, but for this one: most rows come to stay there.
-    pub usual_state: Option<Op>,
+    /// The states that have postings.
+    pub states: States,
     /// Assertions and retractions are kept, so that the past can be asked for.
     pub has_history: bool,
     /// Which outcome of a row stands.
@@ -48,6 +60,15 @@ impl Shape {
         hash != 0 || (self.posts_absent && field == 0)
     }
 
+    /// Whether rows of this state are listed.
+    pub(super) fn lists(&self, state: Op) -> bool {
+        match self.states {
+            States::None => false,
+            States::All => true,
+            States::AllBut(usual) => usual != state,
+        }
+    }
+
     /// Whether anything is in the order of numbers.
     pub(super) fn has_numbers(&self) -> bool {
         [self.order, self.lookup_order].contains(&Place::Number)
@@ -60,7 +81,8 @@ impl Shape {
             posts_absent: false,
             order: Place::Time,
             lookup_order: Place::Time,
-            usual_state: None,
+            has_checks: false,
+            states: States::None,
             has_history: false,
             outcome: Which::Last,
             assertion: Which::Last,
@@ -80,19 +102,21 @@ impl Shape {
             // Parent and tool, not vendor.
             Kind::ToolCalls => Shape {
                 posted: &[0, 2],
-                usual_state: Some(Op::Completed),
+                states: States::AllBut(Op::Completed),
                 has_history: true,
                 outcome: Which::First,
                 ..plain
             },
             Kind::CodeEditProposals => Shape {
-                usual_state: Some(Op::Reverted),
+                states: States::AllBut(Op::Reverted),
                 has_history: true,
                 ..plain
             },
-            // Workspace, project, user and session, not client.
+            // Workspace, project, client, user, session. Its state is the status.
             Kind::Conversations => Shape {
-                posted: &[0, 1, 3, 4],
+                has_checks: true,
+                posted: &[0, 1, 2, 3, 4],
+                states: States::All,
                 ..plain
             },
             // Conversation, in the order of its sequence.
@@ -114,7 +138,7 @@ impl Shape {
             // must not put what is done back into the queue.
             Kind::Inbox => Shape {
                 posted: &[0],
-                usual_state: Some(Op::Done),
+                states: States::AllBut(Op::Done),
                 assertion: Which::First,
                 ..numbered
             },

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::entry::{Entry, KeyHash, Loc};
+use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::groups::Groups;
 use super::list::List;
 use super::rows::{Position, Row, RowId, Rows};
 use super::shape::{Shape, Which};
 use super::slots::Slots;
+use super::talks::status_state;
 use super::walk::{Filter, Walk};
 use crate::line::Op;
-use crate::record::Kind;
+use crate::record::{Kind, NUMBER_MAX};
 
 /// Which list of a table to walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub(crate) struct Table {
     pub(super) all: List,
     /// In the order of [`Shape::posted`].
     pub(super) by_lookup: Vec<Groups>,
-    /// Of the rows that stand, those in no usual state.
+    /// Of the rows that stand, those in states that are listed.
     pub(super) by_state: Vec<(Op, List)>,
     /// The assertions and retractions of a row that has more than one, in order. Few have.
     pub(super) history: HashMap<RowId, Vec<Loc>>,
@@ -104,7 +105,8 @@ impl Table {
         })
     }
 
-    /// The row whose first line has this sequence number, or the first one after it.
+    /// The row with this sequence number, or the first one after it, of a kind whose first
+    /// assertions stand: rows of others are in no order.
     pub(crate) fn row_from_seq(&self, seq: u64) -> RowId {
         self.rows.first_from_seq(seq)
     }
@@ -114,7 +116,14 @@ impl Table {
         self.all.len()
     }
 
-    /// The greatest number of any row, at least 0.
+    /// Has the greatest number be at least this one, if it is one to number on from.
+    pub(super) fn raise(&mut self, number: i64) {
+        if number <= NUMBER_MAX {
+            self.number_max = self.number_max.max(number);
+        }
+    }
+
+    /// The greatest number of any row that is numbered on from, at least 0.
     pub(crate) fn number_max(&self) -> i64 {
         self.number_max
     }
@@ -136,13 +145,28 @@ impl Table {
             Select::All | Select::State(_) => self.rows.shape.order,
         };
         self.rows.get(id)?;
-        let at = self.rows.number(order, id);
-        Some(Position { at, row: id })
+        Some(self.rows.position(order, id))
     }
 
     /// Whether a lookup field of a row, by its place in [`Entry::lookups`], has this hash.
     pub(crate) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
         self.rows.has_lookup(id, field, hash)
+    }
+
+    /// Whether a lookup field of a row has this hash, of which the second is the other half.
+    pub(crate) fn has_value(&self, id: RowId, field: usize, (hash, check): (u32, u32)) -> bool {
+        self.has_lookup(id, field, hash) && self.rows.check(id, field) == check
+    }
+
+    /// Whether all rows of a walk have the same value, as far as the whole hash tells.
+    pub(crate) fn is_of_one(&self, select: Select) -> bool {
+        match select {
+            Select::Lookup(field, hash) => {
+                let groups = self.posted(field).filter(|_| self.rows.shape.has_checks);
+                groups.is_some_and(|groups| groups.is_of_one(hash))
+            }
+            Select::All | Select::State(_) => true,
+        }
     }
 
     /// The hash of a lookup field of a row, by its place in [`Entry::lookups`].
@@ -154,11 +178,10 @@ impl Table {
 
     /// Rows that stand, in the list's order, from one position (included) to another (not).
     pub(crate) fn walk(&self, select: Select, from: Position, to: Position) -> Walk<'_> {
-        let Shape {
-            order, usual_state, ..
-        } = self.rows.shape;
-        let number = |id| self.rows.number(order, id);
-        let all = || self.all.range(from, to, number);
+        let shape = &self.rows.shape;
+        let order = shape.order;
+        let position = |id| self.rows.position(order, id);
+        let all = || self.all.range(from, to, position);
         let filtered = |filter| Walk::Filtered(all(), filter, &self.rows);
         match select {
             Select::All => Walk::Range(all()),
@@ -166,9 +189,9 @@ impl Table {
                 Some(groups) => Walk::Members(groups.range(hash, from, to, &self.rows)),
                 None => filtered(Filter::Lookup(field, hash)),
             },
-            Select::State(state) if usual_state.is_some_and(|usual| usual != state) => {
+            Select::State(state) if shape.lists(state) => {
                 let list = self.by_state.iter().find(|(of, _)| *of == state);
-                let range = list.map(|(_, list)| list.range(from, to, number));
+                let range = list.map(|(_, list)| list.range(from, to, position));
                 Walk::Range(range.unwrap_or_default())
             }
             Select::State(state) => filtered(Filter::State(state)),
@@ -200,7 +223,7 @@ impl Table {
     /// Takes a line of a row in, of a new one if it is not known, but for all that the row is
     /// found by.
     pub(super) fn apply_unlisted(&mut self, known: Option<RowId>, entry: &Entry) -> RowId {
-        self.number_max = self.number_max.max(entry.number);
+        self.raise(entry.number);
         let id = known.unwrap_or_else(|| self.rows.push(entry));
         let Shape {
             has_history,
@@ -233,15 +256,56 @@ impl Table {
         if !row.is_retracted {
             // A conversation stands where it began.
             if entry.op != Op::Updated || is_first {
-                row.at = entry.at;
+                (row.at, row.seq) = (entry.at, entry.seq);
             }
             row.asserted = entry.loc;
-            if !row.done.is_some() {
+            if let Some(Sums::Conversation(said)) = entry.sums.as_deref() {
+                row.said = status_state(said.status);
+                // What messages said before it counts no more.
+                row.state = row.said;
+            } else if !row.done.is_some() {
                 row.state = entry.op;
             }
             self.rows.set_lookups(id, entry);
         }
         id
+    }
+
+    /// Has a row stand at another state, given the one that its latest assertion says.
+    pub(super) fn set_state(&mut self, id: RowId, state: impl FnOnce(Op) -> Op) {
+        let Some(row) = self.rows.get(id).copied() else {
+            return;
+        };
+        let state = state(row.said);
+        if state != row.state {
+            self.post(id, false, false);
+            self.rows.get_mut(id).state = state;
+            self.post(id, false, true);
+        }
+    }
+
+    /// Lists all rows that stand by their states anew.
+    pub(super) fn list_states(&mut self) {
+        let Table {
+            rows,
+            all,
+            by_state,
+            ..
+        } = self;
+        let mut by: Vec<(Op, Vec<RowId>)> = Vec::new();
+        for id in all.iter() {
+            let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) else {
+                continue;
+            };
+            match by.iter_mut().find(|(state, _)| *state == row.state) {
+                Some((_, ids)) => ids.push(id),
+                None => by.push((row.state, vec![id])),
+            }
+        }
+        let position = |id| rows.position(rows.shape.order, id);
+        let lists = by.into_iter();
+        let lists = lists.map(|(state, ids)| (state, List::from_sorted(&ids, position)));
+        *by_state = lists.collect();
     }
 
     /// Puts the row, as it is now, into the lists or takes it out of them: that of its state and,
@@ -258,17 +322,15 @@ impl Table {
             return;
         };
         let shape = &rows.shape;
-        let number = |id| rows.number(shape.order, id);
-        let at = number(id);
-        let position = Position { at, row: id };
+        let position = |id| rows.position(shape.order, id);
         let change = |list: &mut List| {
             if add {
-                list.insert(position, number);
+                list.insert(position(id), position);
             } else {
-                list.remove(position, number);
+                list.remove(position(id), position);
             }
         };
-        if shape.usual_state.is_some_and(|usual| usual != row.state) {
+        if shape.lists(row.state) {
             change(state_list(by_state, row.state));
         }
         if !moves {
@@ -281,7 +343,7 @@ impl Table {
                 continue;
             }
             if add {
-                groups.insert(hash, id, rows);
+                groups.insert((*field, hash), id, rows);
             } else {
                 groups.remove(hash, id, rows);
             }

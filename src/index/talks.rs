@@ -4,6 +4,38 @@ use std::collections::HashMap;
 
 use super::bytes::{In, Out};
 use super::entry::{Entry, KeyHash, Loc, Measured};
+use crate::line::Op;
+use crate::record::{ConversationStatus, NUMBER_MAX};
+
+/// The state of a conversation's row that stands for its status.
+pub(crate) const fn status_state(status: ConversationStatus) -> Op {
+    match status {
+        ConversationStatus::Active => Op::Created,
+        ConversationStatus::Completed => Op::Completed,
+        ConversationStatus::Error => Op::Failed,
+    }
+}
+
+/// What a message says of the status of its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    Nothing,
+    Error,
+    /// It is an answer without an error.
+    Well,
+}
+
+impl Says {
+    /// The state of a conversation whose own last line, before the message, said `said`.
+    pub(super) fn state(self, said: Op) -> Op {
+        const ERROR: Op = status_state(ConversationStatus::Error);
+        match self {
+            Says::Error => ERROR,
+            Says::Well if said == ERROR => status_state(ConversationStatus::Active),
+            Says::Nothing | Says::Well => said,
+        }
+    }
+}
 
 /// The sums of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +48,12 @@ pub(crate) struct Talk {
     pub models: Vec<(u64, Loc)>,
     /// A message of each configuration, likewise.
     pub configs: Vec<(u64, Loc)>,
-    /// The last message with an error, by its sequence number in the log.
+    /// The last message with an error, by its sequence number in the log, unless an answer without
+    /// one followed.
     pub error: Option<(u64, Loc)>,
-    /// The greatest sequence of a message.
+    /// The sequence number in the log of the last answer without an error, or 0.
+    pub answered: u64,
+    /// The greatest sequence of a message that is numbered on from; -1 if there is none.
     pub last_sequence: i64,
     /// The latest time of a message.
     pub latest: i64,
@@ -30,6 +65,10 @@ pub(crate) struct Talks(HashMap<KeyHash, Talk>);
 impl Talks {
     pub(crate) fn get(&self, conversation: KeyHash) -> Option<&Talk> {
         self.0.get(&conversation)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Talk> {
+        self.0.values()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -48,8 +87,19 @@ impl Talks {
         })
     }
 
-    /// Takes in a message that is new.
-    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) {
+    /// What the messages of each conversation said last of its status, and the sequence number in
+    /// the log of the one that did.
+    pub(super) fn said(&self) -> impl Iterator<Item = (KeyHash, Says, u64)> {
+        let talks = self.0.iter();
+        talks.filter_map(|(conversation, talk)| match talk.error {
+            Some((seq, _)) => Some((*conversation, Says::Error, seq)),
+            None if talk.answered > 0 => Some((*conversation, Says::Well, talk.answered)),
+            None => None,
+        })
+    }
+
+    /// Takes in a message that is new; what it says of its conversation's status.
+    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> Says {
         let talk = self.0.entry(measured.conversation).or_insert_with(|| Talk {
             message_count: 0,
             tokens_in: 0,
@@ -58,6 +108,7 @@ impl Talks {
             models: Vec::new(),
             configs: Vec::new(),
             error: None,
+            answered: 0,
             last_sequence: -1,
             latest: entry.at,
         });
@@ -75,11 +126,20 @@ impl Talks {
                 names.push((name, entry.loc));
             }
         }
+        if entry.number <= NUMBER_MAX {
+            talk.last_sequence = talk.last_sequence.max(entry.number);
+        }
+        talk.latest = talk.latest.max(entry.at);
         if measured.is_error {
             talk.error = Some((entry.seq, entry.loc));
+            return Says::Error;
         }
-        talk.last_sequence = talk.last_sequence.max(entry.number);
-        talk.latest = talk.latest.max(entry.at);
+        if measured.is_answer {
+            talk.error = None;
+            talk.answered = entry.seq;
+            return Says::Well;
+        }
+        Says::Nothing
     }
 }
 
@@ -94,6 +154,7 @@ impl Talks {
                 talk.tokens_in,
                 talk.tokens_out,
                 talk.latency_ms,
+                talk.answered,
             ] {
                 out.u64(sum);
             }
@@ -122,6 +183,7 @@ impl Talks {
                 tokens_in: from.u64()?,
                 tokens_out: from.u64()?,
                 latency_ms: from.u64()?,
+                answered: from.u64()?,
                 last_sequence: from.i64()?,
                 latest: from.i64()?,
                 models: lines(from)?,
@@ -135,7 +197,7 @@ impl Talks {
 }
 
 /// A talk with no lines.
-const TALK_BYTES_MIN: usize = 84;
+const TALK_BYTES_MIN: usize = 92;
 
 fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
     let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::dump::OPS;
-use super::entry::{KeyHash, Measured};
+use super::entry::{KeyHash, Measured, Said};
 use super::shape::Shape;
 use super::*;
 use crate::line::{LOOKUPS_MAX, Op};
+use crate::record::ConversationStatus;
 
 #[test]
 fn every_kind_has_its_own_table() {
@@ -47,6 +48,13 @@ fn ops(kind: Kind) -> &'static [Op] {
         Kind::Inbox => &[Op::Queued, Op::InProgress, Op::Done, Op::Failed],
         Kind::ThoughtRecords => &[Op::Recorded],
         Kind::Rollups => &[Op::Rolled],
+    }
+}
+
+fn states(kind: Kind) -> &'static [Op] {
+    match kind {
+        Kind::Conversations => &[Op::Created, Op::Completed, Op::Failed],
+        kind => ops(kind),
     }
 }
 
@@ -110,12 +118,18 @@ fn entry(
         op,
         is_altered: false,
         number: at / 2,
-        sums: sums(kind, lookups[0], seq).map(Box::new),
+        sums: sums(kind, lookups, seq).map(Box::new),
     }
 }
 
-fn sums(kind: Kind, hash: u32, seq: u64) -> Option<Sums> {
+fn sums(kind: Kind, lookups: [u32; LOOKUPS_MAX], seq: u64) -> Option<Sums> {
+    let hash = lookups[0];
     match kind {
+        Kind::Conversations => Some(Sums::Conversation(Said {
+            status: STATUSES[seq as usize % 3],
+            // Some values share half of their hash.
+            checks: lookups.map(|hash| if hash == 3 { seq as u32 % 2 } else { hash }),
+        })),
         Kind::Messages => Some(Sums::Message(Measured {
             conversation: KeyHash {
                 hash: hash.into(),
@@ -127,11 +141,18 @@ fn sums(kind: Kind, hash: u32, seq: u64) -> Option<Sums> {
             tokens_out: 2,
             latency_ms: 3,
             is_error: seq.is_multiple_of(7),
+            is_answer: seq.is_multiple_of(2),
         })),
         Kind::Inbox => Some(Sums::Update(seq.cast_signed())),
         _ => None,
     }
 }
+
+const STATUSES: [ConversationStatus; 3] = [
+    ConversationStatus::Active,
+    ConversationStatus::Completed,
+    ConversationStatus::Error,
+];
 
 fn talk_of(entry: &Entry) -> Option<KeyHash> {
     match entry.sums.as_deref() {
@@ -166,13 +187,13 @@ fn expected(table: &Table, kind: Kind, select: Select, from: Position, to: Posit
 }
 
 fn check(table: &Table, kind: Kind, bounds: [(i64, u32); 2]) -> Result<(), TestCaseError> {
-    let [from, to] = bounds.map(|(at, row)| Position {
-        at,
-        row: RowId(row),
+    let [from, to] = bounds.map(|(at, seq)| Position {
+        seq: u64::from(seq) * 8,
+        ..Position::before(at)
     });
     let fields = 0..Shape::of(kind).width;
     let lookups = fields.flat_map(|field| (0..4).map(move |hash| Select::Lookup(field, hash)));
-    let states = ops(kind).iter().map(|op| Select::State(*op));
+    let states = states(kind).iter().map(|op| Select::State(*op));
     for select in lookups.chain(states).chain([Select::All]) {
         for (from, to) in [
             (Position::FIRST, Position::END),
@@ -193,7 +214,23 @@ fn check(table: &Table, kind: Kind, bounds: [(i64, u32); 2]) -> Result<(), TestC
             }
             ends.0.extend(ends.1.into_iter().rev());
             prop_assert_eq!(&ends.0, &rows, "{:?}", select);
+            prop_assert_eq!(walk().count(), rows.len(), "{:?}", select);
+            for skipped in [0, 1, rows.len() / 2, rows.len(), rows.len() + 1] {
+                let mut rest = walk();
+                prop_assert_eq!(rest.nth(skipped), rows.get(skipped).copied());
+                let expected = rows.get(skipped + 1..).unwrap_or_default();
+                prop_assert_eq!(&rest.collect::<Vec<_>>(), expected, "{:?}", select);
+            }
         }
+        let all = expected(table, kind, select, Position::FIRST, Position::END);
+        let value = |row: &RowId| match select {
+            Select::Lookup(field, _) => table.rows.check(*row, field),
+            Select::All | Select::State(_) => 0,
+        };
+        let is_of_one = all
+            .windows(2)
+            .all(|pair| value(&pair[0]) == value(&pair[1]));
+        prop_assert!(is_of_one || !table.is_of_one(select), "{:?}", select);
     }
     let all = expected(table, kind, Select::All, Position::FIRST, Position::END);
     prop_assert_eq!(table.len(), all.len());
@@ -230,7 +267,7 @@ fn use_it(index: &mut Index, kind: Kind, entries: &[Entry]) {
     }
     for select in (0..4)
         .flat_map(|hash| (0..LOOKUPS_MAX).map(move |field| Select::Lookup(field, hash)))
-        .chain(ops(kind).iter().map(|op| Select::State(*op)))
+        .chain(states(kind).iter().map(|op| Select::State(*op)))
         .chain([Select::All])
     {
         let (from, to) = (Position::before(0), Position::before(100));
@@ -342,6 +379,156 @@ proptest! {
     }
 }
 
+/// What happens to conversations, as lines tell it.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    /// A line of the conversation itself.
+    Said(ConversationStatus),
+    Message {
+        is_error: bool,
+        is_answer: bool,
+    },
+}
+
+fn told() -> impl Strategy<Value = (u32, Told)> {
+    let said = prop::sample::select(STATUSES.to_vec()).prop_map(Told::Said);
+    let message = (prop::bool::weighted(0.3), any::<bool>());
+    let message = message.prop_map(|(is_error, is_answer)| Told::Message {
+        is_error,
+        is_answer,
+    });
+    (0..12u32, prop_oneof![said, message])
+}
+
+fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
+    let key = |number: u64| KeyHash {
+        hash: number << 32 | number,
+        check: number as u32,
+    };
+    let plain = Entry {
+        seq,
+        at: seq.cast_signed() % 50,
+        loc: Loc {
+            segment: u32::from(matches!(told, Told::Message { .. })),
+            offset: seq as u32,
+        },
+        key: key(conversation.into()),
+        lookups: [conversation % 3 + 1; LOOKUPS_MAX],
+        op: Op::Created,
+        is_altered: false,
+        number: seq.cast_signed(),
+        sums: None,
+    };
+    match told {
+        Told::Said(status) => {
+            let checks = [0; LOOKUPS_MAX];
+            let sums = Some(Box::new(Sums::Conversation(Said { status, checks })));
+            (Kind::Conversations, Entry { sums, ..plain })
+        }
+        Told::Message {
+            is_error,
+            is_answer,
+        } => {
+            let measured = Measured {
+                conversation: plain.key,
+                model: None,
+                config: None,
+                tokens_in: 0,
+                tokens_out: 0,
+                latency_ms: 0,
+                is_error,
+                is_answer,
+            };
+            let sums = Some(Box::new(Sums::Message(measured)));
+            let entry = Entry {
+                key: key(1000 + seq),
+                op: Op::Added,
+                sums,
+                ..plain
+            };
+            (Kind::Messages, entry)
+        }
+    }
+}
+
+/// The state of each conversation, by a look at all that was told of it.
+fn status_of(conversation: u32, told: &[(u32, Told)], are_messages_gone: bool) -> Option<Op> {
+    let of_it = told.iter().filter(|(of, _)| *of == conversation);
+    let (mut own, mut state) = (None, None);
+    for (_, told) in of_it {
+        match told {
+            Told::Said(status) => {
+                own = Some(status_state(*status));
+                state = own;
+            }
+            _ if are_messages_gone || state.is_none() => {}
+            Told::Message { is_error: true, .. } => state = Some(Op::Failed),
+            Told::Message {
+                is_answer: true, ..
+            } if state == Some(Op::Failed) => {
+                // By its own word, or until it was answered.
+                let failed = own == Some(Op::Failed);
+                state = if failed { Some(Op::Created) } else { own };
+            }
+            Told::Message { .. } => {}
+        }
+    }
+    state
+}
+
+fn check_statuses(index: &Index, told: &[(u32, Told)], gone: &[u32]) -> Result<(), TestCaseError> {
+    let table = index.table(Kind::Conversations);
+    for conversation in 0..12 {
+        let (_, entry) = told_entry(1, conversation, Told::Said(ConversationStatus::Active));
+        let row = table.find(entry.key).and_then(|row| table.row(row));
+        let expected = status_of(conversation, told, gone.contains(&conversation));
+        prop_assert_eq!(row.map(|row| row.state), expected);
+    }
+    check(table, Kind::Conversations, [(0, 0), (20, 3)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A conversation is listed by what it said last and what its messages said since, whether
+    /// lines came one by one, all at once, from a dump, or went.
+    #[test]
+    fn conversations_stand_where_lines_say(
+        told in prop::collection::vec(told(), 0..400),
+        built in 0..400usize,
+        gone in prop::collection::vec(0..12u32, 0..4),
+    ) {
+        let built = built.min(told.len());
+        let mut one_by_one = Index::new();
+        let mut lines = Kind::ALL.map(|_| vec![Vec::new()]);
+        let mut rest = Vec::new();
+        for (seq, (conversation, told)) in (1..).zip(&told) {
+            let (kind, entry) = told_entry(seq, *conversation, *told);
+            one_by_one.apply(kind, &entry);
+            if seq as usize <= built {
+                lines[kind as usize][0].push(entry);
+            } else {
+                rest.push((kind, entry));
+            }
+        }
+        check_statuses(&one_by_one, &told, &[])?;
+        let at_once = Index::build(lines);
+        check_statuses(&at_once, &told[..built], &[])?;
+        let mut at_once = Index::load(&dumped(&at_once), SEGMENTS).unwrap();
+        check_statuses(&at_once, &told[..built], &[])?;
+        for (kind, entry) in rest {
+            at_once.apply(kind, &entry);
+        }
+        check_statuses(&at_once, &told, &[])?;
+        let keys = gone.iter().map(|gone| told_entry(1, *gone, Told::Said(STATUSES[0])).1.key);
+        let ended: Vec<KeyHash> = keys.collect();
+        let is_gone = |loc: Loc| loc.segment == 1 && gone.contains(&told[loc.offset as usize - 1].0);
+        let to = |loc: Loc| if is_gone(loc) { Loc::NONE } else { loc };
+        prop_assert!(at_once.relocate(Kind::Messages, to, &ended));
+        check_statuses(&at_once, &told, &gone)?;
+    }
+}
+
 /// What a table says of a key, and of where its lines stand.
 fn said(table: &Table, entry: &Entry) -> Option<(Loc, Loc, Op, bool, Vec<Loc>)> {
     let id = table.find(entry.key)?;
@@ -350,15 +537,14 @@ fn said(table: &Table, entry: &Entry) -> Option<(Loc, Loc, Op, bool, Vec<Loc>)> 
     Some((row.asserted, row.done, row.state, row.is_retracted, history))
 }
 
-/// Where the rows of a walk stand, which tells them; those of one moment or number in any order.
-fn walked(table: &Table, select: Select) -> Vec<(i64, Loc)> {
-    let place = |id| table.place(select, id).unwrap().at;
+/// Where the rows of a walk stand, which tells them.
+fn walked(table: &Table, select: Select) -> Vec<((i64, u64), Loc)> {
+    let place = |id| table.place(select, id).map(|place| (place.at, place.seq));
     let rows = table.walk(select, Position::FIRST, Position::END);
-    let mut rows: Vec<_> = rows
-        .map(|id| (place(id), table.row(id).unwrap().asserted))
+    let rows: Vec<_> = rows
+        .map(|id| (place(id).unwrap(), table.row(id).unwrap().asserted))
         .collect();
-    assert!(rows.is_sorted_by_key(|(at, _)| *at));
-    rows.sort_unstable();
+    assert!(rows.is_sorted_by_key(|(place, _)| *place));
     rows
 }
 
@@ -423,7 +609,7 @@ proptest! {
         }
         let fields = 0..Shape::of(kind).width;
         let lookups = fields.flat_map(|field| (0..40).map(move |hash| Select::Lookup(field, hash)));
-        let states = ops(kind).iter().map(|op| Select::State(*op));
+        let states = states(kind).iter().map(|op| Select::State(*op));
         let mut bytes = Vec::new();
         index.dump(&mut bytes).unwrap();
         let loaded = Index::load(&bytes, 1).unwrap();

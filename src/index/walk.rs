@@ -41,6 +41,26 @@ impl Iterator for Walk<'_> {
             Walk::Filtered(range, filter, rows) => range.find(|id| filter.passes(rows, *id)),
         }
     }
+
+    fn count(self) -> usize {
+        match self {
+            Walk::Members(rows) => rows.count(),
+            Walk::Range(rows) => rows.count(),
+            Walk::Filtered(range, filter, rows) => {
+                range.filter(|id| filter.passes(rows, *id)).count()
+            }
+        }
+    }
+
+    fn nth(&mut self, n: usize) -> Option<RowId> {
+        match self {
+            Walk::Members(rows) => rows.nth(n),
+            Walk::Range(rows) => rows.nth(n),
+            Walk::Filtered(range, filter, rows) => {
+                range.filter(|id| filter.passes(rows, *id)).nth(n)
+            }
+        }
+    }
 }
 
 impl DoubleEndedIterator for Walk<'_> {

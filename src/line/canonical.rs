@@ -4,9 +4,10 @@
 use super::cursor::{Cursor, Read, Unsure};
 use super::{Decoded, Op, member, split_crc};
 use crate::record::{
-    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record, Rollup,
-    TaskStatus, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, Validity,
+    CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationTurn, Event,
+    HistoryEntry, IdHashes, InboxStep, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep,
+    Record, Role, Rollup, Source, TaskStatus, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq,
+    ToolStatus, TurnKind, Validity,
 };
 
 /// The record of a canonical line; whether its checksum holds is not asked.
@@ -18,12 +19,11 @@ pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     let line = &mut line;
     let record = match (kind, op) {
         (Kind::ConversationTurns, _) => Record::Turn(turn(line, op)?),
-        (Kind::ToolCalls, Op::Completed) => Record::CallDone(outcome(line, ToolStatus::Completed)?),
-        (Kind::ToolCalls, Op::Failed) => Record::CallDone(outcome(line, ToolStatus::Failed)?),
+        (Kind::ToolCalls, Op::Completed | Op::Failed) => Record::CallDone(outcome(line, op)?),
         (Kind::ToolCalls, _) => Record::CallRequested(request(line, op)?),
-        (Kind::Events, _) => Record::Event(event(line)?),
-        (Kind::History, _) => Record::History(entry(line)?),
-        (Kind::Messages, _) => Record::Message(Box::new(message(line)?)),
+        (Kind::Events, _) => Record::Event(event(line, op)?),
+        (Kind::History, _) => Record::History(entry(line, op)?),
+        (Kind::Messages, _) => Record::Message(Box::new(message(line, op)?)),
         (Kind::Conversations, Op::Updated) => Record::ConversationUpdated(conversation(line)?),
         (Kind::Conversations, _) => Record::Conversation(conversation(line)?),
         (Kind::CodeEditProposals, _) => match step_status(op) {
@@ -42,6 +42,30 @@ pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     })
 }
 
+/// Whether what the checksum of a line covers is surely a record in canonical form, with all that
+/// the log gives, whose own time is that of its line: what [`decode`] reads has the envelope that
+/// the line has. Nothing is made of it, so a scan can ask this of every line.
+#[inline]
+pub(super) fn is_sure(kind: Kind, covered: &[u8], at: i64) -> bool {
+    let passed = || {
+        let mut line = Cursor::of_texts(covered)?;
+        let op = line.op(kind)?;
+        let line = &mut line;
+        match (kind, op) {
+            (Kind::ConversationTurns, _) => pass_turn(line, at)?,
+            (Kind::ToolCalls, Op::Completed | Op::Failed) => pass_outcome(line, at)?,
+            (Kind::ToolCalls, _) => pass_request(line, at)?,
+            (Kind::Events, _) => pass_event(line, at)?,
+            (Kind::History, _) => pass_entry(line, at)?,
+            (Kind::Messages, _) => pass_message(line, at)?,
+            // Of the others there are few: who asks reads them.
+            _ => return Err(Unsure),
+        }
+        line.end()
+    };
+    passed().is_ok()
+}
+
 /// The time of an assertion or its retraction.
 fn validity(line: &mut Cursor<'_>, op: Op) -> Read<Validity> {
     let at = line.integer()?;
@@ -51,102 +75,173 @@ fn validity(line: &mut Cursor<'_>, op: Op) -> Read<Validity> {
     })
 }
 
-#[inline]
-pub(super) fn turn(line: &mut Cursor<'_>, op: Op) -> Read<ConversationTurn> {
-    Ok(ConversationTurn {
-        id: line.need_uuid(member!("id"))?,
-        parent_id: line.may_uuid(member!("parent_id"))?,
-        message_id: line.need_uuid(member!("message_id"))?,
-        thread_id: line.may_uuid(member!("thread_id"))?,
-        kind: line.need(member!("kind"), Cursor::word)?,
-        created_at: line.need(member!("created_at"), |line| validity(line, op))?,
-        content: line.need(member!("content"), Cursor::text)?,
-    })
+/// Reads a member, or passes it: then it is only looked at, and nothing is made of it.
+macro_rules! one {
+    (read $line:ident $op:ident $name:literal uuid) => { $line.need_uuid(member!($name))? };
+    (read $line:ident $op:ident $name:literal may uuid) => { $line.may_uuid(member!($name))? };
+    (read $line:ident $op:ident $name:literal own validity) => {
+        $line.need(member!($name), |line| validity(line, $op))?
+    };
+    (read $line:ident $op:ident $name:literal own $how:ident) => { one!(read $line $op $name $how) };
+    (read $line:ident $op:ident $name:literal id) => { one!(read $line $op $name integer) };
+    // It is always there in a line, and need not be in input.
+    (read $line:ident $op:ident $name:literal sequence) => { one!(read $line $op $name may integer) };
+    (read $line:ident $op:ident $name:literal instant) => {
+        $line.need(member!($name), Cursor::word::<Timestamp>)?
+    };
+    (read $line:ident $op:ident $name:literal word $type:ty) => {
+        $line.need(member!($name), Cursor::word::<$type>)?
+    };
+    (read $line:ident $op:ident $name:literal may $how:ident) => {
+        $line.may(member!($name), Cursor::$how)?
+    };
+    (read $line:ident $op:ident $name:literal $how:ident) => {
+        $line.need(member!($name), Cursor::$how)?
+    };
+
+    (pass $line:ident $at:ident $name:literal own instant) => {
+        $line.need(member!($name), |line| line.pass_instant($at))?
+    };
+    (pass $line:ident $at:ident $name:literal own $how:ident) => {
+        $line.need(member!($name), |line| line.pass_integer($at))?
+    };
+    (pass $line:ident $at:ident $name:literal id) => { $line.need(member!($name), Cursor::pass_id)? };
+    (pass $line:ident $at:ident $name:literal sequence) => { one!(read $line $at $name integer) };
+    (pass $line:ident $at:ident $name:literal text) => { $line.need(member!($name), Cursor::pass_text)? };
+    (pass $line:ident $at:ident $name:literal may text) => {
+        $line.may(member!($name), Cursor::pass_text)?
+    };
+    (pass $line:ident $at:ident $name:literal may texts) => {
+        $line.may(member!($name), Cursor::pass_texts)?
+    };
+    (pass $line:ident $at:ident $name:literal may payload) => {
+        $line.may(member!($name), Cursor::pass_payload)?
+    };
+    (pass $line:ident $at:ident $name:literal $($how:tt)+) => { one!(read $line $at $name $($how)+) };
 }
 
-#[inline]
-pub(super) fn request(line: &mut Cursor<'_>, op: Op) -> Read<ToolCallReq> {
-    Ok(ToolCallReq {
-        request_id: line.need_uuid(member!("request_id"))?,
-        call_id: line.need(member!("call_id"), Cursor::text)?,
-        parent_id: line.need_uuid(member!("parent_id"))?,
-        vendor: line.need(member!("vendor"), Cursor::text)?,
-        tool_name: line.need(member!("tool_name"), Cursor::text)?,
-        started_at: line.need(member!("started_at"), |line| validity(line, op))?,
-        args_sha256: line.need(member!("args_sha256"), Cursor::text)?,
-        arguments_json: line.may(member!("arguments_json"), Cursor::payload)?,
-    })
+/// The members of a type of record, in canonical order: makes a function that reads them after a
+/// line's head, and one that only says whether they are there, of a record whose own time is `at`.
+macro_rules! members {
+    (
+        $read:ident($op:ident), $pass:ident: $record:ident {
+            $($field:ident: $name:literal [$($how:tt)+] $(then $repeated:literal)?,)+
+            $(; $rest:ident: $value:expr)?
+        }
+    ) => {
+        #[inline]
+        pub(super) fn $read(line: &mut Cursor<'_>, $op: Op) -> Read<$record> {
+            let _ = $op;
+            Ok($record {
+                $($field: {
+                    let value = one!(read line $op $name $($how)+);
+                    $(line.may_uuid(member!($repeated))?;)?
+                    value
+                },)+
+                $($rest: $value,)?
+            })
+        }
+
+        #[inline]
+        fn $pass(line: &mut Cursor<'_>, at: i64) -> Read<()> {
+            let _ = at;
+            $(
+                one!(pass line at $name $($how)+);
+                $(line.may_uuid(member!($repeated))?;)?
+            )+
+            Ok(())
+        }
+    };
 }
 
-#[inline]
-pub(super) fn outcome(line: &mut Cursor<'_>, status: ToolStatus) -> Read<ToolCallDone> {
-    let request_id = line.need_uuid(member!("request_id"))?;
-    let call_id = line.need(member!("call_id"), Cursor::text)?;
-    // For those who grep: it is the request's.
-    line.may_uuid(member!("parent_id"))?;
-    Ok(ToolCallDone {
-        request_id,
-        call_id,
-        ended_at: line.need(member!("ended_at"), |line| line.integer().map(Validity::at))?,
-        latency_ms: line.need(member!("latency_ms"), Cursor::integer)?,
-        error_kind: line.may(member!("error_kind"), Cursor::text)?,
-        error_msg: line.may(member!("error_msg"), Cursor::text)?,
-        outcome_json: line.may(member!("outcome_json"), Cursor::payload)?,
-        status,
-    })
+members! {
+    turn(op), pass_turn: ConversationTurn {
+        id: "id" [uuid],
+        parent_id: "parent_id" [may uuid],
+        message_id: "message_id" [uuid],
+        thread_id: "thread_id" [may uuid],
+        kind: "kind" [word TurnKind],
+        created_at: "created_at" [own validity],
+        content: "content" [text],
+    }
 }
 
-#[inline]
-pub(super) fn event(line: &mut Cursor<'_>) -> Read<Event> {
-    Ok(Event {
-        id: line.need(member!("id"), Cursor::integer)?,
-        parent_id: line.may(member!("parent_id"), Cursor::integer)?,
-        event_type: line.need(member!("event_type"), Cursor::text)?,
-        created_at: line.need(member!("created_at"), Cursor::integer)?,
-        payload: line.may(member!("payload"), Cursor::payload)?,
-    })
+members! {
+    request(op), pass_request: ToolCallReq {
+        request_id: "request_id" [uuid],
+        call_id: "call_id" [text],
+        parent_id: "parent_id" [uuid],
+        vendor: "vendor" [text],
+        tool_name: "tool_name" [text],
+        started_at: "started_at" [own validity],
+        args_sha256: "args_sha256" [text],
+        arguments_json: "arguments_json" [may payload],
+    }
 }
 
-#[inline]
-pub(super) fn entry(line: &mut Cursor<'_>) -> Read<HistoryEntry> {
-    Ok(HistoryEntry {
-        id: line.need(member!("id"), Cursor::integer)?,
-        chat_id: line.need(member!("chat_id"), Cursor::integer)?,
-        role: line.need(member!("role"), Cursor::word)?,
-        created_at: line.need(member!("created_at"), Cursor::integer)?,
-        content: line.need(member!("content"), Cursor::text)?,
-    })
+members! {
+    outcome(op), pass_outcome: ToolCallDone {
+        request_id: "request_id" [uuid],
+        // The parent is for those who grep: it is the request's.
+        call_id: "call_id" [text] then "parent_id",
+        ended_at: "ended_at" [own validity],
+        latency_ms: "latency_ms" [integer],
+        error_kind: "error_kind" [may text],
+        error_msg: "error_msg" [may text],
+        outcome_json: "outcome_json" [may payload],
+        ; status: if op == Op::Failed { ToolStatus::Failed } else { ToolStatus::Completed }
+    }
 }
 
-#[inline]
-pub(super) fn message(line: &mut Cursor<'_>) -> Read<ConversationMessage> {
-    Ok(ConversationMessage {
-        id: line.need_uuid(member!("id"))?,
-        conversation_id: line.need_uuid(member!("conversation_id"))?,
-        sequence: line.may(member!("sequence"), Cursor::integer)?,
-        timestamp: line.need(member!("timestamp"), Cursor::word::<Timestamp>)?,
-        role: line.need(member!("role"), Cursor::word)?,
-        source: line.need(member!("source"), Cursor::word)?,
-        content_type: line.need(member!("content_type"), Cursor::word)?,
-        model_used: line.may(member!("model_used"), Cursor::text)?,
-        config_used: line.may(member!("config_used"), Cursor::text)?,
-        orchestration_mode: line.may(member!("orchestration_mode"), Cursor::text)?,
-        task_type: line.may(member!("task_type"), Cursor::text)?,
-        tokens_in: line.may(member!("tokens_in"), Cursor::integer)?,
-        tokens_out: line.may(member!("tokens_out"), Cursor::integer)?,
-        latency_ms: line.may(member!("latency_ms"), Cursor::integer)?,
-        context_utilization: line.may(member!("context_utilization"), Cursor::fraction)?,
-        handoff_steps: line.may(member!("handoff_steps"), Cursor::integer)?,
-        compression_applied: line.may(member!("compression_applied"), Cursor::flag)?,
-        error_type: line.may(member!("error_type"), Cursor::text)?,
-        error: line.may(member!("error"), Cursor::text)?,
-        tool_name: line.may(member!("tool_name"), Cursor::text)?,
-        models_in_chain: line.may(member!("models_in_chain"), Cursor::texts)?,
-        content: line.need(member!("content"), Cursor::text)?,
-        tool_args: line.may(member!("tool_args"), Cursor::payload)?,
-        tool_result: line.may(member!("tool_result"), Cursor::text)?,
-        inference_metadata: line.may(member!("inference_metadata"), Cursor::payload)?,
-    })
+members! {
+    event(op), pass_event: Event {
+        id: "id" [id],
+        parent_id: "parent_id" [may integer],
+        event_type: "event_type" [text],
+        created_at: "created_at" [own integer],
+        payload: "payload" [may payload],
+    }
+}
+
+members! {
+    entry(op), pass_entry: HistoryEntry {
+        id: "id" [id],
+        chat_id: "chat_id" [integer],
+        role: "role" [word Role],
+        created_at: "created_at" [own integer],
+        content: "content" [text],
+    }
+}
+
+members! {
+    message(op), pass_message: ConversationMessage {
+        id: "id" [uuid],
+        conversation_id: "conversation_id" [uuid],
+        sequence: "sequence" [sequence],
+        timestamp: "timestamp" [own instant],
+        role: "role" [word Role],
+        source: "source" [word Source],
+        content_type: "content_type" [word ContentType],
+        model_used: "model_used" [may text],
+        config_used: "config_used" [may text],
+        orchestration_mode: "orchestration_mode" [may text],
+        task_type: "task_type" [may text],
+        tokens_in: "tokens_in" [may integer],
+        tokens_out: "tokens_out" [may integer],
+        latency_ms: "latency_ms" [may integer],
+        context_utilization: "context_utilization" [may fraction],
+        handoff_steps: "handoff_steps" [may integer],
+        compression_applied: "compression_applied" [may flag],
+        error_type: "error_type" [may text],
+        error: "error" [may text],
+        tool_name: "tool_name" [may text],
+        models_in_chain: "models_in_chain" [may texts],
+        part_of: "part_of" [may uuid],
+        content: "content" [text],
+        tool_args: "tool_args" [may payload],
+        tool_result: "tool_result" [may text],
+        inference_metadata: "inference_metadata" [may payload],
+    }
 }
 
 fn conversation(line: &mut Cursor<'_>) -> Read<Conversation> {
@@ -266,6 +361,7 @@ fn rollup(line: &mut Cursor<'_>) -> Read<Rollup> {
         config_used: line.may(member!("config_used"), Cursor::text)?,
         orchestration_mode: line.may(member!("orchestration_mode"), Cursor::text)?,
         task_type: line.may(member!("task_type"), Cursor::text)?,
+        part: line.may(member!("part"), Cursor::digits)?.unwrap_or(0),
         through_seq: line.need(member!("through_seq"), Cursor::digits)?,
         messages: line.need(member!("messages"), Cursor::digits)?,
         requests: line.need(member!("requests"), Cursor::digits)?,
@@ -283,7 +379,17 @@ fn rollup(line: &mut Cursor<'_>) -> Read<Rollup> {
         conversations: line.need(member!("conversations"), Cursor::digits)?,
         active_conversations: line.need(member!("active_conversations"), Cursor::digits)?,
         others: line.may(member!("others"), sums)?.unwrap_or_default(),
+        message_hashes: line
+            .may(member!("message_hashes"), hashes)?
+            .unwrap_or_default(),
+        conversation_hashes: line
+            .may(member!("conversation_hashes"), hashes)?
+            .unwrap_or_default(),
     })
+}
+
+fn hashes(line: &mut Cursor<'_>) -> Read<IdHashes> {
+    IdHashes::parse(line.text()?.as_bytes()).ok_or(Unsure)
 }
 
 fn sums(line: &mut Cursor<'_>) -> Read<MessageSums> {

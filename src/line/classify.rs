@@ -6,19 +6,19 @@ use memchr::memmem;
 use super::cursor::Cursor;
 use super::decode::{Decoded, decode_logged};
 use super::envelope::{self, Envelope};
-use super::{LINE_START, TAIL_LEN, TAIL_START, parse_crc, split_crc};
+use super::{LINE_START, TAIL_LEN, TAIL_START, canonical, parse_crc, split_crc};
 use crate::record::Kind;
-#[cfg(feature = "http")]
-use crate::record::container;
 
 /// A line as found.
 #[derive(Debug)]
 pub(crate) enum Line<'a> {
-    /// Its checksum holds and its envelope stands where it should.
+    /// Its checksum holds, and it holds a record with this envelope.
     Good(Envelope<'a>),
-    /// A JSON object whose checksum is wrong or missing: someone rewrote it. It still counts if
-    /// it reads as a record.
+    /// A JSON object whose checksum is wrong or missing, as someone rewrote it, or whose fields
+    /// do not stand where the envelope is read. It still counts if it reads as a record.
     Altered(Result<Decoded, String>),
+    /// Its checksum holds, but it holds no record, for this reason.
+    Void(String),
     /// No JSON object. The ranges in it that are whole good lines, glued to each other or to
     /// filler, still count.
     Damaged(Vec<(usize, usize)>),
@@ -30,8 +30,24 @@ fn covered(line: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(covered) == crc).then_some(covered)
 }
 
-/// The envelope of a good line, given without its LF.
+/// The envelope of a good line, given without its LF: by this, every line is judged that is read.
 pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
+    let covered = covered(line)?;
+    let envelope = envelope::parse(kind, covered)?;
+    let is_good = canonical::is_sure(kind, covered, envelope.at) || holds(kind, line, &envelope);
+    is_good.then_some(envelope)
+}
+
+/// Whether a line holds a record that has this envelope.
+#[cold]
+fn holds(kind: Kind, line: &[u8], envelope: &Envelope<'_>) -> bool {
+    decode_logged(kind, line).is_ok_and(|decoded| {
+        decoded.seq == Some(envelope.seq) && envelope.is_as(&decoded.envelope(envelope.seq))
+    })
+}
+
+/// The envelope of a line that this process wrote.
+pub(crate) fn envelope_of_own(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     envelope::parse(kind, covered(line)?)
 }
 
@@ -39,15 +55,18 @@ pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
 /// itself; `None` if it is not surely that.
 #[cfg(feature = "http")]
 pub(crate) fn object_of(kind: Kind, line: &[u8]) -> Option<String> {
-    let mut cursor = Cursor::new(covered(line)?);
-    cursor.head(kind).ok()?;
+    let covered = covered(line)?;
+    let mut cursor = Cursor::new(covered);
+    let (_, at, _) = cursor.head(kind).ok()?;
+    if !canonical::is_sure(kind, covered, at) {
+        return None;
+    }
     let members = std::str::from_utf8(cursor.rest().strip_prefix(b",")?).ok()?;
     let mut object = String::with_capacity(members.len() + 2);
     object.push('{');
     object.push_str(members);
     object.push('}');
-    let found = container(object.as_bytes())?;
-    (found.len == object.len()).then_some(object)
+    Some(object)
 }
 
 /// Classifies one line, given without its LF.
@@ -57,6 +76,7 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
     }
     match decode_logged(kind, line) {
         Ok(decoded) => Line::Altered(Ok(decoded)),
+        Err(reason) if is_intact(line) => Line::Void(reason.text),
         Err(reason) if reason.is_object => Line::Altered(Err(reason.text)),
         Err(_) => Line::Damaged(glued_pieces(kind, line)),
     }
@@ -173,15 +193,11 @@ mod tests {
         let line = [&covered[..], format!(",\"crc\":\"{crc:08x}\"}}").as_bytes()].concat();
         assert!(is_intact(&line));
         let glued = [&line[..], &sample()].concat();
-        for (bytes, expected) in [
-            (&line, vec![]),
-            (&glued, vec![(line.len(), sample().len())]),
-        ] {
-            let Line::Damaged(pieces) = classify(Kind::ToolCalls, bytes) else {
-                panic!()
-            };
-            assert_eq!(pieces, expected);
-        }
+        assert!(matches!(classify(Kind::ToolCalls, &line), Line::Void(_)));
+        let Line::Damaged(pieces) = classify(Kind::ToolCalls, &glued) else {
+            panic!()
+        };
+        assert_eq!(pieces, [(line.len(), sample().len())]);
     }
 
     #[test]

@@ -7,7 +7,10 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
-use crate::record::{Kind, ascii_name, container, escaped, is_plain_id, plain_len};
+use crate::record::{
+    Kind, Timestamp, ascii_name, container, escaped, escaped_len, instant_ms, is_plain_id,
+    plain_len,
+};
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
 #[derive(Debug)]
@@ -295,6 +298,70 @@ impl<'a> Cursor<'a> {
         let (json, after) = self.rest.split_at_checked(found.len).ok_or(Unsure)?;
         self.rest = after;
         serde_json::from_slice(json).map_err(|_| Unsure)
+    }
+
+    /// Goes past a string as decklog writes it.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn pass_text(&mut self) -> Read<()> {
+        let inner = self.rest.strip_prefix(b"\"").ok_or(Unsure)?;
+        let len = escaped_len(inner).ok_or(Unsure)?;
+        self.rest = inner.get(len..).ok_or(Unsure)?;
+        Ok(())
+    }
+
+    pub(super) fn pass_texts(&mut self) -> Read<()> {
+        self.expect("[")?;
+        if self.skip("]") {
+            return Ok(());
+        }
+        loop {
+            self.pass_text()?;
+            if self.skip("]") {
+                return Ok(());
+            }
+            self.expect(",")?;
+        }
+    }
+
+    pub(super) fn pass_payload(&mut self) -> Read<()> {
+        if self.rest.first() == Some(&b'"') {
+            return self.pass_text();
+        }
+        let found = container(self.rest).ok_or(Unsure)?;
+        self.rest = self.rest.get(found.len..).ok_or(Unsure)?;
+        Ok(())
+    }
+
+    /// Goes past a number, if it is this one.
+    pub(super) fn pass_integer(&mut self, wanted: i64) -> Read<()> {
+        if self.integer()? == wanted {
+            Ok(())
+        } else {
+            Err(Unsure)
+        }
+    }
+
+    /// Goes past an id that the log gave.
+    pub(super) fn pass_id(&mut self) -> Read<()> {
+        if self.integer()? == 0 {
+            Err(Unsure)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Goes past an RFC 3339 text, if it is of this instant.
+    pub(super) fn pass_instant(&mut self, wanted: i64) -> Read<()> {
+        let mut ahead = *self;
+        ahead.expect("\"")?;
+        let text = ahead.plain()?;
+        if instant_ms(text) == Some(wanted) {
+            *self = ahead;
+            return Ok(());
+        }
+        let at = self.word::<Timestamp>()?.at();
+        if at == wanted { Ok(()) } else { Err(Unsure) }
     }
 
     pub(super) fn flag(&mut self) -> Read<bool> {

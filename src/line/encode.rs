@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::classify::{Line, classify};
 use super::decode::decode;
+use super::lengths::{largest_field, text_len};
 use super::writer::LineWriter;
 use super::{LINE_BYTES_MAX, Op, TAIL_LEN};
 use crate::error::{Error, Result};
@@ -154,60 +155,4 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
         }
         deserializer.deserialize_map(Visitor).map(Members)
     }
-}
-
-/// Tells the texts of any length that a record has, with their lengths.
-fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
-    let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    match record {
-        Record::Turn(turn) => told("content", turn.content.len()),
-        Record::CallRequested(req) => told("arguments_json", len(&req.arguments_json)),
-        Record::CallDone(done) => {
-            told("outcome_json", len(&done.outcome_json));
-            told("error_msg", len(&done.error_msg));
-            told("error_kind", len(&done.error_kind));
-        }
-        Record::Proposal(proposal) => told("diffs_json", proposal.diffs_json.len()),
-        Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-            told("last_error", len(&conversation.last_error));
-        }
-        Record::Message(message) => {
-            told("content", message.content.len());
-            told("tool_args", len(&message.tool_args));
-            told("tool_result", len(&message.tool_result));
-            told("inference_metadata", len(&message.inference_metadata));
-            told("error", len(&message.error));
-            let models = message.models_in_chain.iter().flatten();
-            told("models_in_chain", models.map(String::len).sum());
-        }
-        Record::Event(event) => told("payload", len(&event.payload)),
-        Record::InboxTask(task) => told("payload", len(&task.payload)),
-        Record::InboxStep(step) => told("error", len(&step.error)),
-        Record::History(entry) => told("content", entry.content.len()),
-        Record::Thought(thought) => told("content", thought.content.len()),
-        Record::Rollup(rollup) => {
-            let types = rollup.errors_by_type.keys();
-            told("errors_by_type", types.map(String::len).sum());
-            let types = rollup.others.errors_by_type.keys();
-            told("others", types.map(String::len).sum());
-        }
-        Record::ProposalStep(_) => {}
-    }
-}
-
-/// The bytes of a record's texts of any length.
-pub(crate) fn text_len(record: &Record) -> usize {
-    let mut sum = 0;
-    each_text(record, &mut |_, len| sum += len);
-    sum
-}
-
-fn largest_field(record: &Record) -> String {
-    let mut largest: Option<(&str, usize)> = None;
-    each_text(record, &mut |name, len| {
-        if largest.is_none_or(|(_, most)| len >= most) {
-            largest = Some((name, len));
-        }
-    });
-    largest.map_or_else(String::new, |(name, len)| format!("{name} has {len}"))
 }

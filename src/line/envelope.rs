@@ -7,7 +7,9 @@ use uuid::Uuid;
 use super::cursor::{Cursor, Unsure};
 use super::encode::op_of;
 use super::{Op, member};
-use crate::record::{Conversation, ConversationMessage, Kind, Record, group_key};
+use crate::record::{
+    Conversation, ConversationMessage, ConversationStatus, Kind, Record, Role, group_key,
+};
 
 /// The most fields that a kind's records are found by.
 pub(crate) const LOOKUPS_MAX: usize = 5;
@@ -73,14 +75,17 @@ impl Value<'_> {
     }
 }
 
-/// What a message's measures are taken from, once they are asked for.
+/// What a message's measures and a conversation's status are taken from, once they are asked for.
 #[derive(Debug, Clone, Copy)]
 enum Measured<'a> {
-    /// No message.
+    /// Neither.
     None,
-    /// What follows the lookups.
+    /// What follows the lookups of a message.
     Line(Cursor<'a>),
     Message(&'a ConversationMessage),
+    /// What follows those of a conversation.
+    Said(Cursor<'a>),
+    Status(ConversationStatus),
 }
 
 /// What a message adds to the sums of its conversation.
@@ -92,6 +97,8 @@ pub(crate) struct Measures<'a> {
     pub tokens_out: u64,
     pub latency_ms: u64,
     pub is_error: bool,
+    /// It is in the role `assistant`.
+    pub is_answer: bool,
 }
 
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
@@ -159,10 +166,10 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
         Kind::ThoughtRecords => seq.try_into().ok()?,
         _ => at,
     };
-    let measured = if kind == Kind::Messages {
-        Measured::Line(line)
-    } else {
-        Measured::None
+    let measured = match kind {
+        Kind::Messages => Measured::Line(line),
+        Kind::Conversations => Measured::Said(line),
+        _ => Measured::None,
     };
     Some(Envelope {
         seq,
@@ -208,6 +215,7 @@ impl<'a> Envelope<'a> {
             Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
                 key[0] = uuid(&conversation.id);
                 *lookups = conversation_lookups(conversation);
+                envelope.measured = Measured::Status(conversation.status);
             }
             Record::Message(message) => {
                 let sequence = message.sequence.unwrap_or(-1);
@@ -252,12 +260,42 @@ impl<'a> Envelope<'a> {
         envelope
     }
 
+    /// Whether the index would take the same from both.
+    pub(super) fn is_as(&self, other: &Envelope<'_>) -> bool {
+        let same = |one: &Value<'_>, other: &Value<'_>| {
+            one.text(&mut [0; Value::BYTES]) == other.text(&mut [0; Value::BYTES])
+        };
+        // A record of an outcome has none: its line repeats its request's parent.
+        let is_outcome = matches!(self.op, Op::Completed | Op::Failed);
+        let mut lookups = self.lookups.iter().zip(&other.lookups);
+        let head = |envelope: &Envelope<'_>| (envelope.at, envelope.op, envelope.number);
+        head(self) == head(other)
+            && self.key.iter().zip(&other.key).all(|(a, b)| same(a, b))
+            && (is_outcome
+                || lookups.all(|pair| match pair {
+                    (Some(a), Some(b)) => same(a, b),
+                    (None, None) => true,
+                    _ => false,
+                }))
+            && self.measures() == other.measures()
+            && self.status() == other.status()
+    }
+
     /// What a message adds to the sums of its conversation.
     pub(crate) fn measures(&self) -> Option<Measures<'a>> {
         match self.measured {
-            Measured::None => None,
+            Measured::None | Measured::Said(_) | Measured::Status(_) => None,
             Measured::Line(mut rest) => Some(take_measures(&mut rest)),
             Measured::Message(message) => Some(measures_of(message)),
+        }
+    }
+
+    /// The status that a conversation's line says.
+    pub(crate) fn status(&self) -> Option<ConversationStatus> {
+        match self.measured {
+            Measured::None | Measured::Line(_) | Measured::Message(_) => None,
+            Measured::Said(mut rest) => Some(take_status(&mut rest).unwrap_or_default()),
+            Measured::Status(status) => Some(status),
         }
     }
 }
@@ -275,7 +313,9 @@ fn take_group(line: &mut Cursor<'_>) -> Option<String> {
     let [Ok(model), Ok(config), Ok(mode), Ok(task)] = &names else {
         return None;
     };
-    Some(group_key([model, config, mode, task].map(Option::as_deref)))
+    let part = line.may(member!("part"), Cursor::digits).ok()?;
+    let names = [model, config, mode, task].map(Option::as_deref);
+    Some(group_key(names, part.unwrap_or(0)))
 }
 
 fn uuid(id: &Uuid) -> Value<'static> {
@@ -306,7 +346,18 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
         tokens_out: count(message.tokens_out),
         latency_ms: count(message.latency_ms),
         is_error: message.error.is_some(),
+        is_answer: message.role == Role::Assistant,
     }
+}
+
+/// The status that stands in a canonical line of a conversation.
+fn take_status(line: &mut Cursor<'_>) -> Option<ConversationStatus> {
+    while let Some((name, value)) = line.scalar() {
+        if name == b"status" {
+            return Cursor::new(value).string()?.parse().ok();
+        }
+    }
+    None
 }
 
 /// What a canonical line of a message says between what it is found by and its content.
@@ -323,6 +374,9 @@ fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
             b"tokens_out" => measures.tokens_out = count(&mut value),
             b"latency_ms" => measures.latency_ms = count(&mut value),
             b"error" => measures.is_error = true,
+            b"role" => {
+                measures.is_answer = value.string().as_deref() == Some(Role::Assistant.as_str());
+            }
             _ => {}
         }
     }

@@ -66,6 +66,8 @@ pub(super) enum Type {
     Sketch,
     /// What messages add up to, an object.
     Sums,
+    /// A set of ids, as a string.
+    Hashes,
     Day,
     Fraction,
     Flag,
@@ -216,6 +218,7 @@ const MESSAGE: &[(&str, Type)] = &[
     ("error", Type::Text),
     ("tool_name", Type::Text),
     ("models_in_chain", Type::Texts),
+    ("part_of", Type::Uuid),
     ("content", Type::Text),
     ("tool_args", Type::Payload),
     ("tool_result", Type::Text),
@@ -260,6 +263,7 @@ const ROLLUP: &[(&str, Type)] = &[
     ("config_used", Type::Text),
     ("orchestration_mode", Type::Text),
     ("task_type", Type::Text),
+    ("part", Type::Count),
     ("through_seq", Type::Count),
     ("messages", Type::Count),
     ("requests", Type::Count),
@@ -276,4 +280,6 @@ const ROLLUP: &[(&str, Type)] = &[
     ("conversations", Type::Count),
     ("active_conversations", Type::Count),
     ("others", Type::Sums),
+    ("message_hashes", Type::Hashes),
+    ("conversation_hashes", Type::Hashes),
 ];

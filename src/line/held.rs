@@ -7,7 +7,7 @@ use super::decode::{Reason, decode_any};
 use super::{Op, split_crc};
 use crate::record::{
     ConversationMessage, ConversationTurn, Event, HistoryEntry, Kind, Record, ToolCallDone,
-    ToolCallReq, ToolStatus,
+    ToolCallReq,
 };
 
 /// A type of record that is read by itself.
@@ -68,17 +68,16 @@ macro_rules! held {
 held!(ConversationTurn, ConversationTurns, Turn, |line, op| turn(
     line, op
 ));
-held!(Event, Events, Event, |line, _op| event(line));
-held!(HistoryEntry, History, History, |line, _op| entry(line));
-held!(Box<ConversationMessage>, Messages, Message, |line, _op| {
-    message(line).map(Box::new)
+held!(Event, Events, Event, |line, op| event(line, op));
+held!(HistoryEntry, History, History, |line, op| entry(line, op));
+held!(Box<ConversationMessage>, Messages, Message, |line, op| {
+    message(line, op).map(Box::new)
 });
 held!(ToolCallReq, ToolCalls, CallRequested, |line, op| match op {
     Op::Completed | Op::Failed => Err(Unsure),
     op => request(line, op),
 });
 held!(ToolCallDone, ToolCalls, CallDone, |line, op| match op {
-    Op::Completed => outcome(line, ToolStatus::Completed),
-    Op::Failed => outcome(line, ToolStatus::Failed),
+    Op::Completed | Op::Failed => outcome(line, op),
     _ => Err(Unsure),
 });

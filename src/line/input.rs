@@ -13,8 +13,8 @@ use super::encode::Members;
 use super::fields::Type;
 use crate::error::{Error, Result};
 use crate::record::{
-    Client, ContentType, ConversationStatus, Day, Kind, MessageSums, Record, Role, Sketch, Source,
-    ThoughtType, Timestamp, TurnKind, Validity, has_lone_surrogate, now,
+    Client, ContentType, ConversationStatus, Day, IdHashes, Kind, MessageSums, Record, Role,
+    Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, has_lone_surrogate, now,
 };
 
 /// What a line of a file also has, or is shown with, and what is given anew.
@@ -36,6 +36,7 @@ impl Type {
             Type::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
             Type::Sketch => is::<Sketch>(json),
             Type::Sums => is::<MessageSums>(json),
+            Type::Hashes => is::<IdHashes>(json),
             Type::Day => is::<Day>(json),
             Type::Fraction => is::<f64>(json),
             Type::Flag => is::<bool>(json),

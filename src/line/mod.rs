@@ -21,18 +21,20 @@ mod envelope;
 mod fields;
 mod held;
 mod input;
+mod lengths;
 #[cfg(test)]
 mod property;
 mod writer;
 
 #[cfg(feature = "http")]
 pub(crate) use classify::object_of;
-pub(crate) use classify::{Line, classify, good, is_intact, piece_at};
+pub(crate) use classify::{Line, classify, envelope_of_own, good, is_intact, piece_at};
 pub(crate) use decode::{Decoded, Reason, decode};
-pub(crate) use encode::{encode, restamp, text_len};
+pub(crate) use encode::{encode, restamp};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
 pub(crate) use held::{Held, decode_as};
+pub(crate) use lengths::text_len;
 
 use cursor::eight_hex_digits;
 

@@ -137,6 +137,7 @@ impl LineWriter<'_> {
         if let Some(models) = &message.models_in_chain {
             self.texts(member!("models_in_chain"), models);
         }
+        self.opt_uuid(member!("part_of"), message.part_of.as_ref());
         self.text(member!("content"), &message.content);
         self.opt_json("tool_args", message.tool_args.as_deref())?;
         self.opt_text(member!("tool_result"), message.tool_result.as_deref());
@@ -178,6 +179,9 @@ impl LineWriter<'_> {
         let mode = rollup.orchestration_mode.as_deref();
         self.opt_text(member!("orchestration_mode"), mode);
         self.opt_text(member!("task_type"), rollup.task_type.as_deref());
+        if rollup.part > 0 {
+            self.count(member!("part"), rollup.part);
+        }
         self.count(member!("through_seq"), rollup.through_seq);
         self.count(member!("messages"), rollup.messages);
         self.count(member!("requests"), rollup.requests);
@@ -197,6 +201,12 @@ impl LineWriter<'_> {
         self.count(member!("active_conversations"), rollup.active_conversations);
         if !rollup.others.are_zero() {
             self.json_of(member!("others"), &rollup.others);
+        }
+        if !rollup.message_hashes.is_empty() {
+            self.json_of(member!("message_hashes"), &rollup.message_hashes);
+        }
+        if !rollup.conversation_hashes.is_empty() {
+            self.json_of(member!("conversation_hashes"), &rollup.conversation_hashes);
         }
     }
 

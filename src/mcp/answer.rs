@@ -86,13 +86,15 @@ impl From<Error> for Fault {
             ErrorKind::Poisoned => "POISONED",
             ErrorKind::Damaged => "DAMAGED",
             ErrorKind::QueueFull => "QUEUE_FULL",
+            ErrorKind::UserIdKey => "USER_ID_KEY",
             _ => "IO",
         };
         let message = match kind {
             ErrorKind::InvalidInput
             | ErrorKind::Lifecycle
             | ErrorKind::Conflict
-            | ErrorKind::QueueFull => error.reason(),
+            | ErrorKind::QueueFull
+            | ErrorKind::UserIdKey => error.reason(),
             ErrorKind::Locked => "another process keeps the log locked: try again".to_owned(),
             ErrorKind::ReadOnly => "the log was opened to be read only".to_owned(),
             // Where files are is for who runs the server.

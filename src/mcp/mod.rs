@@ -10,6 +10,7 @@ mod hangup;
 mod lines;
 mod log;
 mod prompts;
+mod reach;
 mod resources;
 mod schema;
 mod server;

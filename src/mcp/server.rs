@@ -312,7 +312,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let templates = resources::templates();
+        let templates = resources::templates(self.shared.tools.reach());
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
 
@@ -322,7 +322,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let list = move |log: &Log| resources::list(&log.store, cursor.as_deref());
+        let reach = self.shared.tools.reach();
+        let list = move |log: &Log| resources::list(&log.store, reach, cursor.as_deref());
         self.ask(list).await
     }
 
@@ -331,7 +332,8 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = move |log: &Log| resources::read(&log.store, &request.uri);
+        let reach = self.shared.tools.reach();
+        let read = move |log: &Log| resources::read(&log.store, reach, &request.uri);
         Ok(self.ask(read).await?.into())
     }
 
@@ -340,7 +342,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(prompts::definitions()))
+        let prompts = prompts::definitions(self.shared.tools.reach());
+        Ok(ListPromptsResult::with_all_items(prompts))
     }
 
     async fn get_prompt(
@@ -349,8 +352,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        let get =
-            move |log: &Log| prompts::get(&log.store, &log.analytics, &request.name, &arguments);
+        let reach = self.shared.tools.reach();
+        let get = move |log: &Log| {
+            let name = &request.name;
+            prompts::get(&log.store, &log.analytics, reach, name, &arguments)
+        };
         Ok(self.ask(get).await?.into())
     }
 
@@ -359,7 +365,8 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let complete = move |log: &Log| resources::complete(&log.store, &request);
+        let reach = self.shared.tools.reach();
+        let complete = move |log: &Log| resources::complete(&log.store, reach, &request);
         Ok(CompleteResult::new(self.ask(complete).await?))
     }
 
@@ -371,7 +378,8 @@ impl ServerHandler for Server {
         let log = self.log();
         let Log { feed, store, .. } = &*log;
         let (connection, uri) = (&self.connection, &request.uri);
-        let done = connection.subscribe(feed, store, uri, context.peer);
+        let reach = self.shared.tools.reach();
+        let done = connection.subscribe(feed, store, (uri, reach), context.peer);
         Ok(done.await?)
     }
 
@@ -387,7 +395,8 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(self.connection.accept(&self.log().store, requested))
+        let reach = self.shared.tools.reach();
+        Some(self.connection.accept(&self.log().store, reach, requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

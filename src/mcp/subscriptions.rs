@@ -13,6 +13,8 @@ use tokio::task::JoinHandle;
 
 use self::changes::{Wanted, Watcher};
 use super::answer::Fault;
+use super::reach::Reach;
+use super::uri::Uri;
 use crate::face::feed::{Feed, Listener};
 use crate::store::Store;
 
@@ -52,9 +54,12 @@ impl Connection {
         &self,
         feed: &Arc<Feed>,
         store: &Store,
-        uri: &str,
+        (uri, reach): (&str, Reach),
         peer: Peer<RoleServer>,
     ) -> Result<(), Fault> {
+        reach
+            .check(Uri::parse(uri)?.subject.kinds())
+            .map_err(|fault| fault.with_uri(uri))?;
         let begun = store.clone();
         let lines = tokio::task::spawn_blocking(move || begun.last_seq());
         let last_seq = lines.await.map_err(|_| Fault::internal())??;
@@ -92,10 +97,19 @@ impl Connection {
 
     /// What of a filter can be met. That is promised before the stream begins, so that what comes
     /// meanwhile must be told, too.
-    pub(super) fn accept(&self, store: &Store, asked: &SubscriptionFilter) -> SubscriptionFilter {
+    pub(super) fn accept(
+        &self,
+        store: &Store,
+        reach: Reach,
+        asked: &SubscriptionFilter,
+    ) -> SubscriptionFilter {
         let uris = asked.resource_subscriptions.iter().flatten();
         let mut wanted = Wanted::default();
         let uris: Vec<String> = uris
+            .filter(|uri| {
+                let parsed = Uri::parse(uri).ok();
+                parsed.is_some_and(|uri| reach.covers(uri.subject.kinds()))
+            })
             .filter(|uri| wanted.add(uri).is_ok())
             .cloned()
             .collect();

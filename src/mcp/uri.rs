@@ -14,6 +14,11 @@ const SCHEME: &str = "decklog://";
 /// What there is to read, as clients are told where they name something else.
 const ALL: &str = "decklog://conversations/{id}, decklog://days/{day}/{kind}, decklog://events/{id}/tree and decklog://thoughts/{task_id}";
 
+// The kinds of records that resources of each sort show.
+pub(super) const CONVERSATION: &[Kind] = &[Kind::Conversations, Kind::Messages];
+pub(super) const RUN: &[Kind] = &[Kind::Events];
+pub(super) const THOUGHTS: &[Kind] = &[Kind::ThoughtRecords];
+
 /// What a resource shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
@@ -25,6 +30,18 @@ pub(super) enum Subject {
     Tree(i64),
     /// The thoughts of a task.
     Thoughts(String),
+}
+
+impl Subject {
+    /// The kinds of records that it shows.
+    pub(super) fn kinds(&self) -> &[Kind] {
+        match self {
+            Subject::Conversation(_) => CONVERSATION,
+            Subject::Day(_, kind) => std::slice::from_ref(kind),
+            Subject::Tree(_) => RUN,
+            Subject::Thoughts(_) => THOUGHTS,
+        }
+    }
 }
 
 /// The name of a resource, or of a part of one.

@@ -4,7 +4,7 @@
 use super::Found;
 use super::blocks::putty_key;
 use super::context::{Place, session_cookies};
-use super::names::{Holds, holds};
+use super::names::{Holds, holds, words};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, secret_in};
@@ -23,11 +23,10 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if let Some(found) = putty_key(place) {
         return Some(found);
     }
-    let name = name_around(text, place.at);
+    let name = name_around(text, place.at + usize::from(text[place.at] == b'"'));
     if place.is_raw {
         let is_command = text[name.0..name.1].ends_with(b"sshpass");
-        let may_be =
-            is_command || may_be_assigned(text, name) && holds(&text[name.0..name.1]).is_some();
+        let may_be = is_command || may_be_assigned(text, name) && held(text, name).is_some();
         // In a `.netrc`, escapes part the words.
         let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
         let is_netrc = text[name.0..name.1].ends_with(b"password")
@@ -39,8 +38,8 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if let Some(found) = element(place, name).or_else(|| command(place, name)) {
         return Some(found);
     }
-    let operator = operator_after(text, name.1, text[name.0..].starts_with(b"--"))?;
-    let holds = holds(&text[name.0..name.1])?;
+    let operator = operator_after(text, name)?;
+    let holds = held(text, name)?;
     let mut value = value_at(text, place.runs, operator)?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
         // What was found is the scheme.
@@ -50,7 +49,8 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if !value.is_quoted && !ends_plainly(text, value.start + end) {
         return None;
     }
-    Some(found(holds, value.start + start, value.start + end))
+    let end = value.lines_end.unwrap_or(value.start + end);
+    Some(found(holds, value.start + start, end))
 }
 
 /// What `<password>…</password>` holds.
@@ -122,11 +122,13 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     if is_escape(skip(text, after, is_blank)) {
         return true;
     }
-    let Some(operator) = operator_after(text, name.1, text[name.0..].starts_with(b"--")) else {
+    let Some(operator) = operator_after(text, name) else {
         return false;
     };
+    // What wraps a value, or begins a block, has escapes soon.
+    let near = &text[operator.end..text.len().min(operator.end + NAME_BYTES_MAX)];
     let at = skip(text, operator.end, |byte| byte.is_ascii_whitespace());
-    is_escape(at) || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
+    near.contains(&b'\\') || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
 }
 
 /// The secrets in the whole of a value that a document assigns to a name.
@@ -177,6 +179,17 @@ fn name_around(text: &[u8], at: usize) -> (usize, usize) {
     (start, end)
 }
 
+/// What a name says it holds. In words, `API key` has a blank.
+fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
+    let said = &text[name.0..name.1];
+    holds(said).or_else(|| {
+        let is_key = said.eq_ignore_ascii_case(b"key");
+        let before = name.0.checked_sub(1).filter(|_| is_key)?;
+        let (start, end) = name_around(text, before);
+        (text[before] == b' ' && start < end).then(|| holds(&text[start..name.1]))?
+    })
+}
+
 /// An operator that stands after a name.
 #[derive(Clone, Copy)]
 struct Operator {
@@ -185,14 +198,14 @@ struct Operator {
     needs_quote: bool,
 }
 
-fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
+pub(super) fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
     while text.get(at).is_some_and(|byte| class(*byte)) {
         at += 1;
     }
     at
 }
 
-fn is_blank(byte: u8) -> bool {
+pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
@@ -201,15 +214,27 @@ fn is_quote(byte: u8) -> bool {
 }
 
 /// A quote, also an escaped one: where it ends, and what it is.
-fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
+pub(super) fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
     let end = skip(text, at, |byte| byte == b'\\');
     let quote = *text.get(end).filter(|byte| is_quote(**byte))?;
     Some((end + 1, (quote, end - at)))
 }
 
-fn operator_after(text: &[u8], name_end: usize, is_flag: bool) -> Option<Operator> {
+fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
+    let name_end = name.1;
+    let is_flag = text[name.0..].starts_with(b"--");
     let quoted = quote_at(text, name_end);
     let mut at = quoted.map_or(name_end, |(end, _)| end);
+    if let Some(end) = after_value_name(text, at) {
+        return Some(Operator {
+            end,
+            needs_quote: false,
+        });
+    }
+    if quoted.is_none() {
+        // `**Password**:`
+        at = skip(text, at, |byte| byte == b'*');
+    }
     at = skip(text, at, |byte| byte == b']');
     at = match quoted {
         Some(_) => skip(text, at, |byte| byte.is_ascii_whitespace()),
@@ -231,13 +256,69 @@ fn operator_after(text: &[u8], name_end: usize, is_flag: bool) -> Option<Operato
             needs_quote: false,
         }),
         [b',', ..] if quoted.is_some() => Some(Operator {
-            end: after_value_name(text, at + 1),
+            end: at + 1,
             needs_quote: true,
         }),
         [b'i', b's', b' ', ..] if at > name_end => plain(3),
-        _ if is_flag && quoted.is_none() && at > name_end => plain(0),
+        // `PASSWORD '…'` of SQL, `.password("…")`.
+        [b'\'' | b'"', ..] if quoted.is_none() && at > name_end && is_password(text, name) => {
+            plain(0)
+        }
+        [b'F' | b'f', b'O' | b'o', b'R' | b'r', b' ', ..] if is_password(text, name) => {
+            let near = &rest[..rest.len().min(NAME_BYTES_MAX)];
+            plain(memchr::memchr2(b'=', b'\n', near).filter(|len| near[*len] == b'=')? + 1)
+        }
+        [b'(', ..] if quoted.is_none() && is_password(text, name) => Some(Operator {
+            end: at + 1,
+            needs_quote: true,
+        }),
+        _ if quoted.is_none() && at > name_end && (is_flag || is_set_by_word(text, name.0)) => {
+            plain(0)
+        }
         _ => None,
     }
+}
+
+/// Whether a name is `password`, or what sets one.
+fn is_password(text: &[u8], name: (usize, usize)) -> bool {
+    const BEFORE: [&str; 4] = ["set", "with", "user", "db"];
+    let words = words(&text[name.0..name.1]);
+    words.split_last().is_some_and(|(last, before)| {
+        last == "password" && before.iter().all(|word| BEFORE.contains(&word.as_str()))
+    })
+}
+
+/// Whether the name at `at` follows a word that sets it to what comes next: `ENV`, `setenv`,
+/// `set -x`, `configure set`.
+fn is_set_by_word(text: &[u8], at: usize) -> bool {
+    const BEFORE_BYTES_MAX: usize = 32;
+    const WORDS: [&[u8]; 6] = [
+        b"ENV",
+        b"setenv",
+        b"SetEnv",
+        b"setx",
+        b"configure set",
+        b"config set",
+    ];
+    let before = &text[at.saturating_sub(BEFORE_BYTES_MAX)..at];
+    let kept = before.len()
+        - before
+            .iter()
+            .rev()
+            .take_while(|byte| is_blank(**byte))
+            .count();
+    let word = &before[..kept];
+    let flag = word
+        .iter()
+        .rposition(|byte| *byte == b' ')
+        .map(|blank| word.split_at(blank));
+    let is_fish = flag.is_some_and(|(set, flag)| {
+        set.trim_ascii_end().ends_with(b"set")
+            && (flag.ends_with(b"x") || flag == b" --export")
+            && flag.starts_with(b" -")
+    });
+    let ends = |known: &&[u8]| word.ends_with(known) && starts_word(word, word.len() - known.len());
+    kept < before.len() && (is_fish || WORDS.iter().any(ends))
 }
 
 /// What follows `: Type =`, or `at` if there is none such.
@@ -260,27 +341,76 @@ fn after_type(text: &[u8], at: usize) -> usize {
     if has_value { at + len + 1 } else { at }
 }
 
-/// What follows `"value":`, as in lists of names and values, or `at` if there is none such.
-fn after_value_name(text: &[u8], at: usize) -> usize {
-    let spaced = |at| skip(text, at, |byte: u8| byte.is_ascii_whitespace());
-    let quoted = || {
-        let (start, quote) = quote_at(text, spaced(at))?;
-        let name = text.get(start..)?.strip_prefix(b"value")?;
-        let (end, closing) = quote_at(text, text.len() - name.len())?;
-        let colon = spaced(end);
-        (quote == closing && text.get(colon) == Some(&b':')).then_some(colon + 1)
-    };
-    quoted().unwrap_or(at)
+/// What follows `value:` in another member, as lists of names and values have it.
+fn after_value_name(text: &[u8], at: usize) -> Option<usize> {
+    const SEPARATORS_BYTES_MAX: usize = 80;
+    const VALUE: &[u8] = b"value";
+    let near = &text[..text.len().min(at + SEPARATORS_BYTES_MAX)];
+    let (mut next, mut commas) = (at, 0);
+    while let Some(byte) = near.get(next) {
+        match byte {
+            b'\n' => next = after_gutter(near, next + 1),
+            b',' => (next, commas) = (next + 1, commas + 1),
+            byte if byte.is_ascii_whitespace() => next += 1,
+            _ => break,
+        }
+    }
+    if next == at || commas > 1 {
+        return None;
+    }
+    let quoted = quote_at(text, next);
+    let start = quoted.map_or(next, |(start, _)| start);
+    let word = text[start..].iter().take(NAME_BYTES_MAX);
+    let end = start + word.take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let is_value = end - start >= VALUE.len()
+        && end - start <= "ParameterValue".len()
+        && text[end - VALUE.len()..end].eq_ignore_ascii_case(VALUE);
+    if !is_value {
+        return None;
+    }
+    let closing = quoted.and_then(|_| quote_at(text, end));
+    if quoted.map(|(_, quote)| quote) != closing.map(|(_, quote)| quote) {
+        return None;
+    }
+    let colon = skip(text, closing.map_or(end, |(end, _)| end), is_blank);
+    matches!(text.get(colon), Some(b':' | b'=')).then_some(colon + 1)
+}
+
+/// Where a line begins after the number that a listing puts before it: `    12→`.
+fn after_gutter(text: &[u8], line: usize) -> usize {
+    let number = skip(text, line, is_blank);
+    let end = skip(text, number, |byte| byte.is_ascii_digit());
+    let rest = text.get(end..).unwrap_or_default();
+    let marks = [&b"\xE2\x86\x92"[..], b"\t", b":", b" |", b" \xE2\x94\x82"];
+    let mark = marks
+        .iter()
+        .find(|mark| end > number && rest.starts_with(mark));
+    mark.map_or(line, |mark| end + mark.len())
 }
 
 struct Value {
     start: usize,
     end: usize,
     is_quoted: bool,
+    /// Where the lines of a block end that begins with it.
+    lines_end: Option<usize>,
 }
 
 fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
     let mut at = skip(text, operator.end, is_blank);
+    // `**Password:** …`
+    let stress = skip(text, at, |byte| matches!(byte, b'*' | b'_'));
+    if stress > at && text.get(stress).is_some_and(|byte| is_blank(*byte)) {
+        at = skip(text, stress, is_blank);
+    }
+    if let Some(block) = block_at(text, runs, at) {
+        return Some(block);
+    }
+    let inner = within_calls(text, at);
+    if inner > at {
+        at = inner;
+        quote_at(text, at)?;
+    }
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
         // A value on a line of its own is one of a document.
         at = skip(text, at, |byte| byte.is_ascii_whitespace());
@@ -298,6 +428,7 @@ fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
             start: at,
             end,
             is_quoted: false,
+            lines_end: None,
         });
     };
     let mut backslashes = 0;
@@ -324,7 +455,83 @@ fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
         start,
         end,
         is_quoted: true,
+        lines_end: None,
     })
+}
+
+/// The first line of a YAML block that begins with `|` or `>` at `at`.
+fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
+    if !matches!(text.get(at), Some(b'|' | b'>')) {
+        return None;
+    }
+    let is_mark = |byte: u8| matches!(byte, b'+' | b'-' | b'0'..=b'9');
+    let indent_at = |at: usize| {
+        let at = skip(text, at, is_blank);
+        let line = at + usize::from(text.get(at) == Some(&b'\r'));
+        (text.get(line) == Some(&b'\n')).then(|| after_gutter(text, line + 1))
+    };
+    let line = indent_at(skip(text, at + 1, is_mark))?;
+    let start = skip(text, line, is_blank);
+    let indent = &text[line..start];
+    let end = runs.end(Class::Unquoted, start);
+    let is_line = !indent.is_empty() && end > start && end - start <= VALUE_BYTES_MAX;
+    let mut lines_end = end;
+    while let Some(next) = indent_at(lines_end).filter(|_| lines_end - start < VALUE_BYTES_MAX) {
+        let next = next
+            + text[next..]
+                .strip_prefix(indent)
+                .map_or(0, |_| indent.len());
+        let end = runs.end(Class::Unquoted, next);
+        let is_more = text[..next].ends_with(indent)
+            && end > next
+            && (end == text.len() || indent_at(end).is_some());
+        if !is_more {
+            break;
+        }
+        lines_end = end;
+    }
+    is_line.then_some(Value {
+        start,
+        end,
+        is_quoted: false,
+        lines_end: (lines_end > end).then_some(lines_end),
+    })
+}
+
+/// Where a value begins that stands in calls which only wrap it: `Some("…")`,
+/// `SecretString::from("…")`.
+fn within_calls(text: &[u8], mut at: usize) -> usize {
+    const CALLS_MAX: usize = 4;
+    const CALLS: [&[u8]; 20] = [
+        b"Some(",
+        b".some(",
+        b"Ok(",
+        b"Just(",
+        b"String::from(",
+        b"std::string::String::from(",
+        b"SecretString::from(",
+        b"SecretString::new(",
+        b"SecretString(",
+        b"SecretStr(",
+        b"Secret::new(",
+        b"Secret(",
+        b"Password(",
+        b"Box::from(",
+        b"Arc::from(",
+        b"Cow::from(",
+        b"Cow::Borrowed(",
+        b"new String(",
+        b"Optional.of(",
+        b"str(",
+    ];
+    for _ in 0..CALLS_MAX {
+        let rest = &text[at..];
+        let Some(call) = CALLS.iter().find(|call| rest.starts_with(call)) else {
+            break;
+        };
+        at = skip(text, at + call.len(), |byte| byte.is_ascii_whitespace());
+    }
+    at
 }
 
 /// Whether what follows a value without quotes lets it be more than a part of code.

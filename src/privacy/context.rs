@@ -2,10 +2,12 @@
 
 pub(super) use super::assignment::assignment;
 pub(super) use super::blocks::private_key;
+pub(super) use super::commands::{curl_password, driver_password, identified_by, option_password};
 
 use super::Found;
 use super::runs::{Class, Runs};
 use super::text::{is_placeholder, is_random, starts_word};
+use super::values::is_named;
 
 /// Where an anchor stands.
 #[derive(Clone, Copy)]
@@ -42,7 +44,7 @@ impl Place<'_> {
     }
 
     /// Whether these letters, of either case, are before the anchor.
-    fn follows(&self, letters: &[u8]) -> bool {
+    pub(super) fn follows(&self, letters: &[u8]) -> bool {
         let start = self.at.checked_sub(letters.len());
         start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
     }
@@ -187,7 +189,7 @@ pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
     is_key.then(|| found("twilio_key", place.at, end))
 }
 
-/// The password of `scheme://user:password@host`.
+/// The password of `scheme://user:password@host`, or a token that stands there alone.
 pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 512;
     let stops = |byte: &u8| {
@@ -201,7 +203,17 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
     let authority = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
     let at_sign = memchr::memrchr(b'@', authority)?;
-    let colon = memchr::memchr(b':', &authority[..at_sign])?;
+    let user = &authority[..at_sign];
+    let colon = memchr::memchr(b':', user);
+    // Services that take a token for the user have nothing, or a fixed word, for its password.
+    let is_alone = colon.is_none_or(|colon| matches!(&user[colon + 1..], b"" | b"x-oauth-basic"));
+    if is_alone {
+        let token = &user[..colon.unwrap_or(user.len())];
+        let is_open = memchr::memmem::find(&authority[at_sign..], b"sentry").is_some();
+        let is_secret = is_token(token) && !is_open;
+        return is_secret.then(|| found("url_token", place.after, place.after + token.len()));
+    }
+    let colon = colon?;
     let password = &authority[colon + 1..at_sign];
     let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let has_scheme = place.run_before(place.at, 2, is_scheme) > 0;
@@ -215,8 +227,19 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("url_password", start, start + password.len()))
 }
 
+/// Whether what stands for a user in an address is a token: longer than names are, and random.
+fn is_token(user: &[u8]) -> bool {
+    const BYTES_MIN: usize = 20;
+    const DIGITS_MIN: usize = 2;
+    user.len() >= BYTES_MIN
+        && user.iter().all(|byte| dashed(*byte))
+        && user.iter().filter(|byte| byte.is_ascii_digit()).count() >= DIGITS_MIN
+        && is_random(user)
+        && !is_named(user)
+}
+
 /// Whether it is what the writers of manuals put for a password.
-fn stands_for_password(text: &[u8]) -> bool {
+pub(super) fn stands_for_password(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] = [
         b"password",
         b"passwd",
@@ -312,43 +335,6 @@ fn session_cookie(text: &[u8], runs: &Runs<'_>, start: usize, end: usize) -> Opt
     is_secret.then(|| found("cookie", value_start, value_start + value.len()))
 }
 
-/// The password of `curl -u user:password`.
-pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
-    const COMMAND_BYTES_MAX: usize = 1024;
-    const BYTES_MIN: usize = 4;
-    if !starts_word(place.text, place.at) {
-        return None;
-    }
-    if place.is_raw {
-        return Some(found("password", place.at, place.after));
-    }
-    let rest = &place.text[place.after - 1..];
-    let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
-    // Lines that a backslash joins are one command.
-    let is_end = |(at, byte): (usize, &u8)| match byte {
-        b'\n' => at == 0 || rest[at - 1] != b'\\',
-        b'|' | b';' => true,
-        _ => false,
-    };
-    let end = rest.iter().enumerate().position(is_end);
-    let command = &rest[..end.unwrap_or(rest.len())];
-    let mut flags = [&b" -u "[..], b" --user ", b" --user="].into_iter();
-    let value = flags.find_map(|flag| {
-        let at = memchr::memmem::find(command, flag)?;
-        Some(at + flag.len())
-    })?;
-    let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');
-    let value = value + command[value..].iter().take_while(is_quote).count();
-    let stops = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\');
-    let len = command[value..].iter().position(stops);
-    let user = &command[value..value + len.unwrap_or(command.len() - value)];
-    let colon = memchr::memchr(b':', user)?;
-    let password = &user[colon + 1..];
-    let start = place.after - 1 + value + colon + 1;
-    let is_secret = password.len() >= BYTES_MIN && !stands_for_password(password);
-    is_secret.then(|| found("password", start, start + password.len()))
-}
-
 /// The user and password after `Basic`.
 pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
     if !place.follows(b"ba") {
@@ -357,10 +343,16 @@ pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
     let len = place.run(place.after, |b| {
         b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
     });
-    let decoded = from_base64(place.slice(place.after, place.after + len))?;
+    let is_secret = is_pair(place.slice(place.after, place.after + len));
+    is_secret.then(|| found("authorization", place.after, place.after + len))
+}
+
+/// Whether it is a user and a password in base64.
+pub(super) fn is_pair(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| (b' '..=b'~').contains(byte);
-    let is_pair = decoded.len() >= 3 && decoded.contains(&b':') && decoded.iter().all(is_plain);
-    is_pair.then(|| found("authorization", place.after, place.after + len))
+    from_base64(text).is_some_and(|decoded| {
+        decoded.len() >= 3 && decoded.contains(&b':') && decoded.iter().all(is_plain)
+    })
 }
 
 /// The bytes that base64 stands for.

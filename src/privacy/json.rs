@@ -133,12 +133,15 @@ fn is_pair(rest: &[u8], open: &[Open]) -> bool {
     arrays.count() == 2 && rest.trim_ascii_start().starts_with(b"]")
 }
 
+/// The names of members that hold the value of what another member names.
+const VALUES: [&str; 4] = ["value", "parameterValue", "optionValue", "stringValue"];
+
 /// What a string is the value of: a member of this name; `"value"`, of what the member before it
 /// says; an argument, of the flag before it; the second of a pair, of the first.
 fn assigned_to(open: &Open, is_name: bool, is_pair: bool) -> Option<&str> {
     let before = open.before.as_deref();
     match open.name.as_deref().filter(|_| !is_name) {
-        Some("value") => before,
+        Some(name) if VALUES.iter().any(|value| name.eq_ignore_ascii_case(value)) => before,
         None => before.filter(|before| {
             !open.is_object && (before.starts_with("--") || is_pair && open.values == 1)
         }),

@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::hex;
 
 /// Where the key is, if it is not at its usual place.
@@ -25,11 +25,30 @@ type Key = [u8; KEY_BYTES];
 const WAITS: u32 = 100;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// The key, read when it is first needed.
-#[derive(Default)]
-pub(super) struct UserKey {
+/// What the fingerprint of a key is the HMAC of.
+const FINGERPRINT_OF: &str = "decklog user-id key";
+const FINGERPRINT_DIGITS: usize = 16;
+
+/// What is known of the key of user ids; from [`Store::user_id_key`](crate::Store::user_id_key).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct UserIdKey {
+    /// The file in which the key is looked for.
+    pub path: PathBuf,
+    /// The fingerprint of the key in that file; `None` if there is no such file.
+    pub found: Option<String>,
+    /// The fingerprint of the key under which the store's user ids are hashed; `None` if none was
+    /// hashed yet.
+    pub expected: Option<String>,
+}
+
+/// The key, read when it is first needed. Clones share what was read.
+#[derive(Clone, Default)]
+pub(crate) struct UserKey {
     path: Option<PathBuf>,
-    key: OnceLock<Key>,
+    /// The fingerprint of the only key that will do.
+    expected: Option<String>,
+    /// The key that was read last, and its fingerprint.
+    read: Arc<Mutex<Option<(Key, String)>>>,
 }
 
 impl std::fmt::Debug for UserKey {
@@ -43,42 +62,119 @@ impl std::fmt::Debug for UserKey {
 
 impl UserKey {
     /// The key in this file, or in the one at the usual place.
-    pub(super) fn at(path: Option<PathBuf>) -> UserKey {
+    pub(crate) fn at(path: Option<PathBuf>) -> UserKey {
         UserKey {
             path,
-            key: OnceLock::new(),
+            ..UserKey::default()
         }
     }
 
-    /// The HMAC-SHA-256 of a text, as lower-case hex digits. The key is made if there is none.
+    /// The same where no other than the key of this fingerprint will do, if one is given.
+    pub(crate) fn expecting(&self, expected: Option<String>) -> UserKey {
+        UserKey {
+            expected,
+            ..self.clone()
+        }
+    }
+
+    /// The HMAC-SHA-256 of a text, as lower-case hex digits.
     ///
     /// # Errors
-    /// The key's file cannot be read or made, is no key, or others may read it.
+    /// There is no key, or another one than is expected; its file cannot be read, is no key, or
+    /// others may read it.
     pub(super) fn hmac(&self, text: &str) -> Result<String> {
-        self.hmac_under(read_or_make, text)
+        let (key, _) = self.get()?.ok_or_else(|| self.missing())?;
+        Ok(hex(&hmac(&key, text)?))
     }
 
-    /// The same, but no key is made.
+    /// The fingerprint of the key; `None` if there is no key.
     ///
     /// # Errors
-    /// The key's file is not there, cannot be read, is no key, or others may read it.
-    pub(super) fn hmac_if_there(&self, text: &str) -> Result<String> {
-        self.hmac_under(read_there, text)
+    /// As [`hmac`](Self::hmac), but for a key that is not there.
+    pub(super) fn fingerprint(&self) -> Result<Option<String>> {
+        Ok(self.get()?.map(|(_, fingerprint)| fingerprint))
     }
 
-    fn hmac_under(&self, get: fn(&Path) -> Result<Key>, text: &str) -> Result<String> {
-        let key = if let Some(key) = self.key.get() {
-            *key
-        } else {
-            let path = self.path.clone().map_or_else(usual_path, Ok)?;
-            let key = get(&path)?;
-            *self.key.get_or_init(|| key)
-        };
-        let mut mac = Hmac::<Sha256>::new_from_slice(&key)
-            .map_err(|e| Error::invalid(format!("the user-id key: {e}")))?;
-        mac.update(text.as_bytes());
-        Ok(hex(&mac.finalize().into_bytes()))
+    /// Makes a key, unless there is one.
+    pub(super) fn make(&self) -> Result<()> {
+        let path = self.path()?;
+        make(&path).map_err(|e| Error::io("make the key of user ids", &path, e))
     }
+
+    pub(super) fn describe(&self) -> Result<UserIdKey> {
+        let path = self.path()?;
+        let key = read_if_there(&path)?;
+        Ok(UserIdKey {
+            path,
+            found: key.map(|key| fingerprint(&key)).transpose()?,
+            expected: self.expected.clone(),
+        })
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        self.path.clone().map_or_else(usual_path, Ok)
+    }
+
+    /// The key and its fingerprint.
+    fn get(&self) -> Result<Option<(Key, String)>> {
+        let is_fit = |found: &str| self.expected.as_ref().is_none_or(|it| it == found);
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((key, found)) = &*read
+            && is_fit(found)
+        {
+            return Ok(Some((*key, found.clone())));
+        }
+        let Some(key) = read_if_there(&self.path()?)? else {
+            return Ok(None);
+        };
+        let found = fingerprint(&key)?;
+        if !is_fit(&found) {
+            let found = format!("the key in this file has the fingerprint {found}");
+            return Err(self.unusable(&found));
+        }
+        *read = Some((key, found.clone()));
+        Ok(Some((key, found)))
+    }
+
+    fn missing(&self) -> Error {
+        self.unusable("there is no such file")
+    }
+
+    /// Why the key that is here, or is not, will not do, and how to get on.
+    fn unusable(&self, found: &str) -> Error {
+        let path = match self.path() {
+            Ok(path) => path,
+            Err(e) => return e,
+        };
+        let expected = match &self.expected {
+            Some(expected) => format!("the key with the fingerprint {expected}"),
+            None => "a key whose fingerprint is not recorded".to_owned(),
+        };
+        let message = format!(
+            "the key of user ids is needed, and {found}: user ids in the store are hashed under {expected}. Restore that key from a copy, or set {PATH_VARIABLE} to its path. If it is lost, 'decklog config user-id-key --replace' explains how to go on with a new key"
+        );
+        Error::new(ErrorKind::UserIdKey, message).with_path(&path)
+    }
+}
+
+fn hmac(key: &Key, text: &str) -> Result<[u8; KEY_BYTES]> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key)
+        .map_err(|e| Error::invalid(format!("the user-id key: {e}")))?;
+    mac.update(text.as_bytes());
+    Ok(mac.finalize().into_bytes().into())
+}
+
+/// Tells a key from others, and nothing else of it.
+fn fingerprint(key: &Key) -> Result<String> {
+    let mut digits = hex(&hmac(key, FINGERPRINT_OF)?);
+    digits.truncate(FINGERPRINT_DIGITS);
+    Ok(digits)
+}
+
+/// Whether a text reads as the fingerprint of a key.
+pub(crate) fn is_key_fingerprint(text: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == FINGERPRINT_DIGITS && text.bytes().all(is_digit)
 }
 
 /// The path that the environment gives, else one under the user's configuration.
@@ -105,33 +201,14 @@ fn usual_path() -> Result<PathBuf> {
     Ok(directory.join("decklog").join("user_id.key"))
 }
 
-fn read_or_make(path: &Path) -> Result<Key> {
+/// The key in a file; `None` if there is no such file.
+fn read_if_there(path: &Path) -> Result<Option<Key>> {
     match read(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            make(path).map_err(|e| Error::io("make the key of user ids", path, e))?;
-            // Of two who make one, the first one's stands.
-            read(path)
-        }
-        read => read,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read
+            .map(Some)
+            .map_err(|e| Error::io("read the key of user ids", path, e)),
     }
-    .map_err(|e| cannot_read(path, e))
-}
-
-fn read_there(path: &Path) -> Result<Key> {
-    let read = read(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => {
-            let message = format!(
-                "it is not there, and users' ids in the store were hashed under it: put it back, or set {PATH_VARIABLE} to where it is"
-            );
-            io::Error::new(io::ErrorKind::NotFound, message)
-        }
-        _ => e,
-    });
-    read.map_err(|e| cannot_read(path, e))
-}
-
-fn cannot_read(path: &Path, e: io::Error) -> Error {
-    Error::io("read the key of user ids", path, e)
 }
 
 fn read(path: &Path) -> io::Result<Key> {

@@ -5,6 +5,8 @@
 //!   secrets and of what is known of persons; `scan` asks them where `anchors` sees that it may be
 //!   worth it, and `runs` what each of them need not look at again; `json` and `redact` put
 //!   placeholders there.
+//! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
+//!   decoded: what is found there is removed from the text as it stands.
 //! - `visit` knows the fields of records; `key` has the key of user ids.
 //!
 //! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
@@ -13,7 +15,10 @@
 mod anchors;
 mod assignment;
 mod blocks;
+mod commands;
 mod context;
+mod displayed;
+mod ip;
 mod json;
 mod key;
 mod names;
@@ -29,15 +34,14 @@ mod text;
 mod values;
 mod visit;
 
-use std::path::PathBuf;
-
 use sha2::{Digest, Sha256};
 
+pub use key::UserIdKey;
+pub(crate) use key::{UserKey, is_key_fingerprint};
 #[cfg(feature = "http")]
 pub(crate) use scan::is_secret;
 pub use settings::{AccessRole, Pattern, PrivacySettings};
 
-use self::key::UserKey;
 use self::redact::Redactor;
 use self::visit::Visit;
 use crate::error::Result;
@@ -80,12 +84,9 @@ impl Privacy {
         })
     }
 
-    /// The same with the key of user ids in another file than the usual one.
-    pub(crate) fn with_key_at(self, path: Option<PathBuf>) -> Privacy {
-        Privacy {
-            user_key: UserKey::at(path),
-            ..self
-        }
+    /// The same with another key of user ids than the usual one.
+    pub(crate) fn with_key(self, user_key: UserKey) -> Privacy {
+        Privacy { user_key, ..self }
     }
 
     /// What may be kept of a record that was checked. Applied again, it changes nothing.
@@ -94,34 +95,90 @@ impl Privacy {
     /// A thought whose given hash would no longer be true, an event type that holds a secret; the
     /// key of user ids cannot be had.
     pub(crate) fn apply(&self, mut record: Record) -> Result<Record> {
-        let done = Visit::new(self, &self.redactor).record(&mut record);
-        match done {
+        match Visit::new(self, &self.redactor).record(&mut record) {
             Ok(()) => Ok(record),
             Err(e) => Err(e.with_key(record.kind().stem())),
         }
     }
 
+    /// As [`apply`](Self::apply), with the record as it was, if that is not what is kept of it.
+    pub(crate) fn apply_and_tell(&self, mut record: Record) -> Result<(Record, Option<Record>)> {
+        let withholds = !(self.settings.store_content && self.settings.store_payloads);
+        let mut look = Visit::look_only(self, &self.redactor);
+        let looked = if withholds {
+            Ok(())
+        } else {
+            look.record(&mut record)
+        };
+        looked.map_err(|e| e.with_key(record.kind().stem()))?;
+        if !withholds && !look.has_found() {
+            return Ok((record, None));
+        }
+        let original = record.clone();
+        Ok((self.apply(record)?, Some(original)))
+    }
+
     /// A user's id as it is to stand in the log.
     ///
     /// # Errors
-    /// The key cannot be read or made, is no key, or others may read it.
+    /// There is no key, or another one than is expected; it cannot be read, is no key, or others
+    /// may read it.
     pub(crate) fn user_id(&self, id: &str) -> Result<String> {
-        if !self.settings.hash_user_id || is_hashed(id) {
+        if !self.is_to_be_hashed(id) {
+            return Ok(id.to_owned());
+        }
+        self.hashed_user_id(id)
+    }
+
+    /// A user's id as it stands in the log where it was hashed.
+    ///
+    /// # Errors
+    /// As [`user_id`](Self::user_id).
+    pub(crate) fn hashed_user_id(&self, id: &str) -> Result<String> {
+        if is_hashed(id) {
             return Ok(id.to_owned());
         }
         Ok(HASHED.to_owned() + &self.user_key.hmac(id)?)
     }
 
-    /// A user's id as it stands in the log where it was hashed. No key is made.
+    fn is_to_be_hashed(&self, user_id: &str) -> bool {
+        self.settings.hash_user_id && !is_hashed(user_id)
+    }
+
+    /// Whether a record has a user's id that is to be hashed.
+    pub(crate) fn needs_user_key(&self, record: &Record) -> bool {
+        user_id_of(record).is_some_and(|id| self.is_to_be_hashed(id))
+    }
+
+    /// The fingerprint of the key of user ids; `None` if there is no key.
     ///
     /// # Errors
-    /// The key is not there, cannot be read, is no key, or others may read it.
-    pub(crate) fn hashed_user_id(&self, id: &str) -> Result<String> {
-        if is_hashed(id) {
-            return Ok(id.to_owned());
-        }
-        Ok(HASHED.to_owned() + &self.user_key.hmac_if_there(id)?)
+    /// As [`user_id`](Self::user_id), but for a key that is not there.
+    pub(crate) fn key_fingerprint(&self) -> Result<Option<String>> {
+        self.user_key.fingerprint()
     }
+
+    /// Makes the key of user ids, unless there is one.
+    pub(crate) fn make_key(&self) -> Result<()> {
+        self.user_key.make()
+    }
+
+    /// What is known of the key of user ids.
+    pub(crate) fn describe_key(&self) -> Result<UserIdKey> {
+        self.user_key.describe()
+    }
+}
+
+fn user_id_of(record: &Record) -> Option<&str> {
+    match record {
+        Record::Conversation(it) | Record::ConversationUpdated(it) => it.user_id.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether a record has a user's id that was hashed.
+pub(crate) fn is_of_hashed_user(record: &Record) -> bool {
+    user_id_of(record).is_some_and(is_hashed)
 }
 
 fn is_hashed(user_id: &str) -> bool {

@@ -11,6 +11,8 @@ pub(super) enum Holds {
         is_qualified: bool,
     },
     Authorization,
+    /// A user and a password in base64, as Docker and npm keep them.
+    Pair,
 }
 
 impl Holds {
@@ -21,7 +23,7 @@ impl Holds {
             Holds::Secret => "secret",
             Holds::Key => "api_key",
             Holds::Token { .. } => "token",
-            Holds::Authorization => "authorization",
+            Holds::Authorization | Holds::Pair => "authorization",
         }
     }
 }
@@ -152,6 +154,7 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     let is_qualified = !before.is_empty() || last.len() > "token".len();
     match last.as_str() {
         "authorization" => Some(Holds::Authorization),
+        "auth" if before.is_empty() => Some(Holds::Pair),
         "pass" | "pwd" => Some(Holds::Password),
         "key"
             if before
@@ -196,6 +199,8 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
             "sessiontoken",
             "bearertoken",
             "idtoken",
+            "identitytoken",
+            "registrytoken",
         ]) =>
         {
             Some(Holds::Token { is_qualified: true })

@@ -1,7 +1,8 @@
-//! What is known of persons: e-mail addresses, card numbers, IBANs and phone numbers.
+//! What is known of persons: e-mail addresses, card numbers, IBANs, phone numbers, and social
+//! security numbers of the US. Their IP addresses are in `ip`.
 
-use super::Found;
 use super::text::starts_word;
+use super::{Found, ip};
 
 /// The fewest digits of a number that no `(` begins.
 const PHONE_DIGITS_MIN: usize = 8;
@@ -10,6 +11,7 @@ const PHONE_DIGITS_MIN: usize = 8;
 pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     found.extend(memchr::memchr_iter(b'@', text).filter_map(|at| email(text, at)));
     found.extend(memchr::memchr_iter(b'+', text).filter_map(|at| international(text, at)));
+    found.extend(memchr::memchr_iter(b':', text).filter_map(|at| ip::v6(text, at)));
     let mut at = 0;
     while let Some(digit) = text[at..].iter().position(u8::is_ascii_digit) {
         at += digit;
@@ -17,6 +19,7 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
         let number = if is_long || at > 0 && text[at - 1] == b'(' {
             card(text, at)
                 .or_else(|| iban(text, at))
+                .or_else(|| social_security(text, at))
                 .or_else(|| phone(text, at))
         } else {
             iban(text, at)
@@ -25,6 +28,8 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
             .iter()
             .take_while(|byte| byte.is_ascii_digit())
             .count();
+        let has_stop = run <= 3 && text.get(at + run) == Some(&b'.');
+        let number = number.or_else(|| has_stop.then(|| ip::v4(text, at))?);
         at = number
             .as_ref()
             .map_or(at + run, |number| number.end.max(at + run));
@@ -208,6 +213,33 @@ fn luhn(digits: &[u8]) -> bool {
         })
         .sum();
     sum.is_multiple_of(10) && digits.iter().any(|digit| *digit != digits[0])
+}
+
+/// A social security number of the US: `123-45-6789`. With other separators, or without, only what
+/// says that it is one tells it from other numbers.
+fn social_security(text: &[u8], at: usize) -> Option<Found> {
+    const LABELS: [&str; 4] = ["ssn", "social security", "social security number", "ss#"];
+    let said = number(text, at, b" -", 9);
+    let (digits, end) = (said.digits(), said.end);
+    if digits.len() != 9 {
+        return None;
+    }
+    let is_dashed = said.groups() == [3, 2, 4] && text[at + 3] == b'-';
+    let is_said =
+        || matches!(said.groups(), [9] | [3, 2, 4]) && is_said_to_be(&text[..at], &LABELS);
+    let is_zero = |digits: &[u8]| digits.iter().all(|digit| *digit == 0);
+    // Never given out.
+    let is_none = is_zero(&digits[..3])
+        || is_zero(&digits[3..5])
+        || is_zero(&digits[5..])
+        || digits[0] == 9
+        || digits[..3] == [6, 6, 6];
+    let is_number = !is_none && (is_dashed || is_said()) && stands_alone(text, at, end);
+    is_number.then_some(Found {
+        name: "ssn",
+        start: at,
+        end,
+    })
 }
 
 /// Countries and the length of their IBANs.
@@ -409,7 +441,27 @@ fn phone(text: &[u8], at: usize) -> Option<Found> {
 }
 
 fn is_said_to_be_phone(before: &[u8]) -> bool {
-    let before = &before[before.len().saturating_sub(24)..];
+    const LABELS: [&str; 10] = [
+        "phone",
+        "mobile",
+        "tel",
+        "telephone",
+        "phone number",
+        "phone_number",
+        "phonenumber",
+        "cell",
+        "fax",
+        "whatsapp",
+    ];
+    const WORDS: [&str; 4] = ["call me at", "call me on", "reach me at", "text me at"];
+    let lower = before[before.len().saturating_sub(24)..].to_ascii_lowercase();
+    let label = lower.trim_ascii_end();
+    is_said_to_be(before, &LABELS) || WORDS.iter().any(|words| label.ends_with(words.as_bytes()))
+}
+
+/// Whether one of these labels is before a number.
+fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
+    let before = &before[before.len().saturating_sub(32)..];
     let lower = before.to_ascii_lowercase();
     let label = lower.trim_ascii_end();
     let is_sign = |byte: &u8| {
@@ -418,25 +470,7 @@ fn is_said_to_be_phone(before: &[u8]) -> bool {
             b':' | b'=' | b'"' | b'\'' | b' ' | b'\\' | b'(' | b'.'
         )
     };
-    let signs = label.iter().rev().take_while(|byte| is_sign(byte)).count();
-    let label = &label[..label.len() - signs];
-    let ends = |word: &str| label.ends_with(word.as_bytes());
-    signs > 0
-        && [
-            "phone",
-            "mobile",
-            "tel",
-            "telephone",
-            "phone number",
-            "phone_number",
-            "phonenumber",
-            "cell",
-            "fax",
-            "whatsapp",
-        ]
-        .iter()
-        .any(|word| ends(word))
-        || ["call me at", "call me on", "reach me at", "text me at"]
-            .iter()
-            .any(|words| ends(words))
+    let signs = lower.iter().rev().take_while(|byte| is_sign(byte)).count();
+    let label = &label[..(lower.len() - signs).min(label.len())];
+    signs > 0 && labels.iter().any(|word| label.ends_with(word.as_bytes()))
 }

@@ -3,7 +3,7 @@
 
 use super::runs::Class::{self, Alnum, Base64, Dashed, Dotted, Hex, Upper, Word};
 use super::runs::Runs;
-use super::text::{is_random, starts_word};
+use super::text::{is_no_placeholder, is_random, starts_word};
 use super::{Found, context};
 use Look::{All, One};
 
@@ -160,6 +160,12 @@ pub(super) const TOKENS: &[Token] = &[
 ];
 
 impl Token {
+    /// Of what the rest of a token is, and how long that is at least.
+    #[cfg(test)]
+    pub(super) fn body(&self) -> (Class, usize, usize) {
+        (self.alphabet, self.least, self.most)
+    }
+
     /// The token whose prefix is at `at`. A run that is longer than any such token is none.
     pub(super) fn found(&self, text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Found> {
         /// More full stops end no token.
@@ -178,7 +184,13 @@ impl Token {
         let rest = &body[len..];
         let rest = &rest[strokes(rest.iter()).min(stress)..];
         let ends = rest.first().is_none_or(|next| !Word.has(*next));
-        let is_token = (self.least..=self.most).contains(&len) && ends && is_random(&body[..len]);
+        let is_token = (self.least..=self.most).contains(&len)
+            && ends
+            && match self.alphabet {
+                // The words that may follow have small letters.
+                Upper => is_no_placeholder(&body[..len]),
+                _ => is_random(&body[..len]),
+            };
         is_token.then_some(Found {
             name: self.name,
             start: at,
@@ -273,6 +285,18 @@ pub(super) const WORDS: &[Context] = &[
         look: One(context::curl_password),
     },
     Context {
+        anchors: &[" -p", " -a", " -P", " -w"],
+        look: One(context::option_password),
+    },
+    Context {
+        anchors: &["@tcp(", "@unix("],
+        look: One(context::driver_password),
+    },
+    Context {
+        anchors: &["TIFIED BY", "tified by", "TIFIED WITH", "tified with"],
+        look: One(context::identified_by),
+    },
+    Context {
         anchors: &["rer ", "RER "],
         look: One(context::bearer),
     },
@@ -283,7 +307,7 @@ pub(super) const WORDS: &[Context] = &[
     Context {
         anchors: &[
             "pass", "Pass", "PASS", "pwd", "Pwd", "PWD", "ecret", "ECRET", "oken", "OKEN", "_key",
-            "-key", "ikey", "skey", "Key", "KEY", "rization", "RIZATION",
+            "-key", "ikey", "skey", "Key", "KEY", "rization", "RIZATION", "_auth", "\"auth",
         ],
         look: One(context::assignment),
     },

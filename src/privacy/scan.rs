@@ -5,6 +5,7 @@ use regex::Regex;
 use super::anchors::{self, Rule};
 use super::assignment::member;
 use super::context::Place;
+use super::displayed::{differs, displayed};
 use super::runs::Runs;
 use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
@@ -73,27 +74,17 @@ impl Scanner {
         if self.redact_pii {
             pii::find(text, &mut found);
         }
-        let is_hidden = || has_hiding_escape(text);
+        let is_hidden = || has_hiding_escape(text) || differs(text);
         self.has_patterns()
             || !found.is_empty()
             || self.redact_secrets && !secrets(text, true).is_empty()
             || (self.redact_secrets || self.redact_pii) && is_hidden()
     }
 
-    /// What is to be redacted in a text, in order, without overlaps, also behind escapes.
-    /// A value that a document assigns to a name is given with it.
+    /// What is to be redacted in a text, in order, without overlaps, as it stands and as it is
+    /// displayed. A value that a document assigns to a name is given with it.
     pub(super) fn findings(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
-        let mut findings = self.plain(name, text);
-        let Some((unescaped, places)) = unescaped(text) else {
-            return findings;
-        };
-        let hidden = self.plain(name, &unescaped).into_iter();
-        findings.extend(hidden.map(|finding| Finding {
-            start: places[finding.start],
-            end: places[finding.end],
-            ..finding
-        }));
-        joined(findings)
+        as_displayed(text, |text| self.plain(name, text))
     }
 
     fn plain(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
@@ -130,7 +121,7 @@ impl Scanner {
         }
         let is_own = |placeholder: &(usize, usize)| {
             let name = &text[placeholder.0 + PLACEHOLDER.len()..placeholder.1];
-            self.tokens(name).is_empty()
+            self.plain_tokens(name).is_empty()
         };
         let placeholders: Vec<_> = placeholders(bytes).filter(is_own).collect();
         let is_free = |finding: &Finding<'_>| {
@@ -143,6 +134,10 @@ impl Scanner {
 
     /// The keys and tokens with a provider's prefix.
     pub(super) fn tokens(&self, text: &str) -> Vec<Finding<'_>> {
+        as_displayed(text, |text| self.plain_tokens(text))
+    }
+
+    fn plain_tokens(&self, text: &str) -> Vec<Finding<'_>> {
         if !self.redact_secrets {
             return Vec::new();
         }
@@ -162,6 +157,24 @@ impl Scanner {
         });
         joined(findings)
     }
+}
+
+/// What is found in a text as it stands, and in what is displayed for it.
+fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<Finding<'a>> {
+    let mut findings = find(text);
+    let Some(displayed) = displayed(text) else {
+        return findings;
+    };
+    let hidden = find(&displayed.text).into_iter().map(|finding| {
+        let (start, end) = displayed.raw(finding.start, finding.end);
+        Finding {
+            start,
+            end,
+            ..finding
+        }
+    });
+    findings.extend(hidden);
+    joined(findings)
 }
 
 /// Findings in order. Those that overlap become one: the first of them names it.
@@ -208,45 +221,15 @@ pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
     is_placeholder.then(|| text.len() - number.len() + len + 1)
 }
 
-/// Whether an escape in JSON stands for a character that an anchor may have. Those of control
-/// characters, and of what is not ASCII, hide nothing.
+/// Whether an escape that only JSON has stands for a character that hides something, or that an
+/// anchor may have: `\/` and `\b`.
 fn has_hiding_escape(json: &[u8]) -> bool {
-    // Most JSON has none: that much is seen many bytes at a time.
+    // Seen many bytes at a time.
     let pairs = json.iter().zip(json.iter().skip(1));
     let any = pairs.fold(0, |any, (one, two)| {
-        any | u8::from(*one == b'\\') & (u8::from(*two == b'/') | u8::from(*two == b'u'))
+        any | u8::from(*one == b'\\') & (u8::from(*two == b'/') | u8::from(*two == b'b'))
     });
     any != 0
-        && memchr::memchr_iter(b'\\', json).any(|at| {
-            matches!(
-                json[at + 1..],
-                [b'/', ..] | [b'u', b'0', b'0', b'2'..=b'7', ..]
-            )
-        })
-}
-
-/// A text that is no JSON, with what `\u0067` and the like in it stand for, and where in the text
-/// each of its bytes was; `None` if it has none of these.
-fn unescaped(text: &str) -> Option<(String, Vec<usize>)> {
-    const ESCAPE: &str = "\\u00";
-    let code = |at: usize| {
-        let digits = text.get(at + ESCAPE.len()..at + ESCAPE.len() + 2)?;
-        let byte = u8::from_str_radix(digits, 16).ok()?;
-        (b' '..=b'~').contains(&byte).then(|| char::from(byte))
-    };
-    let escapes = memchr::memmem::find_iter(text.as_bytes(), ESCAPE);
-    let mut escapes = escapes.filter_map(|at| Some((at, code(at)?))).peekable();
-    escapes.peek()?;
-    let (mut plain, mut places, mut kept) = (String::new(), Vec::new(), 0);
-    for (at, code) in escapes {
-        plain.push_str(&text[kept..at]);
-        plain.push(code);
-        places.extend(kept..=at);
-        kept = at + ESCAPE.len() + 2;
-    }
-    plain.push_str(&text[kept..]);
-    places.extend(kept..=text.len());
-    Some((plain, places))
 }
 
 /// Whether a text is one secret from its first byte to its last.

@@ -32,7 +32,8 @@ pub struct PrivacySettings {
     /// Whether keys, tokens and passwords are replaced by placeholders such as
     /// `[REDACTED:github_token:1]`. Default: true.
     pub redact_secrets: bool,
-    /// The same for e-mail addresses, card numbers, IBANs and phone numbers. Default: false.
+    /// The same for e-mail addresses, card numbers, IBANs, phone numbers, social security numbers
+    /// of the US and IP addresses. Default: false.
     pub redact_pii: bool,
     /// The same for whatever these patterns match. Default: none.
     pub patterns: Vec<Pattern>,
@@ -51,6 +52,36 @@ pub struct PrivacySettings {
     pub require_auth: bool,
     /// The roles whose tokens the HTTP service takes, at least one. Default: admin and developer.
     pub allowed_roles: Vec<AccessRole>,
+}
+
+impl PrivacySettings {
+    /// All settings that keep less of a record: any of what is kept now left out, redacted or
+    /// hashed.
+    pub(crate) fn stricter(&self) -> impl Iterator<Item = PrivacySettings> {
+        const FLAGS: u32 = 5;
+        let changed = move |set: u32| {
+            let is_set = |flag: u32| set & (1 << flag) != 0;
+            let settings = PrivacySettings {
+                store_content: self.store_content && !is_set(0),
+                store_payloads: self.store_payloads && !is_set(1),
+                redact_secrets: self.redact_secrets || is_set(2),
+                redact_pii: self.redact_pii || is_set(3),
+                hash_user_id: self.hash_user_id || is_set(4),
+                ..self.clone()
+            };
+            // A flag that is strict already makes no other settings.
+            let made = [
+                self.store_content != settings.store_content,
+                self.store_payloads != settings.store_payloads,
+                self.redact_secrets != settings.redact_secrets,
+                self.redact_pii != settings.redact_pii,
+                self.hash_user_id != settings.hash_user_id,
+            ];
+            let changes = made.into_iter().filter(|made| *made).count();
+            (changes == set.count_ones() as usize).then_some(settings)
+        };
+        (1..1 << FLAGS).filter_map(changed)
+    }
 }
 
 impl Default for PrivacySettings {

@@ -1,5 +1,7 @@
 //! The corpus: planted secrets are found, what only looks like one is left alone.
 
+mod displayed;
+mod forms;
 mod properties;
 mod records;
 mod work;
@@ -135,6 +137,31 @@ fn persons_are_found_only_where_that_is_asked_for() {
         ("(415) 555-2671", "[REDACTED:phone:1]"),
         ("415-555-2671", "[REDACTED:phone:1]"),
         ("phone: 030 901820", "phone: [REDACTED:phone:1]"),
+        ("SSN 536-90-4399.", "SSN [REDACTED:ssn:1]."),
+        ("ssn: 536904399", "ssn: [REDACTED:ssn:1]"),
+        (
+            "social security number 536 90 4399",
+            "social security number [REDACTED:ssn:1]",
+        ),
+        ("from 203.0.113.77.", "from [REDACTED:ip_address:1]."),
+        ("10.0.0.1:8080", "[REDACTED:ip_address:1]:8080"),
+        ("http://192.168.1.23/x", "http://[REDACTED:ip_address:1]/x"),
+        ("client_ip=5.9.12.7", "client_ip=[REDACTED:ip_address:1]"),
+        ("[81.2.69.142]", "[[REDACTED:ip_address:1]]"),
+        (
+            "81.2.69.142 - - [10/Oct/2025",
+            "[REDACTED:ip_address:1] - - [10/Oct/2025",
+        ),
+        ("81.2.69.142/32", "[REDACTED:ip_address:1]/32"),
+        (
+            "[2a02:2e0:3fe:1001:302::7]:443",
+            "[[REDACTED:ip_address:1]]:443",
+        ),
+        (
+            "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+            "[REDACTED:ip_address:1]",
+        ),
+        ("fd12:3456:789a::1%eth0", "[REDACTED:ip_address:1]%eth0"),
     ] {
         assert_eq!(defaults(text), text);
         assert_eq!(kept(&with_pii(), text), expected);
@@ -153,7 +180,16 @@ fn persons_are_found_only_where_that_is_asked_for() {
         "67e55044-10b1-426f-9247-bb680e5fe001",
         "a 1 + 23456789 b",
         "v1.2.3+20251227",
-        "10.0.0.1:8080",
+        "1.2.3.4",
+        "v120.4.5.6, Chrome/120.33.44.55, version 120.33.44.55",
+        "pkg==120.33.44.55 pkg-120.33.44.55",
+        "10.0.0.0/8 255.255.255.0 0.0.0.0 127.0.0.53 224.0.0.1 169.254.169.254 8.8.8.8",
+        "256.1.1.200 81.2.69 81.2.69.142.3 81.02.69.142 section 3.2.44.12",
+        "::1 fe80::1 std::net::Ipv6Addr a::b 12:34:56 aa:bb:cc:dd:ee:ff x[2000::2]",
+        "2001:db8::/32 2025:12:27 face::book dead:beef",
+        "000-45-6789 666-45-6789 900-45-6789 536-00-4399 536-90-0000 536-90-43990",
+        "2025-12-2025 123-456-789 1-536-90-4399",
+        "127.0.0.1:8080",
     ] {
         assert_eq!(kept(&with_pii(), text), text);
     }
@@ -167,8 +203,11 @@ fn persons_are_not_seen_in_what_only_looks_like_it() {
     let mut changed = 0;
     for Innocent { text } in &innocent {
         let found = redactor.redacted(text, &mut Numbers::default());
-        // Whatever has an `@` may hold an address.
-        if let Some(redacted) = found.filter(|_| !text.contains('@')) {
+        // Whatever has one of these may hold an address.
+        let has_address = ["@", "192.168.", "2001:db8:"]
+            .iter()
+            .any(|part| text.contains(part));
+        if let Some(redacted) = found.filter(|_| !has_address) {
             changed += 1;
             println!("changed {text:?} to {redacted:?}");
         }

@@ -33,47 +33,89 @@ fn ends_in_escape(before: &[u8]) -> bool {
 const PLACEHOLDERS: &[&str] = &[
     "example",
     "placehold",
-    "your",
-    "xxxx",
     "changeme",
     "change_me",
     "change-me",
-    "dummy",
     "replace",
     "redacted",
-    "insert",
-    "sample",
     "goes-here",
     "goes_here",
     "goeshere",
-    "****",
-    "....",
-    "todo",
     "notreal",
     "not-real",
     "not_real",
-    "fake",
 ];
+/// The same, so short that a random text may spell them by chance.
+const SHORT_PLACEHOLDERS: &[&str] = &[
+    "your", "xxxx", "dummy", "****", "....", "todo", "fake", "insert", "sample",
+];
+/// How much of a text tells what it is: many may stand in a long one.
+const LOOKED_AT: usize = 256;
 
 /// Whether a text stands where a secret goes, and is none.
 pub(super) fn is_placeholder(text: &[u8]) -> bool {
     // What is random and long holds any short word by chance, somewhere.
-    let lower = text[..text.len().min(64)].to_ascii_lowercase();
-    PLACEHOLDERS
-        .iter()
-        .any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
-        || longest_sequence(&lower) >= 6
-        || longest_repeat(&lower) >= 6
+    let lower = lower_start(text);
+    let has_short = || {
+        let mut short = SHORT_PLACEHOLDERS.iter();
+        short.any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
+    };
+    has_placeholder(&lower, 6) || !is_jumbled(text) && has_short()
+}
+
+/// As much of a text as placeholders are looked for in.
+fn lower_start(text: &[u8]) -> Vec<u8> {
+    text[..text.len().min(64)].to_ascii_lowercase()
+}
+
+/// Whether a text has a word that chance does not spell, or as many characters in a row.
+fn has_placeholder(lower: &[u8], row: usize) -> bool {
+    let mut long = PLACEHOLDERS.iter();
+    long.any(|word| memchr::memmem::find(lower, word.as_bytes()).is_some())
+        || longest_sequence(lower) >= row
+        || longest_repeat(lower) >= row
+}
+
+/// Whether one of the short words stands by itself, as none does by chance.
+fn has_short_word(lower: &[u8]) -> bool {
+    let is_edge = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    SHORT_PLACEHOLDERS.iter().any(|word| {
+        memchr::memmem::find_iter(lower, word.as_bytes()).any(|at| {
+            is_edge(at.checked_sub(1).and_then(|before| lower.get(before)))
+                && is_edge(lower.get(at + word.len()))
+        })
+    })
+}
+
+/// Whether lower and upper case and digits change as often as in no words of a person.
+fn is_jumbled(text: &[u8]) -> bool {
+    const BYTES_MIN: usize = 20;
+    let text = &text[..text.len().min(LOOKED_AT)];
+    let sort = |byte: u8| (byte.is_ascii_lowercase(), byte.is_ascii_uppercase());
+    let changes = text.windows(2).filter(|two| sort(two[0]) != sort(two[1]));
+    text.len() >= BYTES_MIN && changes.count() * 20 > text.len() * 9
 }
 
 /// Whether a token's text is random, as a key is and a name is not: its beginning says.
 pub(super) fn is_random(text: &[u8]) -> bool {
-    const LOOKED_AT: usize = 256;
     let text = &text[..text.len().min(LOOKED_AT)];
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed =
         has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    is_mixed && distinct(text) >= 8 && !is_placeholder(text)
+    is_mixed && is_no_placeholder(text)
+}
+
+/// Whether a text that follows a prefix of tokens may be random. Chance spells a short word in one
+/// of some thousands, so that none counts in what no person wrote, and elsewhere only one that
+/// stands by itself.
+pub(super) fn is_no_placeholder(text: &[u8]) -> bool {
+    const LONG_BYTES: usize = 20;
+    let text = &text[..text.len().min(LOOKED_AT)];
+    let least = if text.len() < LONG_BYTES { 5 } else { 8 };
+    let lower = lower_start(text);
+    distinct(text) >= least
+        && !has_placeholder(&lower, 8)
+        && (is_jumbled(text) || !has_short_word(&lower))
 }
 
 /// How many different bytes there are.

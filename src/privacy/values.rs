@@ -1,6 +1,7 @@
 //! Which values are secrets: not code, not ids, not what manuals put for one.
 
 use super::assignment::is_of_name;
+use super::context::is_pair;
 use super::names::{Holds, is_of_word, words};
 use super::scan::placeholder_len;
 use super::text::{distinct, is_placeholder};
@@ -10,8 +11,10 @@ pub(super) const VALUE_BYTES_MAX: usize = 1024;
 
 /// Where in a value the secret is, if it looks like one.
 pub(super) fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(usize, usize)> {
-    if holds == Holds::Authorization {
-        return credentials(value);
+    match holds {
+        Holds::Authorization => return credentials(value),
+        Holds::Pair => return is_pair(value).then_some((0, value.len())),
+        _ => {}
     }
     let value_end = if is_quoted {
         value.len()
@@ -25,9 +28,7 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(
         && !is_placeholder(value)
         && match holds {
             Holds::Password => is_password(value, is_quoted),
-            Holds::Secret | Holds::Key | Holds::Token { .. } | Holds::Authorization => {
-                is_key(holds, value, is_quoted)
-            }
+            _ => is_key(holds, value, is_quoted),
         };
     is_secret.then_some((0, value.len()))
 }
@@ -93,8 +94,12 @@ fn is_code(value: &[u8], is_quoted: bool) -> bool {
     let starts = is_path
         || matches!(
             value,
-            [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..] | [b'.', b'/', ..]
-        );
+            [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..]
+                | [b'.', b'/', ..]
+                | [b'%', .., b'%']
+        )
+        // What YAML calls an alias.
+        || !is_quoted && value.starts_with(b"*");
     let has_blank = value
         .iter()
         .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
@@ -249,7 +254,7 @@ fn is_letters_at_random(value: &[u8]) -> bool {
 }
 
 /// `prod-db-credentials-7`: words that name something, joined.
-fn is_named(value: &[u8]) -> bool {
+pub(super) fn is_named(value: &[u8]) -> bool {
     let is_word = |part: &&[u8]| {
         part.len() >= 3
             && (part.iter().all(u8::is_ascii_lowercase) || part.iter().all(u8::is_ascii_uppercase))

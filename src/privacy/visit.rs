@@ -3,7 +3,11 @@
 use super::redact::{Numbers, Redactor};
 use super::{Privacy, sha256};
 use crate::error::{Error, Result};
-use crate::record::{NAME_BYTES_MAX, Record, ThoughtRecord};
+use crate::record::{
+    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
+    InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Rollup, ThoughtRecord,
+    ToolCallDone, ToolCallReq,
+};
 
 /// What stands for content that is not kept.
 const WITHHELD: &str = "[CONTENT:len=";
@@ -13,6 +17,8 @@ pub(super) struct Visit<'a> {
     privacy: &'a Privacy,
     redactor: &'a Redactor,
     numbers: Numbers,
+    /// Whether a change was found, where that is all that is asked for.
+    found: Option<bool>,
 }
 
 impl<'a> Visit<'a> {
@@ -21,105 +27,289 @@ impl<'a> Visit<'a> {
             privacy,
             redactor,
             numbers: Numbers::default(),
+            found: None,
         }
     }
 
-    /// Names come before texts: who looks for a record by one finds the same number.
+    /// One that changes nothing: it only finds out whether a record has to be changed.
+    pub(super) fn look_only(privacy: &'a Privacy, redactor: &'a Redactor) -> Visit<'a> {
+        Visit {
+            found: Some(false),
+            ..Visit::new(privacy, redactor)
+        }
+    }
+
+    /// Whether a record has to be changed.
+    pub(super) fn has_found(&self) -> bool {
+        self.found == Some(true)
+    }
+
+    /// Every field is named, so that a new one does not compile until it has its treatment. `_` is
+    /// for numbers, times, UUIDs, hashes and words of a fixed list. Names come before texts: who
+    /// looks for a record by one finds the same number.
     pub(super) fn record(&mut self, record: &mut Record) -> Result<()> {
         match record {
-            Record::Turn(turn) => {
-                self.content(&mut turn.content);
+            Record::Turn(ConversationTurn {
+                id: _,
+                parent_id: _,
+                message_id: _,
+                thread_id: _,
+                kind: _,
+                created_at: _,
+                content,
+            })
+            | Record::History(HistoryEntry {
+                id: _,
+                chat_id: _,
+                role: _,
+                created_at: _,
+                content,
+            }) => {
+                self.content(content);
             }
-            Record::CallRequested(req) => {
-                self.key(&mut req.call_id);
-                self.name(&mut req.vendor);
-                self.name(&mut req.tool_name);
-                self.payload(req.arguments_json.as_mut());
+            Record::CallRequested(req) => self.request(req),
+            Record::CallDone(done) => self.outcome(done),
+            Record::Proposal(CodeEditProposal {
+                request_id: _,
+                created_at: _,
+                confidence: _,
+                status: _,
+                decided_at: _,
+                applied_at: _,
+                commit_hash,
+                diffs_json,
+            }) => {
+                self.optional_name(commit_hash.as_mut());
+                self.content(diffs_json);
             }
-            Record::CallDone(done) => {
-                self.key(&mut done.call_id);
-                self.text(done.error_kind.as_mut());
-                self.payload(done.outcome_json.as_mut());
-                self.optional_content(done.error_msg.as_mut());
-            }
-            Record::Proposal(proposal) => {
-                self.content(&mut proposal.diffs_json);
-            }
-            Record::ProposalStep(step) => self.optional_name(step.commit_hash.as_mut()),
+            Record::ProposalStep(ProposalStep {
+                request_id: _,
+                status: _,
+                at: _,
+                decided_at: _,
+                applied_at: _,
+                commit_hash,
+            }) => self.optional_name(commit_hash.as_mut()),
             Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-                if let Some(user_id) = &mut conversation.user_id {
-                    *user_id = self.privacy.user_id(user_id)?;
-                }
-                self.optional_name(conversation.workspace.as_mut());
-                self.optional_name(conversation.project.as_mut());
-                self.optional_name(conversation.session_id.as_mut());
-                self.optional_content(conversation.last_error.as_mut());
+                self.conversation(conversation)?;
             }
-            Record::Message(message) => {
-                for name in [
-                    &mut message.model_used,
-                    &mut message.config_used,
-                    &mut message.orchestration_mode,
-                    &mut message.task_type,
-                    &mut message.error_type,
-                    &mut message.tool_name,
-                ] {
-                    self.optional_name(name.as_mut());
-                }
-                for model in message.models_in_chain.iter_mut().flatten() {
-                    self.name(model);
-                }
-                self.content(&mut message.content);
-                self.payload(message.tool_args.as_mut());
-                self.payload(message.tool_result.as_mut());
-                self.text(message.inference_metadata.as_mut());
-                self.optional_content(message.error.as_mut());
-            }
-            Record::Event(event) => {
+            Record::Message(message) => self.message(message),
+            Record::Event(Event {
+                id: _,
+                parent_id: _,
+                event_type,
+                created_at: _,
+                payload,
+            }) => {
                 // A placeholder would not be a dotted name.
-                if self.redactor.redacted_key(&event.event_type).is_some() {
+                if self.redactor.redacted_key(event_type).is_some() {
                     return Err(Error::invalid(
                         "event_type holds a secret: give another name",
                     ));
                 }
-                self.optional_content(event.payload.as_mut());
+                self.optional_content(payload.as_mut());
             }
-            Record::InboxTask(task) => self.optional_content(task.payload.as_mut()),
-            Record::InboxStep(step) => self.optional_content(step.error.as_mut()),
-            Record::History(entry) => {
-                self.content(&mut entry.content);
+            Record::InboxTask(InboxTask {
+                id: _,
+                update_id: _,
+                created_at: _,
+                status: _,
+                attempts: _,
+                locked_at: _,
+                error,
+                payload,
+            }) => {
+                self.optional_content(error.as_mut());
+                self.optional_content(payload.as_mut());
             }
+            Record::InboxStep(InboxStep {
+                id: _,
+                status: _,
+                at: _,
+                attempt: _,
+                error,
+            }) => self.optional_content(error.as_mut()),
             Record::Thought(thought) => self.thought(thought)?,
-            Record::Rollup(rollup) => {
-                for name in [
-                    &mut rollup.model_used,
-                    &mut rollup.config_used,
-                    &mut rollup.orchestration_mode,
-                    &mut rollup.task_type,
-                ] {
-                    self.optional_name(name.as_mut());
-                }
-                let others = &mut rollup.others.errors_by_type;
-                for types in [&mut rollup.errors_by_type, others] {
-                    for (mut name, errors) in std::mem::take(types) {
-                        self.name(&mut name);
-                        let known = types.entry(name).or_default();
-                        *known = known.saturating_add(errors);
-                    }
-                }
-            }
+            Record::Rollup(rollup) => self.rollup(rollup),
         }
         Ok(())
+    }
+
+    fn request(&mut self, req: &mut ToolCallReq) {
+        let ToolCallReq {
+            request_id: _,
+            call_id,
+            parent_id: _,
+            vendor,
+            tool_name,
+            args_sha256: _,
+            arguments_json,
+            started_at: _,
+        } = req;
+        self.key(call_id);
+        self.name(vendor);
+        self.name(tool_name);
+        self.payload(arguments_json.as_mut());
+    }
+
+    fn outcome(&mut self, done: &mut ToolCallDone) {
+        let ToolCallDone {
+            request_id: _,
+            call_id,
+            ended_at: _,
+            latency_ms: _,
+            outcome_json,
+            error_kind,
+            error_msg,
+            status: _,
+        } = done;
+        self.key(call_id);
+        self.text(error_kind.as_mut());
+        self.payload(outcome_json.as_mut());
+        self.optional_content(error_msg.as_mut());
+    }
+
+    fn conversation(&mut self, conversation: &mut Conversation) -> Result<()> {
+        let Conversation {
+            id: _,
+            workspace,
+            project,
+            client: _,
+            user_id,
+            session_id,
+            status: _,
+            created_at: _,
+            updated_at: _,
+            last_error,
+        } = conversation;
+        if let Some(user_id) = user_id {
+            self.user_id(user_id)?;
+        }
+        for name in [workspace, project, session_id] {
+            self.optional_name(name.as_mut());
+        }
+        self.optional_content(last_error.as_mut());
+        Ok(())
+    }
+
+    fn message(&mut self, message: &mut ConversationMessage) {
+        let ConversationMessage {
+            id: _,
+            conversation_id: _,
+            sequence: _,
+            timestamp: _,
+            role: _,
+            source: _,
+            content_type: _,
+            model_used,
+            config_used,
+            orchestration_mode,
+            task_type,
+            tokens_in: _,
+            tokens_out: _,
+            latency_ms: _,
+            context_utilization: _,
+            handoff_steps: _,
+            compression_applied: _,
+            error_type,
+            error,
+            tool_name,
+            models_in_chain,
+            part_of: _,
+            content,
+            tool_args,
+            tool_result,
+            inference_metadata,
+        } = message;
+        for name in [
+            model_used,
+            config_used,
+            orchestration_mode,
+            task_type,
+            error_type,
+            tool_name,
+        ] {
+            self.optional_name(name.as_mut());
+        }
+        for model in models_in_chain.iter_mut().flatten() {
+            self.name(model);
+        }
+        self.content(content);
+        self.payload(tool_args.as_mut());
+        self.payload(tool_result.as_mut());
+        self.text(inference_metadata.as_mut());
+        self.optional_content(error.as_mut());
+    }
+
+    fn rollup(&mut self, rollup: &mut Rollup) {
+        let Rollup {
+            day: _,
+            model_used,
+            config_used,
+            orchestration_mode,
+            task_type,
+            part: _,
+            through_seq: _,
+            messages: _,
+            requests: _,
+            tokens_in: _,
+            tokens_out: _,
+            latency_ms_sum: _,
+            latency_count: _,
+            latency_sketch: _,
+            context_utilization_sum: _,
+            context_utilization_count: _,
+            compressed: _,
+            errors: _,
+            errors_by_type,
+            conversations: _,
+            active_conversations: _,
+            others,
+            message_hashes: _,
+            conversation_hashes: _,
+        } = rollup;
+        let MessageSums {
+            tokens_in: _,
+            tokens_out: _,
+            latency_ms_sum: _,
+            latency_count: _,
+            latency_sketch: _,
+            context_utilization_sum: _,
+            context_utilization_count: _,
+            compressed: _,
+            errors: _,
+            errors_by_type: others,
+        } = others;
+        for name in [model_used, config_used, orchestration_mode, task_type] {
+            self.optional_name(name.as_mut());
+        }
+        for types in [errors_by_type, others] {
+            for (mut name, errors) in std::mem::take(types) {
+                self.name(&mut name);
+                let known = types.entry(name).or_default();
+                *known = known.saturating_add(errors);
+            }
+        }
     }
 
     /// The hash of a thought is over what is stored. One that was given is over something else
     /// where that is not what was handed over, and a chain with it would be broken.
     fn thought(&mut self, thought: &mut ThoughtRecord) -> Result<()> {
-        let mut changed = self.key(&mut thought.id);
-        changed |= self.key(&mut thought.task_id);
-        self.key(&mut thought.agent_id);
-        changed |= self.content(&mut thought.content);
-        if changed && !thought.hash.is_empty() {
+        let ThoughtRecord {
+            id,
+            task_id,
+            prev_hash: _,
+            hash,
+            thought_type: _,
+            agent_id,
+            timestamp: _,
+            content,
+        } = thought;
+        let mut changed = self.key(id);
+        changed |= self.key(task_id);
+        self.key(agent_id);
+        changed |= self.content(content);
+        if changed && !hash.is_empty() {
             return Err(Error::invalid(
                 "the thought holds what the store's privacy settings do not let it keep, so the hash that was given would not be true of what is stored: leave hash and prev_hash out, or take the secret out first",
             ));
@@ -127,16 +317,43 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
+    /// Sets what a field is to say instead, if that is something else; returns whether it is.
+    fn set(&mut self, field: &mut String, changed: Option<String>) -> bool {
+        let is_changed = changed.is_some();
+        match (&mut self.found, changed) {
+            (Some(found), _) => *found |= is_changed,
+            (None, Some(changed)) => *field = changed,
+            (None, None) => {}
+        }
+        is_changed
+    }
+
+    fn user_id(&mut self, user_id: &mut String) -> Result<()> {
+        if let Some(found) = &mut self.found {
+            *found |= self.privacy.is_to_be_hashed(user_id);
+        } else {
+            *user_id = self.privacy.user_id(user_id)?;
+        }
+        Ok(())
+    }
+
     /// A key: what is found by it must stay so.
     fn key(&mut self, key: &mut String) -> bool {
         let redacted = self.redactor.redacted_key(key);
-        set_name(key, redacted)
+        self.set_name(key, redacted)
     }
 
     /// A name of limited length.
     fn name(&mut self, name: &mut String) {
         let redacted = self.redactor.redacted(name, &mut self.numbers);
-        set_name(name, redacted);
+        self.set_name(name, redacted);
+    }
+
+    /// A placeholder may be longer than what it stands for.
+    fn set_name(&mut self, name: &mut String, redacted: Option<String>) -> bool {
+        let is_short = |redacted: &String| redacted.len() <= NAME_BYTES_MAX;
+        let changed = redacted.map(|it| if is_short(&it) { it } else { summary(name) });
+        self.set(name, changed)
     }
 
     fn optional_name(&mut self, name: Option<&mut String>) {
@@ -147,10 +364,9 @@ impl<'a> Visit<'a> {
 
     /// What is kept also where contents are not.
     fn text(&mut self, text: Option<&mut String>) {
-        if let Some(text) = text
-            && let Some(redacted) = self.redactor.redacted(text, &mut self.numbers)
-        {
-            *text = redacted;
+        if let Some(text) = text {
+            let redacted = self.redactor.redacted(text, &mut self.numbers);
+            self.set(text, redacted);
         }
     }
 
@@ -161,11 +377,7 @@ impl<'a> Visit<'a> {
         } else {
             withheld(content)
         };
-        let is_changed = changed.is_some();
-        if let Some(changed) = changed {
-            *content = changed;
-        }
-        is_changed
+        self.set(content, changed)
     }
 
     fn optional_content(&mut self, content: Option<&mut String>) {
@@ -179,20 +391,11 @@ impl<'a> Visit<'a> {
         let Some(payload) = payload else { return };
         if self.privacy.settings.store_payloads {
             self.content(payload);
-        } else if let Some(withheld) = withheld(payload) {
-            *payload = withheld;
+        } else {
+            let withheld = withheld(payload);
+            self.set(payload, withheld);
         }
     }
-}
-
-/// Sets what was redacted, if anything was. A placeholder may be longer than what it stands for.
-fn set_name(name: &mut String, redacted: Option<String>) -> bool {
-    let is_changed = redacted.is_some();
-    if let Some(redacted) = redacted {
-        let is_short = redacted.len() <= NAME_BYTES_MAX;
-        *name = if is_short { redacted } else { summary(name) };
-    }
-    is_changed
 }
 
 /// What stands for content that is not kept; `None` if the text is such a thing itself.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::timestamp::Timestamp;
 use super::words::words;
-use super::{check_count, check_fraction, check_name, payload};
+use super::{GIVEN_NUMBER_MAX, check_count, check_fraction, check_name, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -141,7 +141,8 @@ pub struct ConversationMessage {
     /// The class of the error, such as `timeout`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// What failed. It becomes the conversation's `last_error`, and its status `error`.
+    /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
+    /// answer without an error follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The tool that was called, or that answers.
@@ -150,6 +151,10 @@ pub struct ConversationMessage {
     /// The models that took part, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models_in_chain: Option<Vec<String>>,
+    /// The message that stands for the request, if this one is another part of the answer to it.
+    /// A part is no request of its own; its tokens are added to those of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Uuid>,
     /// The text, kept to the byte.
     pub content: String,
     /// The tool's arguments, kept to the byte.
@@ -199,6 +204,7 @@ impl ConversationMessage {
             error: None,
             tool_name: None,
             models_in_chain: None,
+            part_of: None,
             content: content.into(),
             tool_args: None,
             tool_result: None,
@@ -252,8 +258,15 @@ impl ConversationMessage {
         for model in self.models_in_chain.iter().flatten() {
             check_name("models_in_chain", model, true)?;
         }
+        if self.part_of == Some(self.id) {
+            let message = "part_of is the message itself: leave it out";
+            return Err(Error::invalid(message).with_field("part_of"));
+        }
         if self.sequence == Some(i64::MAX) {
-            let message = format!("sequence {} leaves no place after it", i64::MAX);
+            let message = format!(
+                "sequence is {}: give one from 0 to {GIVEN_NUMBER_MAX}, or none, to get the next one",
+                i64::MAX
+            );
             return Err(Error::invalid(message).with_field("sequence"));
         }
         Ok(())

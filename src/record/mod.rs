@@ -5,6 +5,7 @@ mod call;
 mod conversation;
 mod event;
 mod grammar;
+mod hashes;
 mod history;
 mod inbox;
 mod json;
@@ -25,6 +26,8 @@ pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, To
 pub use conversation::{Client, Conversation, ConversationStats, ConversationStatus};
 pub use event::{Event, event_type};
 pub(crate) use grammar::container;
+pub use hashes::IdHashes;
+pub(crate) use hashes::id_hash;
 pub use history::HistoryEntry;
 pub use inbox::{InboxStep, InboxTask, TaskStatus};
 pub use json::args_sha256;
@@ -41,12 +44,13 @@ pub use rollup::Rollup;
 pub(crate) use rollup::{Group, group_key};
 pub(crate) use sketch::DenseSketch;
 pub use sketch::Sketch;
-pub(crate) use strings::{ascii_name, escaped, is_plain_id, plain_len, push_quoted};
+pub(crate) use strings::{ascii_name, escaped, escaped_len, is_plain_id, plain_len, push_quoted};
 pub use sums::MessageSums;
 pub(crate) use sums::{Counted, Tally};
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity, epoch_ms};
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::instant_ms;
 pub use turn::{ConversationTurn, TurnKind};
 pub(crate) use words::words;
 
@@ -362,14 +366,21 @@ fn check_fraction(field: &str, value: Option<f64>) -> Result<()> {
     }
 }
 
-/// An id that the log gives, or 0 for the next one.
+/// The greatest id, sequence or `update_id` that a record may be given, unless it is the next one:
+/// 2^52. The log numbers on from the greatest, and JavaScript holds no whole number past 2^53 − 1.
+pub const GIVEN_NUMBER_MAX: i64 = 1 << 52;
+/// The greatest one that the log gives. Greater ones, which earlier versions took, are found, and
+/// are not numbered on from.
+pub(crate) const NUMBER_MAX: i64 = GIVEN_NUMBER_MAX + (1 << 40);
+
+/// A number that the log gives or, if it is not negative, is given. Where it may not be given is
+/// known to who puts it into the log.
 fn check_id(id: i64) -> Result<()> {
     if (0..i64::MAX).contains(&id) {
         return Ok(());
     }
-    let most = i64::MAX - 1;
     Err(Error::invalid(format!(
-        "id is {id}: give one from 1 to {most}, or none, to get the next one"
+        "id is {id}: give one from 1 to {GIVEN_NUMBER_MAX}, or none, to get the next one"
     ))
     .with_field("id"))
 }

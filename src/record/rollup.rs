@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::check_name;
+use super::hashes::IdHashes;
 use super::sketch::Sketch;
 use super::strings::push_quoted;
 use super::sums::{MessageSums, Tally};
@@ -12,7 +13,7 @@ use super::time::Day;
 use crate::error::{Error, Result};
 
 /// What the messages of one day add up to, of those that have the same model, configuration,
-/// orchestration mode and task type, or none. Key: the day and these four.
+/// orchestration mode and task type, or none. Key: the day, these four and the part.
 ///
 /// Sums stop at the greatest number there is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,11 +32,17 @@ pub struct Rollup {
     /// The sort of task that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
-    /// The group's messages of that day up to this sequence number are counted here.
+    /// Which rollup of the group and day this is, from 0. There is more than one where a line
+    /// cannot hold the ids of all messages, or where several logs were put together: the group's
+    /// messages add up to the sum of all parts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub part: u64,
+    /// The group's messages of that day up to this sequence number had been counted when this was
+    /// written. Where `message_hashes` is empty, they are those that are counted here.
     pub through_seq: u64,
     /// How many messages, in any role.
     pub messages: u64,
-    /// How many of them are answers, in the role `assistant`.
+    /// How many of them are answers, in the role `assistant`, and no further part of one.
     pub requests: u64,
     /// The sum of their `tokens_in`.
     pub tokens_in: u64,
@@ -68,6 +75,18 @@ pub struct Rollup {
     /// `requests`.
     #[serde(default, skip_serializing_if = "MessageSums::are_zero")]
     pub others: MessageSums,
+    /// The ids of the messages that are counted here: none of them is counted again, whether it
+    /// is in the log or not. Empty in what [`Store::rollups`](crate::Store::rollups) gives.
+    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
+    pub message_hashes: IdHashes,
+    /// The ids of their conversations, likewise.
+    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
+    pub conversation_hashes: IdHashes,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde asks.
+fn is_zero(part: &u64) -> bool {
+    *part == 0
 }
 
 /// The four by which messages of a day are told apart.
@@ -84,6 +103,7 @@ impl Rollup {
             config_used,
             orchestration_mode,
             task_type,
+            part: 0,
             through_seq,
             messages: tally.messages,
             requests: tally.requests,
@@ -100,6 +120,8 @@ impl Rollup {
             conversations: 0,
             active_conversations: 0,
             others: tally.others,
+            message_hashes: IdHashes::default(),
+            conversation_hashes: IdHashes::default(),
         }
     }
 
@@ -139,7 +161,12 @@ impl Rollup {
 
     /// The part of its key that is not the day.
     pub(crate) fn group_key(&self) -> String {
-        group_key(self.group_names())
+        self.key_of_part(self.part)
+    }
+
+    /// The same of another part of its group and day.
+    pub(crate) fn key_of_part(&self, part: u64) -> String {
+        group_key(self.group_names(), part)
     }
 
     /// How long the messages took on average, in milliseconds, of those that say.
@@ -183,12 +210,28 @@ impl Rollup {
                 )));
             }
         }
+        let ids = [
+            ("message_hashes", self.message_hashes.len(), self.messages),
+            (
+                "conversation_hashes",
+                self.conversation_hashes.len(),
+                self.conversations,
+            ),
+        ];
+        for (field, len, count) in ids {
+            if len as u64 > count {
+                let of = field.trim_end_matches("_hashes");
+                return Err(Error::invalid(format!(
+                    "{field} has {len} hashes, and {of}s is {count}: give one hash of each {of} that is counted"
+                )));
+            }
+        }
         Ok(())
     }
 }
 
-/// A group as a JSON array, which no other group has.
-pub(crate) fn group_key(names: [Option<&str>; 4]) -> String {
+/// A group's part as a JSON array, which no other one has.
+pub(crate) fn group_key(names: [Option<&str>; 4], part: u64) -> String {
     let mut key = Vec::with_capacity(64);
     for (place, name) in names.into_iter().enumerate() {
         key.push(if place == 0 { b'[' } else { b',' });
@@ -196,6 +239,10 @@ pub(crate) fn group_key(names: [Option<&str>; 4]) -> String {
             Some(name) => push_quoted(&mut key, name),
             None => key.extend_from_slice(b"null"),
         }
+    }
+    if part > 0 {
+        key.push(b',');
+        key.extend_from_slice(itoa::Buffer::new().format(part).as_bytes());
     }
     key.push(b']');
     // Texts, quoted, are text.
@@ -218,10 +265,13 @@ mod tests {
             [Some(""), none, none, none],
             [none; 4],
         ];
-        let keys: std::collections::BTreeSet<_> = groups.into_iter().map(group_key).collect();
-        assert_eq!(keys.len(), groups.len());
+        let keys: std::collections::BTreeSet<_> = groups
+            .into_iter()
+            .flat_map(|group| [group_key(group, 0), group_key(group, 1)])
+            .collect();
+        assert_eq!(keys.len(), 2 * groups.len());
         assert_eq!(
-            group_key([a, none, quote, none]),
+            group_key([a, none, quote, none], 0),
             r#"["a",null,"a\",\"a",null]"#
         );
     }
@@ -262,6 +312,10 @@ mod tests {
                 },
                 latency_count: 1,
                 latency_sketch: serde_json::from_str("[[7,1]]").unwrap(),
+                ..sound.clone()
+            },
+            Rollup {
+                message_hashes: IdHashes::of(vec![7]),
                 ..sound.clone()
             },
             Rollup {

@@ -46,6 +46,23 @@ pub(crate) fn escaped(bytes: &[u8], plain: usize) -> Option<(String, usize)> {
     Some((unescaped(bytes.get(..end)?)?, end + 1))
 }
 
+/// How many bytes of a JSON string its closing quote ends, given as to [`escaped`], which would
+/// read it if it is UTF-8.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+pub(crate) fn escaped_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        at += plain_len(rest);
+        match bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += escape(bytes.get(at + 1..)?)?.1,
+            _ => return None,
+        }
+    }
+}
+
 /// Where the first quote stands that no backslash escapes.
 fn closing_quote(bytes: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'"', bytes).find(|at| {

@@ -156,9 +156,9 @@ impl Tally {
     /// Counts a message. Sums of fractions depend on the order.
     pub(crate) fn count(&mut self, message: &Counted) {
         add(&mut self.messages, 1);
-        add(&mut self.requests, u64::from(message.is_request));
+        add(&mut self.requests, u64::from(message.of == Of::Request));
         self.all.count(message);
-        if !message.is_request {
+        if message.of == Of::Other {
             self.others.count(message);
         }
     }
@@ -177,10 +177,21 @@ impl Tally {
     }
 }
 
+/// What a message's tokens and the like belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// A request, which it stands for.
+    Request,
+    /// A request that another message stands for.
+    Part,
+    /// None.
+    Other,
+}
+
 /// What of a message is added up.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
-    pub is_request: bool,
+    of: Of,
     tokens_in: u64,
     tokens_out: u64,
     latency_ms: Option<u64>,
@@ -196,8 +207,13 @@ impl Counted {
         // A line that someone rewrote may say less than nothing.
         let number = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
         let is_part = |part: &f64| (0.0..=1.0).contains(part);
+        let of = match (message.role, message.part_of) {
+            (Role::Assistant, None) => Of::Request,
+            (Role::Assistant, Some(_)) => Of::Part,
+            _ => Of::Other,
+        };
         let counted = Counted {
-            is_request: message.role == Role::Assistant,
+            of,
             tokens_in: number(message.tokens_in).unwrap_or(0),
             tokens_out: number(message.tokens_out).unwrap_or(0),
             latency_ms: number(message.latency_ms),
@@ -235,6 +251,26 @@ mod tests {
         assert_eq!(tally.all.errors_by_type.len(), ERROR_TYPES_MAX);
         assert_eq!(tally.all.errors_by_type.get("type 999"), Some(&2));
         tally.all.check("").unwrap();
+    }
+
+    #[test]
+    fn a_further_part_of_an_answer_adds_to_it_and_is_no_request() {
+        let request = ConversationMessage {
+            tokens_out: Some(1),
+            ..ConversationMessage::new(uuid::Uuid::nil(), Role::Assistant, "")
+        };
+        let part = ConversationMessage {
+            id: uuid::Uuid::nil(),
+            part_of: Some(request.id),
+            tokens_out: Some(7),
+            ..request.clone()
+        };
+        let mut tally = Tally::default();
+        for message in [request, part] {
+            tally.count(&Counted::of(message).1);
+        }
+        assert_eq!((tally.messages, tally.requests), (2, 1));
+        assert_eq!(tally.answers().tokens_out, 8);
     }
 
     #[test]

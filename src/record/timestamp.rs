@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
@@ -138,6 +138,61 @@ impl FromStr for Timestamp {
     }
 }
 
+/// The instant of an RFC 3339 text in UTC, with at most milliseconds, in epoch milliseconds: `None`
+/// for another, or one that is not surely right. Most are so, and a scan reads many.
+pub(crate) fn instant_ms(text: &[u8]) -> Option<i64> {
+    let (start, rest) = text.split_first_chunk::<19>()?;
+    let [
+        ..,
+        b'-',
+        _,
+        _,
+        b'-',
+        _,
+        _,
+        b'T',
+        _,
+        _,
+        b':',
+        _,
+        _,
+        b':',
+        _,
+        _,
+    ] = start
+    else {
+        return None;
+    };
+    let number = |range: std::ops::Range<usize>| {
+        start[range].iter().try_fold(0, |number: u32, digit| {
+            let digit = digit.wrapping_sub(b'0');
+            (digit < 10).then(|| number * 10 + u32::from(digit))
+        })
+    };
+    let date = NaiveDate::from_ymd_opt(number(0..4)?.cast_signed(), number(5..7)?, number(8..10)?)?;
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let ms = match rest {
+        b"Z" => 0,
+        [
+            b'.',
+            a @ b'0'..=b'9',
+            b @ b'0'..=b'9',
+            c @ b'0'..=b'9',
+            b'Z',
+        ] => {
+            let digit = |digit: &u8| u32::from(digit - b'0');
+            digit(a) * 100 + digit(b) * 10 + digit(c)
+        }
+        _ => return None,
+    };
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let days = i64::from(date.to_epoch_days());
+    let seconds = days * 86_400 + i64::from(hour * 3_600 + minute * 60 + second);
+    Some(seconds * 1_000 + i64::from(ms))
+}
+
 /// The system's clock, also where it stands before 1970.
 pub(super) fn system_time() -> DateTime<Utc> {
     SystemTime::now().into()
@@ -183,6 +238,7 @@ mod tests {
             let time = DateTime::from_timestamp_millis(at).unwrap();
             let expected = time.to_rfc3339_opts(SecondsFormat::Millis, true);
             assert_eq!(Timestamp::from_ms(at).unwrap().as_str(), expected);
+            assert_eq!(instant_ms(expected.as_bytes()), Some(at));
         }
     }
 

@@ -1,13 +1,16 @@
-//! Reads a day of the log back, record by record, in the order in which they were written: from
-//! a store, or from a day's directory that was copied out of one.
+//! Reads the log back, record by record, in the order in which they were written: a day of a store
+//! or all of it, or a day's directory that was copied out of one.
 
+mod erased;
+
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{LINE_BYTES_MAX, decode};
-use crate::record::{Day, Record};
+use crate::record::{Day, Kind, Record};
 use crate::segment::{Fact, Found, SegmentName, scan};
-use crate::storage::{Access, Disk, Storage, full_path};
+use crate::storage::{Access, Disk, Entry, Storage, full_path};
 
 /// One line of a day.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,13 +19,13 @@ pub struct Replayed {
     pub seq: u64,
     /// What it records.
     pub record: Record,
-    /// The file, relative to the store or directory.
+    /// The file, relative to the directory that was read.
     pub file: String,
     /// The line as it stands there, without LF.
     pub text: String,
 }
 
-/// A day, read.
+/// What was read.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// The records, in the order of their sequence numbers.
@@ -39,7 +42,8 @@ pub fn day(store: &Path, day: Day) -> Result<Replay> {
     read(&store.join(day.to_string()))
 }
 
-/// Reads a directory that holds the segments of one day.
+/// Reads a directory that holds the segments of one day, or the days of a whole store, whose
+/// records are held in memory all at once.
 ///
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput) if it holds none.
@@ -49,55 +53,67 @@ pub fn dir(dir: &Path) -> Result<Replay> {
 
 fn read(dir: &Path) -> Result<Replay> {
     let storage = Disk::new(dir);
-    let none = || {
-        let message = "there are no segments here: give a day of the store or a day's directory";
-        Error::new(ErrorKind::InvalidInput, message).with_path(dir)
+    let list = |name: &str| {
+        storage.read_dir(name).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => none(dir),
+            _ => Error::io("list the directory", &full_path(&storage, name), e),
+        })
     };
-    let entries = storage.read_dir("").map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => none(),
-        _ => Error::io("list the directory", dir, e),
-    })?;
     // The directory may have any name by now; the segments' own names do not hold the day.
-    let day = Day::of(0)?;
-    let mut names: Vec<SegmentName> = entries
-        .iter()
-        .filter(|entry| entry.is_file)
-        .filter_map(|entry| SegmentName::parse(day, &entry.name))
-        .collect();
-    if names.is_empty() {
-        return Err(none());
+    let any_day = Day::of(0)?;
+    let mut files: Vec<(String, Kind)> = Vec::new();
+    let mut add = |dir: &str, entries: &[Entry]| {
+        let entries = entries.iter().filter(|entry| entry.is_file);
+        files.extend(entries.filter_map(|entry| {
+            let name = SegmentName::parse(any_day, &entry.name)?;
+            Some((format!("{dir}{}", entry.name), name.kind))
+        }));
+    };
+    let entries = list("")?;
+    add("", &entries);
+    for entry in entries.iter().filter(|entry| !entry.is_file) {
+        if entry.name.parse::<Day>().is_ok() {
+            add(&format!("{}/", entry.name), &list(&entry.name)?);
+        }
     }
-    names.sort_unstable();
+    if files.is_empty() {
+        return Err(none(dir));
+    }
+    files.sort_unstable();
     let mut replay = Replay::default();
-    for name in names {
-        read_segment(&storage, name, &mut replay)?;
+    for (file, kind) in files {
+        read_segment(&storage, &file, kind, &mut replay)?;
     }
     replay.lines.sort_by_key(|line| line.seq);
     Ok(replay)
 }
 
-fn read_segment(storage: &Disk, name: SegmentName, replay: &mut Replay) -> Result<()> {
-    let file_name = name.file_name();
-    let path: PathBuf = full_path(storage, &file_name);
+fn none(dir: &Path) -> Error {
+    let message = "no segments here: give a day of the store, a day's directory or a store";
+    Error::new(ErrorKind::InvalidInput, message).with_path(dir)
+}
+
+fn read_segment(storage: &Disk, file_name: &str, kind: Kind, replay: &mut Replay) -> Result<()> {
+    let path: PathBuf = full_path(storage, file_name);
     let io = |e| Error::io("read the segment", &path, e);
-    let file = storage.open(&file_name, Access::Read).map_err(io)?;
+    let file = storage.open(file_name, Access::Read).map_err(io)?;
     let Replay { lines, unreadable } = replay;
     let mut sink = |found: Found<'_>| {
         let before = lines.len();
-        found.facts(name.kind, &mut |fact: Fact<'_>| {
-            let Ok(decoded) = decode(name.kind, fact.bytes) else {
+        found.facts(kind, &mut |fact: Fact<'_>| {
+            let Ok(decoded) = decode(kind, fact.bytes) else {
                 return;
             };
             lines.push(Replayed {
                 seq: fact.envelope.seq,
                 record: decoded.record,
-                file: file_name.clone(),
+                file: file_name.to_owned(),
                 text: String::from_utf8_lossy(fact.bytes).into_owned(),
             });
         });
         *unreadable += u64::from(lines.len() == before);
     };
-    let scanned = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink).map_err(io)?;
+    let scanned = scan(&*file, kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink).map_err(io)?;
     *unreadable += u64::from(scanned.tail.is_some());
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::order::has_older_elsewhere;
 use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
-use crate::line::{Line, Op, Value, classify};
+use crate::line::{Envelope, Line, Op, Value, classify};
 use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::store::{Candidate, Reads, RemovalReason, Store, View, With};
@@ -66,7 +66,8 @@ pub struct Compacted {
 
 impl Store {
     /// Drops versions that were superseded, and facts that were retracted, more than some days
-    /// ago, and joins the small segments of days that are over. What stands is not touched, nor
+    /// ago, and joins the small segments of days that are over. What stands is not touched, nor is
+    /// what leads to it for who records the lines that are left into another store, nor
     /// are altered lines that say something else, nor damaged bytes, nor a sealed segment that other
     /// hands changed. Others read and write the
     /// store meanwhile; beside the store, there must be room for one segment.
@@ -247,7 +248,10 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate
     };
     let is_old = |loc| horizon.is_past(view, loc);
     if row.is_retracted {
-        return table.lines(id).all(is_old) && !leads_on(view, kind, line);
+        return table.lines(id).all(is_old)
+            // Its steps would be left without it, where the last one goes before the others.
+            && !(kind == Kind::CodeEditProposals && row.done.is_some())
+            && !leads_on(view, kind, line);
     }
     // Another line supersedes it, long enough ago.
     let by = |loc: Loc| loc.is_some() && loc != entry.loc && is_old(loc);
@@ -256,30 +260,87 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate
             Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals,
             Op::Asserted | Op::Requested | Op::Pending | Op::Retracted,
         ) => is_followed(view, kind, id, entry.loc, horizon),
-        (Kind::Conversations, Op::Updated) | (Kind::Rollups, _) => by(row.asserted),
-        (Kind::CodeEditProposals | Kind::Inbox, _) if entry.loc != row.asserted => by(row.done),
+        // Its first line says when it began.
+        (Kind::Conversations, Op::Updated) => entry.seq != row.seq && by(row.asserted),
+        (Kind::Rollups, _) => by(row.asserted),
+        // Outcomes and steps lead from what was asserted to what stands.
         _ => false,
     }
 }
 
 /// Whether tool calls are under a turn, which leads to them for who erases what belongs to it.
 fn leads_on(view: &View<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
+    let hash = |envelope: &Envelope<'_>| {
+        let id = envelope.key[0].text(&mut [0; Value::BYTES]).to_vec();
+        view.hasher().lookup_of_bytes(&id)
+    };
     let turn = match classify(kind, line.bytes) {
-        Line::Good(envelope) if kind == Kind::ConversationTurns => envelope.key,
+        _ if kind != Kind::ConversationTurns => return false,
+        Line::Good(envelope) => hash(&envelope),
+        Line::Altered(Ok(decoded)) => hash(&decoded.envelope(0)),
         _ => return false,
     };
-    let mut room = [0; Value::BYTES];
-    let id = turn[0].text(&mut room);
-    let calls = Select::Lookup(0, view.hasher().lookup_of_bytes(id));
+    let calls = Select::Lookup(0, turn);
     let calls = view
         .table(Kind::ToolCalls)
         .walk(calls, Position::FIRST, Position::END);
     calls.take(1).count() > 0
 }
 
-/// Whether a version of a row is followed by one from before the horizon.
+/// Whether a version of a row goes: one from before the horizon follows it. Recorded one after the
+/// other, those that are left must lead to what stands: an outcome and the steps of a proposal need
+/// what stood when they came, and a retraction needs something to retract.
 fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Horizon) -> bool {
     let history = view.table(kind).history(id).unwrap_or_default();
-    let mut after = history.iter().skip_while(|loc| **loc != version).skip(1);
-    after.any(|loc| horizon.is_past(view, *loc))
+    let is_past = |place: usize| {
+        history
+            .get(place)
+            .is_some_and(|loc| horizon.is_past(view, *loc))
+    };
+    let found = history.iter().position(|loc| *loc == version);
+    let settled = settled_versions(view, kind, id, history);
+    let last = (0..settled).rfind(|place| is_past(*place));
+    let (Some(place), Some(last)) = (found, last) else {
+        return false;
+    };
+    let is_followed = |place: usize| place < last && is_past(place);
+    let Some(first_left) = (0..history.len()).find(|place| !is_followed(*place)) else {
+        return false;
+    };
+    let is_assertion = |place: usize| {
+        let line = history.get(place).map(|loc| view.read(kind, *loc));
+        line.is_some_and(|line| line.is_ok_and(|line| line.op != Op::Retracted))
+    };
+    if is_assertion(first_left) {
+        return is_followed(place);
+    }
+    // What it retracts is gone, and what follows is an assertion: nothing would be missing.
+    let needs_none = first_left == last && is_assertion(first_left + 1);
+    if place == first_left || needs_none {
+        return needs_none && (place == first_left || is_followed(place));
+    }
+    let retracted = (0..first_left).rfind(|place| is_assertion(*place));
+    is_followed(place) && retracted != Some(place)
+}
+
+/// How many of a row's versions came before its outcome or first step; all, if it has none.
+fn settled_versions(view: &View<'_>, kind: Kind, id: RowId, history: &[Loc]) -> usize {
+    let done = view.table(kind).row(id).map(|row| row.done);
+    let Some(done) = done.filter(|done| done.is_some()) else {
+        return history.len();
+    };
+    let read = |loc: &Loc| view.read(kind, *loc).ok();
+    if kind == Kind::ToolCalls {
+        let seq = |loc: &Loc| read(loc)?.seq;
+        return seq(&done).map_or(0, |done| {
+            history.partition_point(|loc| seq(loc).is_some_and(|seq| seq < done))
+        });
+    }
+    // A proposal that was never retracted was not proposed anew after a step.
+    let is_assertion = |loc: &Loc| read(loc).is_some_and(|line| line.op != Op::Retracted);
+    if history.iter().all(is_assertion) {
+        history.len()
+    } else {
+        0
+    }
 }

@@ -8,14 +8,14 @@ const DAY_MS: i64 = 86_400_000;
 
 /// The first day of each kind that stays; `None` where all stay.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cutoffs {
+pub(crate) struct Cutoffs {
     kinds: [Option<Day>; Kind::ALL.len()],
     errors: Option<Day>,
 }
 
 impl Cutoffs {
     /// By age alone.
-    pub(super) fn at(
+    pub(crate) fn at(
         now: i64,
         retention: &RetentionSettings,
         privacy: &PrivacySettings,
@@ -40,7 +40,7 @@ impl Cutoffs {
     }
 
     /// The first day of a kind of which all stays.
-    pub(super) fn last(&self, kind: Kind) -> Option<Day> {
+    pub(crate) fn last(&self, kind: Kind) -> Option<Day> {
         let cutoff = self.kinds[kind as usize];
         match kind {
             Kind::Conversations | Kind::Messages => cutoff.max(self.errors),
@@ -53,7 +53,7 @@ impl Cutoffs {
         self.errors.max(self.kinds[Kind::Messages as usize])
     }
 
-    pub(super) fn of_conversation(&self, is_error: bool) -> Option<Day> {
+    pub(crate) fn of_conversation(&self, is_error: bool) -> Option<Day> {
         if is_error {
             self.errors
         } else {

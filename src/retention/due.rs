@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::cutoffs::Cutoffs;
 use super::order::has_older_elsewhere;
-use crate::collections::{ended_in_error, event, events_under};
+use crate::collections::{ended_in_error, event, events_under, latest_event};
 use crate::error::Result;
 use crate::index::{KeyHash, Position, Select, Sums};
 use crate::line::{Line, Op, Value, classify};
-use crate::record::{Day, Kind, Record};
+use crate::record::{Day, Kind, Record, event_type};
 use crate::segment::SegmentName;
 use crate::store::{Anchor, Candidate, Reads, View, With};
 
@@ -24,6 +24,8 @@ pub(super) struct Due {
     roots: HashMap<i64, i64>,
     /// The latest day of each tree.
     trees: HashMap<i64, Day>,
+    /// The roots of the trees that stay whatever their age.
+    current: Option<HashSet<i64>>,
     with: With,
     /// Where lines stay until older ones of the same records are gone; `None` where none go.
     deferred: Option<BTreeSet<(Day, Kind)>>,
@@ -42,6 +44,7 @@ impl Due {
             chains: HashMap::new(),
             roots: HashMap::new(),
             trees: HashMap::new(),
+            current: None,
             with: With::default(),
         }
     }
@@ -79,14 +82,18 @@ impl Due {
         let row = view.table(kind).find(entry.key);
         let newest = row.and_then(|row| newest(view, kind, row)).unwrap_or(day);
         let is_due = match kind {
-            Kind::Conversations => self.is_over(view, entry.key)?,
+            Kind::Conversations => self.is_over(view, entry.key),
             Kind::Messages => match entry.sums.as_deref() {
-                Some(Sums::Message(message)) => self.is_over(view, message.conversation)?,
+                Some(Sums::Message(message)) => self.is_over(view, message.conversation),
                 _ => false,
             },
             Kind::Events => {
-                let root = self.root(view, entry.number, line)?;
-                self.latest_in_tree(view, root, day)? < cutoff
+                let parent = match classify(kind, line.bytes) {
+                    Line::Good(envelope) => envelope.lookups[0].as_ref().and_then(Value::integer),
+                    _ => event(view, entry.number)?.and_then(|event| event.parent_id),
+                };
+                let root = self.root(view, entry.number, parent)?;
+                self.latest_in_tree(view, root, day)? < cutoff && !self.is_current(view, root)?
             }
             Kind::Inbox => {
                 let row = row.and_then(|row| view.table(kind).row(row));
@@ -114,14 +121,14 @@ impl Due {
     }
 
     /// Whether a conversation and its messages go.
-    fn is_over(&mut self, view: &View<'_>, key: KeyHash) -> Result<bool> {
+    fn is_over(&mut self, view: &View<'_>, key: KeyHash) -> bool {
         let talk = view.index().talks().get(key);
         let count = talk.map_or(0, |talk| talk.message_count);
         let known = self.conversations.get(&key).copied();
         let over = if let Some(over) = known {
             over
         } else {
-            let over = self.is_conversation_over(view, key)?.then_some(count);
+            let over = self.is_conversation_over(view, key).then_some(count);
             self.conversations.insert(key, over);
             over
         };
@@ -131,32 +138,28 @@ impl Due {
         {
             self.with.ended.push((key, count));
         }
-        Ok(over.is_some())
+        over.is_some()
     }
 
-    fn is_conversation_over(&self, view: &View<'_>, key: KeyHash) -> Result<bool> {
+    fn is_conversation_over(&self, view: &View<'_>, key: KeyHash) -> bool {
         const KIND: Kind = Kind::Conversations;
         let row = view.table(KIND).find(key);
         let said = row.and_then(|row| newest(view, KIND, row));
         let talk = view.index().talks().get(key);
         let heard = talk.and_then(|talk| Day::of(talk.latest).ok());
         let Some(newest) = said.max(heard) else {
-            return Ok(false);
+            return false;
         };
         let cutoff = match row.filter(|_| said.is_some()) {
-            Some(row) => self.cutoffs.of_conversation(ended_in_error(view, row)?),
+            Some(row) => self.cutoffs.of_conversation(ended_in_error(view, row)),
             // Its own lines went before its messages did.
             None => self.cutoffs.of_rest(),
         };
-        Ok(cutoff.is_some_and(|cutoff| newest < cutoff))
+        cutoff.is_some_and(|cutoff| newest < cutoff)
     }
 
     /// The root of the tree that an event is in.
-    fn root(&mut self, view: &View<'_>, id: i64, line: &Candidate<'_>) -> Result<i64> {
-        let parent = match classify(Kind::Events, line.bytes) {
-            Line::Good(envelope) => envelope.lookups[0].as_ref().and_then(Value::integer),
-            _ => event(view, id)?.and_then(|event| event.parent_id),
-        };
+    fn root(&mut self, view: &View<'_>, id: i64, parent: Option<i64>) -> Result<i64> {
         let mut path = vec![id];
         let mut next = parent;
         let root = loop {
@@ -177,6 +180,24 @@ impl Due {
         };
         self.roots.extend(path.into_iter().map(|id| (id, root)));
         Ok(root)
+    }
+
+    /// Whether a tree tells which revision is the good one, or how many workers the supervisor
+    /// has spawned that spawned the last one.
+    fn is_current(&mut self, view: &View<'_>, root: i64) -> Result<bool> {
+        if self.current.is_none() {
+            let mut roots = HashSet::new();
+            for of_type in [event_type::REVISION_PROMOTED, event_type::WORKER_SPAWNED] {
+                if let Some(latest) = latest_event(view, of_type)? {
+                    roots.insert(self.root(view, latest.id, latest.parent_id)?);
+                }
+            }
+            self.current = Some(roots);
+        }
+        Ok(self
+            .current
+            .as_ref()
+            .is_some_and(|roots| roots.contains(&root)))
     }
 
     /// The latest day of any event of a tree.

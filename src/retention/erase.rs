@@ -5,6 +5,7 @@ mod traces;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -78,12 +79,18 @@ pub struct Erased {
 
 /// How often new lines of what is erased are looked for.
 const ROUNDS_MAX: u32 = 5;
+/// How long it may take in all to look again for what others keep recording.
+const REPEATED_MAX: Duration = Duration::from_secs(20);
+/// Passes over a kind that an erasure takes while no one records anything: one that finds what it
+/// leads to, and one that finds no more.
+const PASSES: usize = 2;
 
 impl Store {
     /// Rewrites every segment that holds what is to be forgotten, and whatever a repair or a crash
     /// left of it elsewhere in the store. Once this returns, no file of the store holds it any
     /// more, also after a power cut. That something was erased, but not what, is noted in
-    /// `removals.jsonl`.
+    /// `removals.jsonl`, with a keyed hash of the id of each conversation and request: an import or
+    /// a replay leaves these out from then on. They can be recorded again under the same id.
     ///
     /// Damaged lines go, too, where they hold an id of it, a longer piece of one of its texts, or
     /// make one of its lines when they are put together again with those next to them. A piece of
@@ -123,9 +130,11 @@ impl Store {
             traces: Traces::of(what, self)?,
             options,
             done: Erased::default(),
+            patience: Patience::default(),
         };
         let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
+            run.bury()?;
             // First, as it is known only by what the segments say.
             run.erase_beside()?;
             if steps.is_empty() {
@@ -133,6 +142,7 @@ impl Store {
                 return Ok(run.done);
             }
             for step in steps {
+                run.patience.check(self)?;
                 let Some(went_on) = run.take(&step)? else {
                     // What comes after leads to it.
                     break;
@@ -145,10 +155,47 @@ impl Store {
             if run.options.dry_run {
                 return Ok(run.done);
             }
+            // All that follows is done for what was recorded meanwhile.
+            run.patience.begin();
             steps = run.find()?;
         }
-        let message = "what is to be erased is recorded again and again: end that first";
-        Err(Error::new(ErrorKind::Conflict, message).with_path(self.path()))
+        Err(gave_up(self))
+    }
+}
+
+fn gave_up(store: &Store) -> Error {
+    let message = "what is to be erased is recorded again and again: end that first";
+    Error::new(ErrorKind::Conflict, message).with_path(store.path())
+}
+
+/// How long it took by now to look for what others recorded meanwhile.
+#[derive(Debug, Default)]
+struct Patience {
+    spent: Duration,
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// Returns whether it has not begun before.
+    fn begin(&mut self) -> bool {
+        let is_first = self.since.is_none();
+        self.since.get_or_insert_with(Instant::now);
+        is_first
+    }
+
+    fn end(&mut self) {
+        self.spent += self
+            .since
+            .take()
+            .map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    fn check(&self, store: &Store) -> Result<()> {
+        let running = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        if self.spent + running > REPEATED_MAX {
+            return Err(gave_up(store));
+        }
+        Ok(())
     }
 }
 
@@ -166,6 +213,7 @@ struct Run<'s, 'o> {
     traces: Traces,
     options: EraseOptions<'o>,
     done: Erased,
+    patience: Patience,
 }
 
 /// What a segment holds of it.
@@ -194,6 +242,17 @@ impl Step {
 }
 
 impl Run<'_, '_> {
+    /// Notes, before anything goes, that what is erased is not to come back.
+    fn bury(&self) -> Result<()> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        let inner = self.store.inner();
+        let known = inner.tombstones()?;
+        let ids = self.traces.asked_for();
+        inner.bury(ids.filter(|id| !known.has(*id)))
+    }
+
     /// What is to be erased, in an order in which what is left, should this end early, still leads
     /// to all of it: first what only lines in other segments lead to, then a kind after all that
     /// belongs to it.
@@ -206,11 +265,16 @@ impl Run<'_, '_> {
         for kind in KINDS {
             let segments = || segments.iter().filter(|name| name.kind == kind);
             // What a line says may be of lines before it.
-            loop {
+            for pass in 0.. {
+                let has_begun = pass >= PASSES && self.patience.begin();
                 let known = self.traces.leads();
                 let mut damaged_here = Vec::new();
                 for name in segments() {
+                    self.patience.check(self.store)?;
                     found.insert(*name, self.look_into(*name, &mut damaged_here)?);
+                }
+                if has_begun {
+                    self.patience.end();
                 }
                 if self.traces.leads() == known {
                     damaged.extend(damaged_here);

@@ -58,7 +58,8 @@ pub struct RetentionSettings {
     /// Conversations with their messages. Default: [`PrivacySettings::retention_days`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Keep>,
-    /// Conversations whose status is `error`, with their messages. Default: 30 days, or what
+    /// Conversations whose status is `error`, with their messages: those whose last answer failed.
+    /// Default: 30 days, or what
     /// `messages` says, if that is less or forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Keep>,
@@ -84,6 +85,69 @@ pub struct RetentionSettings {
 }
 
 impl RetentionSettings {
+    /// Keeps all kinds forever: for a log of what was imported, which is often older than a log of
+    /// what happens is kept.
+    ///
+    /// ```
+    /// # use decklog::{Keep, RetentionSettings, Settings, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let settings = Settings {
+    ///     retention: RetentionSettings::forever(),
+    ///     ..Settings::default()
+    /// };
+    /// let store = Store::options().settings(settings).open(dir.path().join("log"))?;
+    /// assert_eq!(store.settings()?.retention.messages, Some(Keep::Forever));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn forever() -> RetentionSettings {
+        let mut settings = RetentionSettings {
+            events: Some(Keep::Forever),
+            rollups: Some(Keep::Forever),
+            ..RetentionSettings::default()
+        };
+        settings.keep_imported();
+        settings
+    }
+
+    /// Keeps the kinds that an import adds forever.
+    pub(crate) fn keep_imported(&mut self) {
+        let kinds = [
+            &mut self.conversation_turns,
+            &mut self.tool_calls,
+            &mut self.messages,
+            &mut self.errors,
+        ];
+        for keep in kinds {
+            *keep = Some(Keep::Forever);
+        }
+    }
+
+    /// Whether nothing that an import adds is ever removed.
+    pub(crate) fn keeps_imported(&self, privacy: &PrivacySettings) -> bool {
+        let kinds = [Kind::ConversationTurns, Kind::ToolCalls, Kind::Messages];
+        let keeps = kinds.map(|kind| self.keep(kind, privacy));
+        let all = keeps.into_iter().chain([self.keep_errors(privacy)]);
+        all.eq([Keep::Forever; 4])
+    }
+
+    /// How long the records of a kind are kept, and the setting that says so.
+    pub(crate) fn keep_by(&self, kind: Kind, privacy: &PrivacySettings) -> (Keep, &'static str) {
+        const BY_DEFAULT: &str = "privacy.retention_days";
+        let (own, name) = match kind {
+            Kind::ConversationTurns => (self.conversation_turns, "retention.conversation_turns"),
+            Kind::ToolCalls => (self.tool_calls, "retention.tool_calls"),
+            Kind::Conversations | Kind::Messages => (self.messages, "retention.messages"),
+            Kind::Events => (self.events, "retention.events"),
+            Kind::CodeEditProposals => (Some(Keep::Forever), "retention.code_edit_proposals"),
+            Kind::Inbox => (Some(Keep::Forever), "retention.inbox"),
+            Kind::History => (Some(Keep::Forever), "retention.history"),
+            Kind::ThoughtRecords => (Some(Keep::Forever), "retention.thought_records"),
+            Kind::Rollups => (Some(Keep::Forever), "retention.rollups"),
+        };
+        let name = if own.is_some() { name } else { BY_DEFAULT };
+        (self.keep(kind, privacy), name)
+    }
+
     /// How long the records of a kind are kept. Conversations are kept as their messages are.
     pub fn keep(&self, kind: Kind, privacy: &PrivacySettings) -> Keep {
         let usual = Keep::Days(privacy.retention_days);

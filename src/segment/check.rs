@@ -156,6 +156,7 @@ fn holds_facts(kind: Kind, line: &[u8]) -> bool {
     match classify(kind, line) {
         Line::Good(_) => true,
         Line::Altered(read) => read.is_ok_and(|decoded| decoded.seq.is_some()),
+        Line::Void(_) => false,
         Line::Damaged(pieces) => !pieces.is_empty(),
     }
 }

@@ -73,8 +73,8 @@ pub(crate) fn repair_segment(
             bytes,
             line,
         } => match line {
-            // What verify finds to hold no record is no more use for its checksum.
-            Line::Good(_) if decode(name.kind, bytes).is_err() => {
+            // It is no more use for its checksum.
+            Line::Void(_) => {
                 taken_out.push((offset, bytes.len() as u64 + 1));
             }
             Line::Good(envelope) => {

@@ -5,7 +5,7 @@ use std::io;
 
 use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
-use crate::line::{Envelope, Line, classify};
+use crate::line::{Envelope, Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
@@ -97,7 +97,7 @@ impl Found<'_> {
                     });
                 }
             }
-            Line::Altered(Err(_)) => {}
+            Line::Altered(Err(_)) | Line::Void(_) => {}
             Line::Damaged(pieces) => {
                 for (start, len) in pieces {
                     let bytes = &bytes[*start..start + len];
@@ -137,6 +137,10 @@ impl Found<'_> {
             } => {
                 let (class, reason) = match line {
                     Line::Good(_) => return None,
+                    Line::Altered(Ok(_)) if is_intact(bytes) => (
+                        DamageClass::Altered,
+                        "the checksum holds, but the fields are not in canonical form".to_owned(),
+                    ),
                     Line::Altered(Ok(_)) => (
                         DamageClass::Altered,
                         "the line was rewritten: its checksum is wrong or missing".to_owned(),
@@ -144,6 +148,10 @@ impl Found<'_> {
                     Line::Altered(Err(reason)) => (
                         DamageClass::Altered,
                         format!("the line was rewritten and holds no record: {reason}"),
+                    ),
+                    Line::Void(reason) => (
+                        DamageClass::Damaged,
+                        format!("the line holds no record: {reason}"),
                     ),
                     Line::Damaged(pieces) if !pieces.is_empty() => (
                         DamageClass::Damaged,

@@ -1,15 +1,23 @@
 //! The disk. What differs between operating systems is in `disk/` and in `volume`.
 
+#[cfg(target_os = "linux")]
+mod held;
+#[cfg(not(target_os = "linux"))]
+mod named;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+#[cfg(target_os = "linux")]
+use self::held::Place;
+#[cfg(not(target_os = "linux"))]
+use self::named::Place;
 #[cfg(unix)]
 use self::unix as sys;
 #[cfg(windows)]
@@ -26,20 +34,28 @@ const APPEND_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Disk {
     root: PathBuf,
+    /// Once it was there.
+    place: OnceLock<Place>,
 }
 
 impl Disk {
-    /// The store in this directory, which need not exist yet.
+    /// The store in this directory, which need not exist yet. A relative path is that of the
+    /// present working directory. On Linux the directory is held from its first use on: it may be
+    /// moved, and another one take its name, and this is still the one that it was.
     pub fn new(root: impl Into<PathBuf>) -> Disk {
-        Disk { root: root.into() }
+        let root = root.into();
+        // There is none for the empty path, which leads nowhere.
+        let root = std::path::absolute(&root).unwrap_or(root);
+        let place = OnceLock::new();
+        Disk { root, place }
     }
 
-    fn path(&self, relative: &str) -> PathBuf {
-        if relative.is_empty() {
-            self.root.clone()
-        } else {
-            self.root.join(relative)
+    fn place(&self) -> io::Result<&Place> {
+        if let Some(place) = self.place.get() {
+            return Ok(place);
         }
+        let place = Place::open(&self.root)?;
+        Ok(self.place.get_or_init(|| place))
     }
 }
 
@@ -48,28 +64,21 @@ impl Storage for Disk {
         &self.root
     }
 
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.place()?.is_at(&self.root)
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        self.place()?.check_writable()
+    }
+
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
-        let path = self.path(dir);
-        uninterrupted(|| read_dir(&path))
+        let place = self.place()?;
+        uninterrupted(|| place.read_dir(dir))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        let path = self.path(path);
-        let mut options = OpenOptions::new();
-        sys::at_once(options.read(true));
-        match access {
-            Access::Read => {}
-            Access::Append => _ = options.append(true),
-            Access::Overwrite => _ = options.write(true),
-        }
-        let file = match options.open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound && access != Access::Read => {
-                let file = sys::private(options.create(true)).open(&path)?;
-                sys::make_private_file(&file)?;
-                file
-            }
-            other => other?,
-        };
+        let file = self.place()?.open_file(path, access)?;
         // Whoever reads a pipe waits for its writer, and what is written to a device is gone.
         if !uninterrupted(|| sys::is_file(&file))? {
             return Err(io::Error::new(
@@ -81,12 +90,11 @@ impl Storage for Disk {
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
-        uninterrupted(|| sys::stat_path(&self.root, path))
+        self.place()?.stat(path)
     }
 
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
-        let path = self.path(path);
-        Ok(sys::times(&uninterrupted(|| fs::metadata(&path))?))
+        self.place()?.times(path)
     }
 
     fn volume(&self) -> io::Result<Option<Volume>> {
@@ -94,50 +102,44 @@ impl Storage for Disk {
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
-        let path = self.path(dir);
-        if path.is_dir() {
+        if !dir.is_empty() {
+            return self.place()?.create_dir(dir);
+        }
+        if self.root.is_dir() {
             return Ok(false);
         }
-        if dir.is_empty() {
-            make_ancestors(&path)?;
+        make_ancestors(&self.root)?;
+        let is_new = create_private_dir(&self.root)?;
+        if is_new {
+            sys::sync_dir(&self.root.join(".."))?;
         }
-        match sys::private_dir().create(&path) {
-            Ok(()) => {
-                sys::make_private_dir(&path)?;
-                if dir.is_empty() {
-                    sys::sync_dir(&path.join(".."))?;
-                }
-                Ok(true)
-            }
-            // Another process was quicker, or the name is taken by a file.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
-            Err(e) => Err(e),
-        }
+        Ok(is_new)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        sys::sync_dir(&self.path(dir))
+        self.place()?.sync_dir(dir)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let to = self.path(to);
-        sys::let_go(&to)?;
-        fs::rename(self.path(from), to)
+        self.place()?.rename(from, to)
     }
 
     fn set_read_only(&self, path: &str) -> io::Result<()> {
-        sys::set_read_only(&self.path(path))
+        self.place()?.set_read_only(path)
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
-        fs::remove_dir(self.path(dir))
+        self.place()?.remove_dir(dir)
     }
 
     fn remove_file(&self, path: &str) -> io::Result<()> {
-        let path = self.path(path);
-        sys::let_go(&path)?;
-        fs::remove_file(path)
+        self.place()?.remove_file(path)
     }
+}
+
+/// How many files this process may have open at a time.
+pub(crate) fn open_files_max() -> usize {
+    sys::open_files_max()
 }
 
 /// Asks again after a signal came in between. Only for what changes nothing.
@@ -150,28 +152,20 @@ fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-fn read_dir(path: &Path) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let kind = match entry.file_type() {
-            Ok(kind) => kind,
-            // Taken away since it was listed.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(e),
-        };
-        let kind = match kind {
-            kind if kind.is_symlink() => fs::metadata(entry.path()).map(|found| found.file_type()),
-            kind => Ok(kind),
-        };
-        entries.push(Entry {
-            name: entry.file_name().to_string_lossy().into_owned(),
-            // A link that leads nowhere is neither.
-            is_dir: kind.as_ref().is_ok_and(fs::FileType::is_dir),
-            is_file: kind.is_ok_and(|kind| kind.is_file()),
-        });
+/// Makes a directory for its owner only; `false` if it is there.
+fn create_private_dir(path: &Path) -> io::Result<bool> {
+    if path.is_dir() {
+        return Ok(false);
     }
-    Ok(entries)
+    match sys::private_dir().create(path) {
+        Ok(()) => {
+            sys::make_private_dir(path)?;
+            Ok(true)
+        }
+        // Another process was quicker, or the name is taken by a file.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 /// Makes the missing directories above a path, and has each survive the machine.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::Disk;
+pub(crate) use disk::open_files_max;
 pub use map::Words;
 pub use memory::{Fault, Memory};
 pub use volume::Volume;
@@ -64,7 +65,8 @@ pub struct FileTimes {
 
 /// The files of one store.
 ///
-/// Paths are relative to the store's directory, with `/` between their parts; an empty path is
+/// One directory for good: who moves it away and puts another one in its place does not have what is
+/// open write there, see [`Storage::is_in_place`]. Paths are relative to the store's directory, with `/` between their parts; an empty path is
 /// the store's directory itself. The contract, which every implementation keeps:
 ///
 /// - **Visibility.** Bytes that [`StorageFile::append`] or [`StorageFile::write_at`] took are
@@ -79,6 +81,17 @@ pub struct FileTimes {
 pub trait Storage: Debug + Send + Sync {
     /// Where the store is, for messages.
     fn root(&self) -> &Path;
+
+    /// Whether the store's path still leads to the directory that was first used through this. An
+    /// error if it leads nowhere.
+    fn is_in_place(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Fails where files cannot be made in the store's directory, as far as the system tells.
+    fn check_writable(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The names in a directory, in any order.
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>>;

@@ -6,23 +6,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 
-const OPEN_MAX: usize = 128;
-
 /// A segment's place, its identity and its handle: a file that was replaced has another identity.
 type Open = (u32, u64, Arc<dyn StorageFile>);
 
 /// Handles, each at one place only, which follows from its segment's: readers of different
 /// segments mostly do not wait for each other.
 #[derive(Debug)]
-pub(super) struct Files([Mutex<Option<Open>>; OPEN_MAX]);
-
-impl Default for Files {
-    fn default() -> Files {
-        Files(std::array::from_fn(|_| Mutex::default()))
-    }
-}
+pub(super) struct Files(Box<[Mutex<Option<Open>>]>);
 
 impl Files {
+    /// None yet, and never more than `open_max`.
+    pub(super) fn new(open_max: usize) -> Files {
+        Files((0..open_max.max(1)).map(|_| Mutex::default()).collect())
+    }
+
     pub(super) fn get(
         &self,
         storage: &dyn Storage,
@@ -30,7 +27,7 @@ impl Files {
         name: SegmentName,
         identity: u64,
     ) -> Result<Arc<dyn StorageFile>> {
-        let mut open = self.0[segment as usize % OPEN_MAX]
+        let mut open = self.0[segment as usize % self.0.len()]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some((of, known, file)) = &*open

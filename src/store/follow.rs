@@ -9,7 +9,7 @@ use super::lines::{LogLine, read_lines};
 use super::lookout::Lookout;
 use super::state::{Segment, State};
 use super::{Store, View};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::segment::Span;
 
 impl Store {
@@ -95,8 +95,31 @@ impl Follow {
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read, as where its directory was moved away.
-    /// Nothing is lost by that: the next call goes on where this one began.
+    /// Nothing is lost by that: the next call goes on where this one began. Once another directory has
+    /// taken its place, that one is followed.
     pub fn next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
+        match self.try_next_lines(timeout) {
+            Err(e) if e.kind() == ErrorKind::Poisoned => {
+                self.turn_to_other()?;
+                self.try_next_lines(timeout)
+            }
+            lines => lines,
+        }
+    }
+
+    /// Goes on in the directory that has taken the place of the store's.
+    fn turn_to_other(&mut self) -> Result<()> {
+        let options = Store::options().read_only(true);
+        self.store = options.open(self.store.path())?;
+        self.lookout = Lookout::new(&self.store);
+        // Of none that it can have: what was read is compared with what is there.
+        self.generation = u64::MAX;
+        self.segments = 0;
+        self.seen = None;
+        Ok(())
+    }
+
+    fn try_next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
         let started = Instant::now();
         loop {
             if !self.pending.is_empty() {

@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use super::head::Head;
-use super::{Inner, View};
+use super::{Inner, View, nested, place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::full_path;
 
@@ -34,6 +34,7 @@ impl Tries {
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
+        nested::check(self)?;
         if let Some(commits) = self.news.commits() {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             if !state.is_stale && commits == state.commits {
@@ -80,6 +81,8 @@ impl Inner {
     }
 
     pub(crate) fn look_at_all(&self) -> Result<()> {
+        nested::check(self)?;
+        place::check(&*self.storage)?;
         let (head, _) = self.news.head(&*self.storage)?;
         let mut state = self.lock_state();
         state.look_at_all(&*self.storage, head.as_deref(), false)

@@ -4,42 +4,46 @@
 //! under it, where the settings that it was admitted by are known to hold still. Rules take, and a
 //! transaction writes, nothing else; and there is no other way to make one.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use super::{Inner, Settings, Txn, manifest};
+use super::manifest::{self, Manifest};
+use super::{Inner, Settings, Store, Txn};
 use crate::error::Result;
-use crate::privacy::{Privacy, has_hashed_user};
+use crate::privacy::{Privacy, UserIdKey, UserKey, has_hashed_user, is_of_hashed_user};
 use crate::record::{Kind, Record};
+use crate::segment::list;
 
 /// Settings, ready to be obeyed.
 #[derive(Debug)]
 pub(super) struct Gate {
     settings: Settings,
-    user_id_key: Option<PathBuf>,
+    /// The fingerprint of the key under which the store's user ids are hashed, if any was.
+    key_fingerprint: Option<String>,
+    user_id_key: UserKey,
     /// Made when it is first needed, as who only reads mostly never does.
     privacy: OnceLock<Privacy>,
-    /// Tells it from the other gates of the same handle.
-    number: u64,
+    stricter: OnceLock<Vec<Privacy>>,
 }
 
 impl Gate {
-    /// The first one of a handle.
-    pub(super) fn new(settings: Settings, user_id_key: Option<PathBuf>) -> Gate {
+    pub(super) fn new(manifest: Manifest, user_id_key: UserKey) -> Gate {
         Gate {
-            settings,
+            settings: manifest.settings,
+            key_fingerprint: manifest.key_fingerprint,
             user_id_key,
             privacy: OnceLock::new(),
-            number: 0,
+            stricter: OnceLock::new(),
         }
     }
 
-    /// The next one, for other settings.
-    fn next(&self, settings: Settings) -> Gate {
-        Gate {
-            number: self.number + 1,
-            ..Gate::new(settings, self.user_id_key.clone())
-        }
+    pub(super) fn is_of(&self, manifest: &Manifest) -> bool {
+        self.settings == manifest.settings && self.key_fingerprint == manifest.key_fingerprint
+    }
+
+    fn is_same(self: &Arc<Gate>, other: &Arc<Gate>) -> bool {
+        let is_equal =
+            || self.settings == other.settings && self.key_fingerprint == other.key_fingerprint;
+        Arc::ptr_eq(self, other) || is_equal()
     }
 
     fn privacy(&self) -> Result<&Privacy> {
@@ -47,12 +51,46 @@ impl Gate {
             return Ok(privacy);
         }
         let privacy = Privacy::new(self.settings.privacy.clone())?;
-        let privacy = privacy.with_key_at(self.user_id_key.clone());
+        let key = self.user_id_key.expecting(self.key_fingerprint.clone());
+        let privacy = privacy.with_key(key);
         Ok(self.privacy.get_or_init(|| privacy))
     }
 
-    fn apply(&self, record: Record) -> Result<Record> {
-        self.privacy()?.apply(record)
+    /// All settings that keep less of a record than these do.
+    fn stricter(&self) -> &[Privacy] {
+        self.stricter.get_or_init(|| {
+            let settings = self.settings.privacy.stricter();
+            let privacies = settings.filter_map(|settings| {
+                let privacy = Privacy::new(settings).ok()?;
+                let key = self.user_id_key.expecting(self.key_fingerprint.clone());
+                Some(privacy.with_key(key))
+            });
+            privacies.collect()
+        })
+    }
+
+    /// The fingerprint that the manifest must have before a record is written.
+    pub(super) fn key_to_note(&self, record: &Record) -> Result<Option<String>> {
+        if self.key_fingerprint.is_some() || !is_of_hashed_user(record) {
+            return Ok(None);
+        }
+        // An id that was given as it is kept may need no key here.
+        let privacy = self.privacy.get();
+        Ok(privacy.map(Privacy::key_fingerprint).transpose()?.flatten())
+    }
+}
+
+/// The gate of a handle.
+#[derive(Debug)]
+pub(super) struct Known {
+    gate: Arc<Gate>,
+    /// `settings` in `HEAD` when the manifest was read.
+    count: Option<u64>,
+}
+
+impl Known {
+    pub(super) fn new(gate: Arc<Gate>) -> Known {
+        Known { gate, count: None }
     }
 }
 
@@ -60,32 +98,54 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     record: Record,
-    /// The gate's.
-    number: u64,
+    /// The record as it was given, if that is something else.
+    original: Option<Box<Record>>,
+    gate: Arc<Gate>,
 }
 
 /// What is kept of a record, by the settings that hold.
 #[derive(Debug)]
-pub(crate) struct Kept(Record);
+pub(crate) struct Kept {
+    record: Record,
+    /// The record as it was given, if that is something else.
+    original: Option<Box<Record>>,
+}
 
 impl Inner {
-    /// What may be kept of a record that was checked.
+    /// What may be kept of a record that was checked, by the settings of now.
     pub(crate) fn admit(&self, record: Record) -> Result<Admitted> {
-        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let gate = self.current_gate();
+        self.check_key(&gate, &record)?;
+        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
         Ok(Admitted {
-            record: gate.apply(record)?,
-            number: gate.number,
+            record,
+            original: original.map(Box::new),
+            gate,
         })
+    }
+
+    /// Makes the key of user ids where a record is the first one that needs it.
+    fn check_key(&self, gate: &Gate, record: &Record) -> Result<()> {
+        let privacy = gate.privacy()?;
+        if gate.key_fingerprint.is_none()
+            && privacy.needs_user_key(record)
+            && privacy.key_fingerprint()?.is_none()
+            // Written by a version that did not note the key; another one would not be theirs.
+            && !self.has_hashed_users()?
+        {
+            privacy.make_key()?;
+        }
+        Ok(())
     }
 
     /// The forms in which the log may have a user's id, whatever the settings were when it was
     /// recorded: as it is given, and hashed. No key is made.
     ///
     /// # Errors
-    /// There are hashed ids, and the key cannot be read.
+    /// There are hashed ids, and their key is not there or cannot be read.
     pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
         let mut forms = vec![id.to_owned()];
-        match self.gate().privacy()?.hashed_user_id(id) {
+        match self.current_gate().privacy()?.hashed_user_id(id) {
             Ok(hashed) if hashed != id => forms.push(hashed),
             Err(e) if self.has_hashed_users()? => return Err(e),
             _ => {}
@@ -93,19 +153,19 @@ impl Inner {
         Ok(forms)
     }
 
+    /// Whether any line has a hashed user id. The caller may hold the lock.
     fn has_hashed_users(&self) -> Result<bool> {
-        for name in self.segments()? {
-            let mut is_any = false;
+        let mut names = list(&*self.storage)?.segments.into_iter();
+        let mut is_any = false;
+        while let Some(name) = names.find(|name| name.kind == Kind::Conversations) {
             let mut look = |line: &[u8]| is_any |= has_hashed_user(line);
-            if name.kind == Kind::Conversations {
-                // What cannot be read is told as damage.
-                let _ = self.each_line(name, &mut look);
-            }
+            // What cannot be read is told as damage.
+            let _ = self.each_line(name, &mut look);
             if is_any {
-                return Ok(true);
+                break;
             }
         }
-        Ok(false)
+        Ok(is_any)
     }
 
     /// The settings as this handle last read them.
@@ -113,39 +173,118 @@ impl Inner {
         self.gate().settings.clone()
     }
 
-    /// The gate of the settings that the manifest has; the known one if it is gone.
-    pub(super) fn read_gate(&self) -> Result<Arc<Gate>> {
+    /// The manifest, or what is known of it if it is gone.
+    pub(super) fn manifest(&self) -> Result<Manifest> {
         let manifest = manifest::read(&*self.storage)?;
-        Ok(manifest.map_or_else(|| self.gate(), |manifest| self.obey(manifest.settings)))
+        Ok(manifest.unwrap_or_else(|| {
+            let gate = self.gate();
+            let fingerprint = gate.key_fingerprint.clone();
+            Manifest::new(self.store_id, gate.settings.clone(), fingerprint)
+        }))
     }
 
     fn gate(&self) -> Arc<Gate> {
-        Arc::clone(&self.gate.read().unwrap_or_else(PoisonError::into_inner))
+        let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known.gate)
     }
 
-    /// Lets records in by these settings from now on.
-    pub(super) fn obey(&self, settings: Settings) -> Arc<Gate> {
-        let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        if gate.settings != settings {
-            *gate = Arc::new(gate.next(settings));
+    /// The gate of the settings of now, as far as can be told without the lock.
+    fn current_gate(&self) -> Arc<Gate> {
+        loop {
+            let now = self.news.settings(&*self.storage);
+            let gate = {
+                let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+                if now.is_none() || known.count == now {
+                    return Arc::clone(&known.gate);
+                }
+                Arc::clone(&known.gate)
+            };
+            // What cannot be read stops who writes under the lock.
+            let Ok(manifest) = self.manifest() else {
+                return gate;
+            };
+            // Who changes the settings counts before and after.
+            if self.news.settings(&*self.storage) == now {
+                return self.obey(manifest, now);
+            }
         }
-        Arc::clone(&gate)
+    }
+
+    /// Admits records by this manifest from now on.
+    pub(super) fn obey(&self, manifest: Manifest, count: Option<u64>) -> Arc<Gate> {
+        let mut known = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        known.count = count;
+        if !known.gate.is_of(&manifest) {
+            let user_id_key = known.gate.user_id_key.clone();
+            known.gate = Arc::new(Gate::new(manifest, user_id_key));
+        }
+        Arc::clone(&known.gate)
     }
 }
 
 impl Txn<'_> {
     /// What is kept of a record that was admitted before the lock was taken.
     pub(crate) fn admit(&self, admitted: Admitted) -> Result<Kept> {
-        let Admitted { record, number } = admitted;
-        if number == self.gate().number {
-            return Ok(Kept(record));
+        let Admitted {
+            record,
+            original,
+            gate,
+        } = admitted;
+        if gate.is_same(self.gate()) {
+            return Ok(Kept { record, original });
         }
-        self.keep(record)
+        self.keep(original.map_or(record, |original| *original))
     }
 
     /// What is kept of a record that was made, and checked, under the lock.
     pub(crate) fn keep(&self, record: Record) -> Result<Kept> {
-        self.gate().apply(record).map(Kept)
+        let gate = self.gate();
+        self.inner().check_key(gate, &record)?;
+        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
+        let original = original.map(Box::new);
+        Ok(Kept { record, original })
+    }
+
+    /// What would have been kept of a record by stricter settings, which the store may have had
+    /// before.
+    pub(crate) fn kept_before(&self, kept: &Kept) -> Vec<Kept> {
+        let record = kept.original.as_deref().unwrap_or(&kept.record);
+        let stricter = self.gate().stricter();
+        let forms = stricter.iter().filter_map(|privacy| {
+            // One that cannot be made, as its key is not there, is no form that the log has.
+            let record = privacy.apply(record.clone()).ok()?;
+            let original = None;
+            Some(Kept { record, original })
+        });
+        forms.collect()
+    }
+}
+
+impl Store {
+    /// Where the key of user ids is looked for, which one is found there, and which one the store
+    /// expects.
+    ///
+    /// # Errors
+    /// The key's file cannot be read, is no key, or others may read it.
+    pub fn user_id_key(&self) -> Result<UserIdKey> {
+        self.inner().current_gate().privacy()?.describe_key()
+    }
+
+    /// Takes the key of user ids that is found here as the store's from now on, whatever the
+    /// earlier one was; makes one if there is none. User ids that were hashed under another key
+    /// stay as they are: no one can find or erase them by user any more, unless by their hashed
+    /// form.
+    ///
+    /// # Errors
+    /// As [`user_id_key`](Store::user_id_key); and if the manifest cannot be written.
+    pub fn replace_user_id_key(&self) -> Result<UserIdKey> {
+        let inner = self.inner();
+        inner.transact(|txn| {
+            txn.gate().privacy()?.make_key()?;
+            let key = txn.gate().privacy()?.describe_key()?;
+            txn.note_user_id_key(key.found)
+        })?;
+        self.user_id_key()
     }
 }
 
@@ -153,12 +292,12 @@ impl Txn<'_> {
 /// where they come from another line, which may be older than the settings.
 impl Kept {
     pub(crate) fn record(&self) -> &Record {
-        &self.0
+        &self.record
     }
 
     /// The id of an event, a task or an entry.
     pub(crate) fn set_id(&mut self, given: i64) {
-        match &mut self.0 {
+        match &mut self.record {
             Record::Event(event) => event.id = given,
             Record::InboxTask(task) => task.id = given,
             Record::History(entry) => entry.id = given,
@@ -168,30 +307,115 @@ impl Kept {
 
     /// The place of a message in its conversation.
     pub(crate) fn set_sequence(&mut self, sequence: i64) {
-        if let Record::Message(message) = &mut self.0 {
+        if let Record::Message(message) = &mut self.record {
             message.sequence = Some(sequence);
         }
     }
 
     /// Which attempt a step of a task is of.
     pub(crate) fn set_attempt(&mut self, attempt: i64) {
-        if let Record::InboxStep(step) = &mut self.0 {
+        if let Record::InboxStep(step) = &mut self.record {
             step.attempt = attempt;
         }
     }
 
     /// Binds a thought to the one before it, by its hash.
     pub(crate) fn chain(&mut self, prev_hash: String) {
-        if let Record::Thought(thought) = &mut self.0 {
+        if let Record::Thought(thought) = &mut self.record {
             thought.prev_hash = prev_hash;
             thought.hash = thought.computed_hash();
         }
     }
 
+    /// Which rollup of its group and day it is.
+    pub(crate) fn set_part(&mut self, part: u64) {
+        if let Record::Rollup(rollup) = &mut self.record {
+            rollup.part = part;
+        }
+    }
+
     /// Makes a conversation a change of one that the log has.
     pub(crate) fn make_change(&mut self) {
-        if let Record::Conversation(conversation) = &self.0 {
-            self.0 = Record::ConversationUpdated(conversation.clone());
+        if let Record::Conversation(conversation) = &self.record {
+            self.record = Record::ConversationUpdated(conversation.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{ConversationTurn, TurnKind, Validity};
+    use crate::storage::Memory;
+    use uuid::Uuid;
+
+    fn open(memory: &Memory) -> Store {
+        let storage = Arc::new(memory.clone());
+        let options = Store::options().storage(storage).upkeep(false);
+        options.open("in memory").unwrap()
+    }
+
+    fn turn() -> Record {
+        Record::Turn(ConversationTurn {
+            id: Uuid::from_u128(1),
+            parent_id: None,
+            message_id: Uuid::from_u128(2),
+            kind: TurnKind::User,
+            content: "write to ann@example.com".into(),
+            created_at: Validity::at(1_766_832_000_000),
+            thread_id: None,
+        })
+    }
+
+    fn content(kept: &Kept) -> &str {
+        match kept.record() {
+            Record::Turn(turn) => &turn.content,
+            _ => "",
+        }
+    }
+
+    /// A change may come between a record's admission and the lock.
+    #[test]
+    fn what_was_admitted_by_other_settings_is_admitted_anew() {
+        type Change = fn(&mut Settings);
+        let kept_whole = "write to ann@example.com";
+        let cases: [(Change, &str); 3] = [
+            (|_| (), kept_whole),
+            (
+                |it| it.privacy.redact_pii = true,
+                "write to [REDACTED:email:1]",
+            ),
+            (|it| it.privacy.store_content = false, "[CONTENT:len=24,"),
+        ];
+        for (before, _) in cases {
+            for (after, expected) in cases {
+                let memory = Memory::new();
+                let (one, two) = (open(&memory), open(&memory));
+                let change = |settings: fn(&mut Settings)| {
+                    let changed = two.change_settings(|it| {
+                        *it = Settings::default();
+                        settings(it);
+                    });
+                    changed.unwrap();
+                };
+                change(before);
+                let admitted = one.inner().admit(turn()).unwrap();
+                change(after);
+                let kept = one.inner().transact(|txn| txn.admit(admitted)).unwrap();
+                assert!(content(&kept).starts_with(expected), "{}", content(&kept));
+            }
+        }
+    }
+
+    /// What has nothing to be replaced is not copied for this.
+    #[test]
+    fn only_what_is_changed_is_kept_as_it_was_given() {
+        let store = open(&Memory::new());
+        assert!(store.inner().admit(turn()).unwrap().original.is_none());
+        store
+            .change_settings(|it| it.privacy.redact_pii = true)
+            .unwrap();
+        let original = store.inner().admit(turn()).unwrap().original;
+        assert_eq!(original.as_deref(), Some(&turn()));
     }
 }

@@ -194,6 +194,11 @@ impl Head {
         Ok(None)
     }
 
+    /// How far the segments reach of which this tells.
+    pub(super) fn reaches(&self) -> io::Result<Vec<Reach>> {
+        Ok(self.slots()?.iter().filter_map(Slot::reach).collect())
+    }
+
     /// The segments of which this tells that they were appended to after the commit numbered
     /// `after`.
     pub(super) fn appended_to_after(&self, after: u64) -> io::Result<Vec<SegmentName>> {

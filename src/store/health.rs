@@ -8,15 +8,20 @@ use uuid::Uuid;
 
 use super::lock;
 use super::removals::{self, Removed};
-use super::{Inner, Store};
+use super::{Inner, Settings, Store};
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
+use crate::retention::Keep;
 use crate::segment::DamageCounts;
-use crate::storage::{Volume, full_path};
+use crate::storage::{Access, Volume, append_all, full_path, is_gone};
 
 const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";
+const DAY_MS: i64 = 86_400_000;
 const SEALS: &str = "seals.jsonl";
+/// Written to learn whether anything can be; removed at once.
+const PROBE: &str = "cache/probe";
+const PROBE_BYTES: usize = 64 << 10;
 const REMOVALS: &str = "removals.jsonl";
 
 /// Who has a store's write lock.
@@ -54,6 +59,25 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+/// What retention removes next of a kind; from [`Store::health`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NextRemoval {
+    /// The kind of record; `conversations` with their messages.
+    pub kind: Kind,
+    /// The day that goes, if nothing that belongs to it is of a later day: of conversations that of
+    /// their last message, of other kinds the first that has any.
+    pub day: Day,
+    /// From when on, in epoch milliseconds. Then the next daily upkeep removes it.
+    pub at: i64,
+    /// Number of conversations that go; 0 for other kinds.
+    pub conversations: u64,
+    /// Bytes of that day and kind; 0 for conversations.
+    pub bytes: u64,
+    /// The setting that says so.
+    pub setting: &'static str,
+}
+
 /// How a store is; from [`Store::health`].
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
@@ -85,6 +109,10 @@ pub struct Health {
     pub removals_bytes: u64,
     /// What was removed for good, by retention, compaction and erasure.
     pub removed: Removed,
+    /// What retention removes next, the earliest first. Empty where nothing is removed on its own.
+    pub next_removals: Vec<NextRemoval>,
+    /// The most bytes that the segments may have: past it, the oldest days go first.
+    pub max_bytes: Option<u64>,
     /// The day on which a process last did all that is done once a day, if any did.
     pub last_upkeep: Option<Day>,
     /// Why this handle failed to do it at its last try, if it did.
@@ -148,7 +176,12 @@ impl Store {
             });
         let last_seq = view.state.max_seq;
         let foreign = view.state.foreign.clone();
-        let usage = usage.collect();
+        let usage: Vec<Usage> = usage.collect();
+        // A manifest that does not read as one is told as damage.
+        let settings = self.settings().unwrap_or_default();
+        let talks = view.state.index.talks().iter();
+        let talks = talks.map(|talk| (talk.latest, talk.error.is_some()));
+        let next_removals = next_removals(&settings, &usage, talks);
         drop(view);
         let removed = removals::read(storage);
         let removed = removed
@@ -170,6 +203,8 @@ impl Store {
             seals_bytes: inner.seals_bytes(),
             removals_bytes: inner.bytes_of(REMOVALS),
             removed,
+            next_removals,
+            max_bytes: settings.retention.max_bytes,
             last_upkeep: inner.last_upkeep(),
             upkeep_failed: inner.upkeeper.failure(),
             volume: storage
@@ -177,6 +212,103 @@ impl Store {
                 .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,
         })
     }
+}
+
+impl Store {
+    /// Checks that a record would be taken now: takes the write lock, reads the settings, and
+    /// writes 64 KiB to a file in `cache/`, which it removes again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("log");
+    /// let store = decklog::Store::open(&path)?;
+    /// assert!(store.check_writable().is_ok());
+    /// # drop(store);
+    /// let reader = decklog::Store::options().read_only(true).open(&path)?;
+    /// assert_eq!(reader.check_writable().unwrap_err().kind(), decklog::ErrorKind::ReadOnly);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Why it would not: [`ReadOnly`](crate::ErrorKind::ReadOnly),
+    /// [`Poisoned`](crate::ErrorKind::Poisoned), [`Locked`](crate::ErrorKind::Locked),
+    /// [`Damaged`](crate::ErrorKind::Damaged) settings, or [`Io`](crate::ErrorKind::Io), also if
+    /// the [disk is full](crate::Error::is_disk_full).
+    pub fn check_writable(&self) -> Result<()> {
+        let inner = self.inner();
+        inner.transact(|_| Ok(()))?;
+        let storage = &*inner.storage;
+        let cannot = |e| Error::io("write", &full_path(storage, PROBE), e);
+        storage.create_dir(CACHE).map_err(cannot)?;
+        let file = storage.open(PROBE, Access::Append).map_err(cannot)?;
+        let written = append_all(&*file, &vec![0; PROBE_BYTES]);
+        // Another process may do the same.
+        let removed = storage.remove_file(PROBE);
+        written.map_err(cannot)?;
+        match removed {
+            Err(e) if !is_gone(&e) => Err(cannot(e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What goes next of each kind. What belongs together goes together, so some of a day may stay.
+fn next_removals(
+    settings: &Settings,
+    usage: &[Usage],
+    talks: impl Iterator<Item = (i64, bool)>,
+) -> Vec<NextRemoval> {
+    let Settings { privacy, retention } = settings;
+    if !privacy.auto_delete {
+        return Vec::new();
+    }
+    let at = |day: Day, days: u32| day.bounds_ms().1.saturating_add(i64::from(days) * DAY_MS);
+    let mut next = Vec::new();
+    let by_bytes = Kind::ALL.into_iter();
+    for kind in by_bytes.filter(|kind| !matches!(kind, Kind::Conversations | Kind::Messages)) {
+        let first = usage.iter().find(|one| one.kind == kind);
+        if let (Some(first), (Keep::Days(days), setting)) =
+            (first, retention.keep_by(kind, privacy))
+        {
+            next.push(NextRemoval {
+                kind,
+                day: first.day,
+                at: at(first.day, days),
+                conversations: 0,
+                bytes: first.bytes,
+                setting,
+            });
+        }
+    }
+    // Conversations by the day of their last message, and whether they ended in an error.
+    let mut first: [Option<(Day, u64)>; 2] = [None; 2];
+    for (latest, is_error) in talks {
+        let Ok(day) = Day::of(latest) else { continue };
+        let first = &mut first[usize::from(is_error)];
+        *first = match *first {
+            Some((known, count)) if known == day => Some((day, count + 1)),
+            Some((known, _)) if known < day => *first,
+            _ => Some((day, 1)),
+        };
+    }
+    let keeps = [
+        retention.keep_by(Kind::Messages, privacy),
+        (retention.keep_errors(privacy), "retention.errors"),
+    ];
+    for (first, (keep, setting)) in first.into_iter().zip(keeps) {
+        if let (Some((day, conversations)), Keep::Days(days)) = (first, keep) {
+            next.push(NextRemoval {
+                kind: Kind::Conversations,
+                day,
+                at: at(day, days),
+                conversations,
+                bytes: 0,
+                setting,
+            });
+        }
+    }
+    next.sort_by_key(|next| next.at);
+    next
 }
 
 impl Inner {

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use super::settings::{self, Settings, written};
 use crate::error::{Error, ErrorKind, Result};
+use crate::privacy::is_key_fingerprint;
 use crate::record::Day;
+use crate::retention::RetentionSettings;
 use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
 
@@ -24,6 +26,8 @@ const REASON_CHARS_MAX: usize = 200;
 struct Written {
     format: u32,
     store_id: Uuid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_id_key: Option<String>,
     #[serde(default)]
     privacy: Map<String, Value>,
     #[serde(default)]
@@ -37,18 +41,26 @@ struct Written {
 pub(super) struct Manifest {
     pub store_id: Uuid,
     pub settings: Settings,
+    /// That of the key under which user ids are hashed, once any was.
+    pub key_fingerprint: Option<String>,
     written: Written,
 }
 
 impl Manifest {
     /// That of a store that has none, or lost it.
-    pub(super) fn new(store_id: Uuid, settings: Settings) -> Manifest {
+    pub(super) fn new(
+        store_id: Uuid,
+        settings: Settings,
+        key_fingerprint: Option<String>,
+    ) -> Manifest {
         Manifest {
             store_id,
             settings,
+            key_fingerprint,
             written: Written {
                 format: FORMAT,
                 store_id,
+                user_id_key: None,
                 privacy: Map::new(),
                 retention: Map::new(),
                 rest: Map::new(),
@@ -58,7 +70,7 @@ impl Manifest {
 
     /// That of a store whose manifest cannot be read.
     fn unknown() -> Manifest {
-        Manifest::new(Uuid::new_v4(), Settings::default())
+        Manifest::new(Uuid::new_v4(), Settings::default(), None)
     }
 
     /// Has other settings, and the rest as it was.
@@ -85,7 +97,11 @@ impl Manifest {
     pub(super) fn write(&self, storage: &dyn Storage) -> Result<()> {
         let path = full_path(storage, NAME);
         let io = |e| Error::io("write the manifest", &path, e);
-        let mut text = serde_json::to_vec(&self.written).map_err(|e| io(e.into()))?;
+        let written = Written {
+            user_id_key: self.key_fingerprint.clone(),
+            ..self.written.clone()
+        };
+        let mut text = serde_json::to_vec(&written).map_err(|e| io(e.into()))?;
         text.push(b'\n');
         replace_file(storage, NAME, &text).map_err(io)
     }
@@ -144,9 +160,17 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     };
     let checked = settings.check();
     checked.map_err(|e| bad("a setting", &e.to_string()))?;
+    let key_fingerprint = written.user_id_key.clone();
+    if key_fingerprint
+        .as_deref()
+        .is_some_and(|it| !is_key_fingerprint(it))
+    {
+        return Err(bad("user_id_key", "it is not 16 lower-case hex digits"));
+    }
     Ok(Some(Manifest {
         store_id: written.store_id,
         settings,
+        key_fingerprint,
         written,
     }))
 }
@@ -174,8 +198,14 @@ pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<
     Ok((Manifest::unknown(), damage))
 }
 
+/// Refuses a directory that holds no store.
+#[cfg(feature = "http")]
+pub(crate) fn check_is_there(storage: &dyn Storage) -> Result<()> {
+    read_leniently(storage).map(drop)
+}
+
 /// Whether there are segments: without a manifest, it is the store's that was lost.
-fn has_segments(storage: &dyn Storage) -> bool {
+pub(super) fn has_segments(storage: &dyn Storage) -> bool {
     list(storage).is_ok_and(|listing| !listing.segments.is_empty())
 }
 
@@ -190,6 +220,25 @@ pub(super) fn create(storage: &dyn Storage, settings: Settings) -> Result<Manife
     let manifest = Manifest::unknown().with_settings(settings)?;
     manifest.write(storage)?;
     Ok(manifest)
+}
+
+/// Makes the manifest of a store that lost its own, and tells so. What that said of retention is
+/// not known, so nothing is removed until someone says it again. The caller holds the lock.
+pub(super) fn create_anew(
+    storage: &dyn Storage,
+    mut settings: Settings,
+) -> Result<(Manifest, Option<Damage>)> {
+    settings.privacy.auto_delete = false;
+    settings.retention = RetentionSettings::forever();
+    let manifest = create(storage, settings)?;
+    let damage = Damage {
+        file: NAME.to_owned(),
+        offset: 0,
+        length: 0,
+        class: DamageClass::Missing,
+        reason: "the manifest was missing and was made anew: its settings of privacy and retention and the store's id are lost. Privacy has the defaults, and nothing is removed (privacy.auto_delete is false, all retention is forever): set both again with 'decklog config', or put back a copy of the file".to_owned(),
+    };
+    Ok((manifest, Some(damage)))
 }
 
 /// Refuses a directory that holds other things than a store's, lest someone's home directory

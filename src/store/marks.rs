@@ -13,6 +13,11 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// Whether rows of the index have the same ids as at another moment.
+    pub(crate) fn has_rows_of(self, other: Moment) -> bool {
+        (self.generation, self.moved) == (other.generation, other.moved)
+    }
+
     /// Whether lines that are new since this moment have greater numbers than those before, and
     /// segments that are marked as they were hold what they held.
     pub(crate) fn leads_to(self, later: Moment) -> bool {

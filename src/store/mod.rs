@@ -24,10 +24,14 @@ mod manifest;
 mod marks;
 mod mend;
 mod moves;
+mod nested;
 mod news;
 mod notices;
 mod numbers;
+mod open_files;
 mod options;
+mod place;
+mod process;
 mod removals;
 mod rewrite;
 mod seal;
@@ -37,6 +41,7 @@ mod sidecar;
 mod since;
 mod state;
 mod sync;
+mod tombstones;
 mod txn;
 mod upkeep;
 mod verify;
@@ -57,13 +62,14 @@ pub use counts::{Counts, KindCounts, SyncTimes};
 #[cfg(feature = "mcp")]
 pub(crate) use days::KindOfDay;
 pub use follow::Follow;
-pub use health::{Health, LockState, Usage};
+pub use health::{Health, LockState, NextRemoval, Usage};
 pub use lines::LogLine;
 pub use numbers::SeqRange;
 pub use options::{Durability, Options};
 pub(crate) use removals::Anchor;
 pub use removals::{RemovalReason, Removed};
 pub use settings::Settings;
+pub(crate) use tombstones::Tombstones;
 pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
 use self::files::Files;
@@ -72,9 +78,11 @@ pub(crate) use self::gate::{Admitted, Kept};
 use self::lock::Lock;
 use self::manifest::Manifest;
 #[cfg(feature = "http")]
-pub(crate) use self::manifest::NAME as MANIFEST;
+pub(crate) use self::manifest::{NAME as MANIFEST, check_is_there};
 pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
+use self::open_files::OpenFiles;
+pub(crate) use self::process::Process;
 pub(crate) use self::rewrite::{Candidate, With};
 use self::seal::SealLog;
 #[cfg(feature = "face")]
@@ -88,13 +96,15 @@ pub(crate) use self::view::{Reads, View};
 use self::watch::LockWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
+use crate::privacy::UserKey;
 use crate::record::Kind;
 use crate::segment::Damage;
 use crate::storage::Storage;
 
 /// A log: one directory, shared by any number of threads and processes.
 ///
-/// Clones share one handle; when the last one is dropped, what it wrote is synced to disk.
+/// Clones share one handle; when the last one is dropped, what it wrote is synced to disk. What goes
+/// wrong then is told only by [`close`](Store::close).
 ///
 /// ```
 /// use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity};
@@ -136,7 +146,7 @@ pub(crate) struct Inner {
     store_id: Uuid,
     manifest_damage: Option<Damage>,
     /// What lets records in, by the settings that were read last.
-    gate: RwLock<Arc<Gate>>,
+    gate: RwLock<gate::Known>,
     state: RwLock<State>,
     files: Files,
     news: News,
@@ -152,6 +162,7 @@ pub(crate) struct Inner {
     upkeeper: Arc<Upkeeper>,
     chore: Option<Chore>,
     me: OnceLock<Weak<Inner>>,
+    process: Process,
 }
 
 impl Store {
@@ -170,10 +181,15 @@ impl Store {
 
     fn open_with(storage: Arc<dyn Storage>, options: &Options) -> Result<Store> {
         let (manifest, manifest_damage) = open_manifest(&*storage, options)?;
-        let hasher = Hasher::new(manifest.store_id);
-        let gate = Arc::new(Gate::new(manifest.settings, options.user_id_key.clone()));
+        let store_id = manifest.store_id;
+        let hasher = Hasher::new(store_id);
+        let gate = Arc::new(Gate::new(
+            manifest,
+            UserKey::at(options.user_id_key.clone()),
+        ));
         let mut state = State::new(hasher);
-        sidecar::load(&*storage, manifest.store_id, &mut state);
+        sidecar::load(&*storage, store_id, &mut state);
+        let open_files = OpenFiles::allowed();
         let inner = Inner {
             hasher,
             is_read_only: options.read_only,
@@ -183,15 +199,18 @@ impl Store {
             segment_bytes_max: options.segment_bytes_max,
             line_bytes_max: options.line_bytes_max,
             sidecar_bytes_min: options.sidecar_bytes_min,
-            store_id: manifest.store_id,
+            store_id,
             manifest_damage,
             state: RwLock::new(state),
-            files: Files::default(),
+            files: Files::new(open_files.read),
             news: News::default(),
-            writer: Arc::new(Mutex::new(Writer::new(Arc::clone(&gate)))),
-            gate: RwLock::new(gate),
+            writer: Arc::new(Mutex::new(Writer::new(
+                Arc::clone(&gate),
+                open_files.append,
+            ))),
+            gate: RwLock::new(gate::Known::new(gate)),
             seals: Mutex::default(),
-            sync: Arc::new(GroupSync::new(Arc::clone(&storage))),
+            sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
             appended: Default::default(),
             background: OnceLock::new(),
             watch: Arc::default(),
@@ -199,6 +218,7 @@ impl Store {
             upkeeper: Arc::default(),
             chore: options.chore,
             me: OnceLock::new(),
+            process: Process::default(),
             storage,
         };
         drop(inner.fresh()?);
@@ -226,6 +246,35 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         let ticket = self.inner.sync.ticket(std::iter::empty());
         self.inner.sync.wait(ticket)
+    }
+
+    /// Ends the use of this handle: returns once everything that was acknowledged through it, or a
+    /// clone of it, is on disk, and tells what dropping it would hide. Clones stay usable, and have
+    /// the handle stay open until the last of them is closed or dropped too.
+    ///
+    /// ```
+    /// # use decklog::{Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let store = Store::open(dir.path().join("log"))?;
+    /// store.log_event(None, event_type::AGENT_STARTED, None)?;
+    /// store.close()?;
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io) if an fsync failed, now or before; [`Poisoned`](ErrorKind::Poisoned)
+    /// if a write failed before, or in a process that was forked from the one that opened the store.
+    /// What was acknowledged at [`Durability::Process`] since may not be on disk then.
+    pub fn close(self) -> Result<()> {
+        if self.inner.process.is_another() {
+            return Err(process::forked(self.path()));
+        }
+        let synced = self.sync();
+        let writer = &self.inner.writer;
+        let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.check_whole()?;
+        drop(writer);
+        synced
     }
 
     /// What was found in the files that is not as decklog wrote it, up to 10,000 places of each
@@ -256,9 +305,12 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     }
     check_is_local(storage, options)?;
     if let Some(manifest) = manifest::read(storage)? {
+        check_is_writable(storage)?;
         return Ok((manifest, None));
     }
-    if !options.create {
+    // Without a manifest, segments are a store's that lost it, which is no new one.
+    let is_lost = manifest::has_segments(storage);
+    if !options.create && !is_lost {
         return Err(manifest::no_store(storage));
     }
     options.settings.check()?;
@@ -266,15 +318,26 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
         .create_dir("")
         .map_err(|e| Error::io("make the store's directory", storage.root(), e))?;
     manifest::check_is_free(storage)?;
+    check_is_writable(storage)?;
     let mut lock = Lock::default();
     lock.acquire(storage, options.lock_timeout, &|| ())?;
     let manifest = match manifest::read(storage) {
-        Ok(None) => manifest::create(storage, options.settings.clone()),
-        Ok(Some(manifest)) => Ok(manifest),
+        Ok(None) if is_lost => manifest::create_anew(storage, options.settings.clone()),
+        Ok(None) => manifest::create(storage, options.settings.clone()).map(|made| (made, None)),
+        Ok(Some(manifest)) => Ok((manifest, None)),
         Err(e) => Err(e),
     };
     lock.release();
-    Ok((manifest?, None))
+    manifest
+}
+
+/// Refuses to write where the first record could not be.
+fn check_is_writable(storage: &dyn Storage) -> Result<()> {
+    let doing =
+        "write in the store's directory (give this user leave to, or open the store read-only)";
+    storage
+        .check_writable()
+        .map_err(|e| Error::io(doing, storage.root(), e))
 }
 
 /// Refuses to write where it cannot be relied on that locks exclude and memory is shared.
@@ -397,7 +460,7 @@ impl Inner {
 
     /// Returns once what a transaction wrote is as durable as this handle promises.
     fn acknowledge(&self, ticket: Ticket) -> Result<()> {
-        if self.durability == Durability::Disk || ticket.is_crowded {
+        if self.durability == Durability::Disk {
             return self.sync.wait(ticket);
         }
         Ok(())
@@ -406,6 +469,11 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.process.is_another() {
+            // Its threads are the parent's, and so are its locks and what it has yet to write.
+            std::mem::forget((self.background.take(), self.watcher.take()));
+            return;
+        }
         // What is still to be done here takes long, and others need not wait for it.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         writer.let_go();

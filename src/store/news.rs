@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::head::Head;
+use super::place;
 use crate::error::{Error, Result};
 use crate::storage::{Storage, full_path};
 
@@ -24,6 +25,13 @@ impl News {
         is_seen.then(|| head.commits().ok().flatten()).flatten()
     }
 
+    /// [`Header::settings`](super::head::Header::settings); `None` if it cannot be told.
+    pub(super) fn settings(&self, storage: &dyn Storage) -> Option<u64> {
+        let head = self.head(storage).ok()?.0?;
+        let read = || Some(head.header().ok()??.settings);
+        head.shared_settings().or_else(read)
+    }
+
     /// The file; `None` if there is none. And whether it may be another one than before, such as
     /// an older copy that counts again what is known. Not to be called while the state is locked.
     pub(super) fn head(&self, storage: &dyn Storage) -> Result<(Option<Arc<Head>>, bool)> {
@@ -33,11 +41,13 @@ impl News {
             if head.is_shared() && seen.elapsed() < SEEN_AGAIN {
                 return Ok((Some(Arc::clone(head)), false));
             }
+            place::check(storage)?;
             if head.is_current(storage).map_err(io)? {
                 *seen = Instant::now();
                 return Ok((Some(Arc::clone(head)), false));
             }
         }
+        place::check(storage)?;
         let found = Head::open_for_reading(storage).map_err(io)?.map(Arc::new);
         // One that is only being made is opened again once it is.
         let whole = match &found {

@@ -1,7 +1,8 @@
 //! `removals.jsonl`: what was taken out of the log for good, when and why. It also keeps what must
 //! outlast the lines: the greatest numbers that were given, and the last hash of each chain whose
-//! start is gone.
+//! start is gone. Its lines form a chain: each has a number, and the hash of the one before.
 
+use std::collections::HashSet;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::index::Index;
 use crate::line::{is_intact, stamped};
-use crate::record::{Kind, now};
-use crate::segment::seal::SealReason;
+use crate::record::{Kind, NUMBER_MAX, now};
+use crate::segment::seal::{Digest, SealReason};
 use crate::storage::{Access, Storage, StorageFile, append_all, read_full};
 
 pub(super) const NAME: &str = "removals.jsonl";
@@ -44,6 +45,8 @@ impl RemovalReason {
 /// What was taken out of one segment; a line of `removals.jsonl`.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Removal {
+    /// Its number, from 1, which it gets when it is appended.
+    pub seq: u64,
     /// When it was taken out, in epoch milliseconds.
     pub at: i64,
     /// Why.
@@ -67,15 +70,24 @@ pub(super) struct Removal {
     pub anchors: Vec<Anchor>,
     /// The greatest numbers that the log had given by then.
     pub marks: Marks,
+    /// Keyed hashes of the ids of conversations and requests that were erased.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erased: Vec<String>,
+    /// The same of those that may come back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
     /// The segment's seals as they stood, where the segment itself is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Box<RawValue>>,
+    /// The hash of the line before, which it gets when it is appended.
+    pub prev: Digest,
 }
 
 impl Removal {
     /// Of nothing yet.
     pub(super) fn new(reason: RemovalReason, file: String, marks: Marks) -> Removal {
         Removal {
+            seq: 0,
             at: now(),
             reason,
             file,
@@ -87,7 +99,10 @@ impl Removal {
             last_at: 0,
             anchors: Vec::new(),
             marks,
+            erased: Vec::new(),
+            restored: Vec::new(),
             seals: Vec::new(),
+            prev: Digest::ZERO,
         }
     }
 }
@@ -158,6 +173,22 @@ impl Marks {
         }
     }
 
+    /// Takes in later ones. What is too great to number on from does not hide what came before.
+    fn raise_to(&mut self, later: Marks) {
+        self.seq = self.seq.max(later.seq);
+        for (known, later) in [
+            (&mut self.events, later.events),
+            (&mut self.inbox, later.inbox),
+            (&mut self.history, later.history),
+        ] {
+            if later <= NUMBER_MAX {
+                *known = later.max(*known);
+            }
+        }
+        let update_id = later.update_id.filter(|id| *id <= NUMBER_MAX);
+        self.update_id = self.update_id.max(update_id);
+    }
+
     /// Has the index give no number again.
     pub(super) fn raise(&self, index: &mut Index) {
         let numbers = [self.events, self.inbox, self.history];
@@ -171,10 +202,12 @@ impl Marks {
 /// What the log of removals keeps of what is gone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remains {
-    /// Of the last removal.
+    /// The greatest of all removals.
     pub marks: Marks,
     pub anchors: Vec<Anchor>,
     pub removed: Removed,
+    /// Keyed hashes of what was erased and is not to come back.
+    pub erased: HashSet<String>,
 }
 
 impl Remains {
@@ -195,6 +228,10 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         marks: Marks,
         #[serde(default)]
         anchors: Vec<Anchor>,
+        #[serde(default)]
+        erased: Vec<String>,
+        #[serde(default)]
+        restored: Vec<String>,
     }
     let file = match storage.open(NAME, Access::Read) {
         Ok(file) => file,
@@ -209,8 +246,12 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         if is_intact(line)
             && let Ok(line) = serde_json::from_slice::<Remaining>(line)
         {
-            remains.marks = line.marks;
+            remains.marks.raise_to(line.marks);
             remains.anchors.extend(line.anchors);
+            for hash in &line.restored {
+                remains.erased.remove(hash);
+            }
+            remains.erased.extend(line.erased);
             let removed = &mut remains.removed;
             removed.lines = removed.lines.saturating_add(line.lines);
             removed.bytes = removed.bytes.saturating_add(line.bytes);
@@ -223,26 +264,67 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
     Ok(remains)
 }
 
-/// Adds a line, which is to be synced by the caller, who holds the write lock.
+/// What of the chain of removals the next one follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Last {
+    /// The last removal's number, 0 if there is none.
+    pub seq: u64,
+    /// The SHA-256 of its line without LF.
+    pub hash: Digest,
+}
+
+impl Last {
+    /// The place in the chain that a line of a removal has; `None` if it is none, or changed.
+    fn of(line: &[u8]) -> Option<Last> {
+        #[derive(Deserialize)]
+        struct Numbered {
+            seq: u64,
+        }
+        let numbered = serde_json::from_slice(line)
+            .ok()
+            .filter(|_| is_intact(line));
+        numbered.map(|Numbered { seq }| Last {
+            seq,
+            hash: Digest::of(line),
+        })
+    }
+}
+
+/// Adds a line to the chain, which is to be synced by the caller, who holds the write lock.
 pub(super) fn append(
     storage: &dyn Storage,
-    removal: &Removal,
+    removal: Removal,
 ) -> io::Result<std::sync::Arc<dyn StorageFile>> {
     let file = storage.open(NAME, Access::Append)?;
-    let line = stamped(serde_json::to_vec(removal)?);
-    append_line(&*file, &line)?;
+    let (last, has_tail) = last(&*file)?;
+    let removal = Removal {
+        seq: last.seq.saturating_add(1),
+        prev: last.hash,
+        ..removal
+    };
+    // Someone may have died while writing a line.
+    let mut line = if has_tail { vec![b'\n'] } else { Vec::new() };
+    line.extend(stamped(serde_json::to_vec(&removal)?));
+    append_all(&*file, &line)?;
     Ok(file)
 }
 
-/// Adds a line after the last one, which it ends first if someone died while writing it.
-fn append_line(file: &dyn StorageFile, line: &[u8]) -> io::Result<()> {
+/// The end of the chain, and whether the last line has no LF. Reads from the end of the file.
+fn last(file: &dyn StorageFile) -> io::Result<(Last, bool)> {
     let len = file.stat()?.len;
-    let mut last = [b'\n'];
-    if len > 0 {
-        read_full(file, &mut last, len - 1)?;
+    let mut wanted = 64 << 10;
+    loop {
+        let start = len.saturating_sub(wanted);
+        let mut bytes = vec![0; usize::try_from(len - start).unwrap_or(usize::MAX)];
+        let read = read_full(file, &mut bytes, start)?;
+        bytes.truncate(read);
+        let has_tail = bytes.last().is_some_and(|byte| *byte != b'\n');
+        // The end of a longer line, which the first piece may be, does not have its checksum.
+        let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+        match lines.find_map(Last::of) {
+            Some(last) => return Ok((last, has_tail)),
+            None if start == 0 => return Ok((Last::default(), has_tail)),
+            None => wanted *= 8,
+        }
     }
-    if last != *b"\n" {
-        append_all(file, b"\n")?;
-    }
-    append_all(file, line)
 }

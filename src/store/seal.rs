@@ -66,7 +66,8 @@ impl Store {
         Ok(made)
     }
 
-    /// The last seal of the store, to keep elsewhere; `None` if there is none.
+    /// The last seal of the store and the last line of `removals.jsonl`, to keep elsewhere; `None`
+    /// if nothing is sealed.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io).
@@ -74,7 +75,7 @@ impl Store {
         let inner = self.inner();
         let mut log = inner.seals();
         log.refresh(&*inner.storage)?;
-        Ok(log.last().map(Seal::head))
+        Ok(log.head())
     }
 
     /// Proves that the last line that asserts the record with this key stood in its segment when

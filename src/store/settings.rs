@@ -1,5 +1,7 @@
 //! What a store's manifest says of privacy and retention, as a whole and by name.
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -9,6 +11,7 @@ use super::manifest;
 use crate::error::{Error, Result};
 use crate::privacy::{AccessRole, Privacy, PrivacySettings};
 use crate::retention::RetentionSettings;
+use crate::storage::Disk;
 
 /// A hundred years; what is kept longer is kept forever.
 const DAYS_MAX: u32 = 36_525;
@@ -62,6 +65,20 @@ const ALL: [(&str, Form); 21] = [
 ];
 
 impl Settings {
+    /// What the manifest of the store in a directory says. Nothing else of the store is read.
+    ///
+    /// # Errors
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none;
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Settings> {
+        let storage = Disk::new(path.as_ref());
+        let manifest = match manifest::read(&storage)? {
+            Some(manifest) => manifest,
+            None => manifest::read_leniently(&storage)?.0,
+        };
+        Ok(manifest.settings)
+    }
+
     /// The names of all settings, as `privacy.redact_pii`.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ALL.into_iter().map(|(name, _)| name)
@@ -316,12 +333,22 @@ impl Store {
         Ok(manifest.map_or_else(|| inner.known_settings(), |manifest| manifest.settings))
     }
 
+    /// Reads the settings from the manifest again, for this handle, and returns them. Changes made
+    /// with [`change_settings`](Store::change_settings) need no such call. It is for changes that
+    /// someone made in the file by hand.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read; and as
+    /// [`check_writable`](Store::check_writable).
+    pub fn reload_settings(&self) -> Result<Settings> {
+        // The method's path is of one lifetime, and this is of any.
+        #[allow(clippy::redundant_closure_for_method_calls)]
+        self.inner().transact(|txn| txn.reload_settings())
+    }
+
     /// Changes what the manifest says of privacy and retention; returns what it says then. When
     /// this returns it is on disk, and no process writes anything by the earlier settings any
-    /// more: each obeys before its next write. What is in the log already stays as it is. A handle
-    /// learns of the change under the lock: what it let in before that, which is at most the first
-    /// call of each thread, passes by the earlier settings and by these, and so is kept no more
-    /// fully than either says.
+    /// more: each obeys before its next write. What is in the log already stays as it is.
     /// `change` runs while the store is locked and must not use it: it would wait for itself.
     ///
     /// ```

@@ -292,10 +292,14 @@ impl State {
         if self.max_seq == 0 {
             self.index = Index::build(lines);
         } else {
-            for (kind, runs) in Kind::ALL.into_iter().zip(&lines) {
-                for line in runs.iter().flatten() {
-                    self.index.apply(kind, line);
-                }
+            // Messages say something of their conversations until those say otherwise.
+            let of_kinds = Kind::ALL.into_iter().zip(&lines);
+            let mut all: Vec<(Kind, &Entry)> = of_kinds
+                .flat_map(|(kind, runs)| runs.iter().flatten().map(move |line| (kind, line)))
+                .collect();
+            all.sort_by_key(|(_, line)| line.order());
+            for (kind, line) in all {
+                self.index.apply(kind, line);
             }
         }
         self.max_seq = last.unwrap_or(self.max_seq);

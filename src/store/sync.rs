@@ -1,6 +1,8 @@
 //! Group commit: many writers wait for one fsync, and a thread syncs what no one waits for.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -8,20 +10,18 @@ use std::time::{Duration, Instant};
 
 use super::counts::{SyncTimes, Times};
 use crate::error::{Error, Result};
-use crate::storage::{Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, Named, Storage, StorageFile, full_path, is_gone};
 
-/// More dirty files than this are synced at once, so that their descriptors can be closed.
-const DIRTY_FILES_MAX: usize = 64;
+/// How often, and how long between, a file that is to be synced is tried to be opened where the
+/// process has too many open.
+const REOPEN_TRIES: u32 = 100;
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
 /// The longest wait for others to join a sync.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
 /// A point in the order of writes, to wait for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticket {
-    number: u64,
-    /// So much is dirty that it should be synced now.
-    pub is_crowded: bool,
-}
+pub(crate) struct Ticket(u64);
 
 /// A file that was written.
 #[derive(Debug)]
@@ -31,12 +31,34 @@ pub(super) struct Written {
     pub file: Arc<dyn StorageFile>,
 }
 
+/// A file's name and identity: several may have had one name, of which all but the last one were
+/// moved away.
+type FileKey = (Arc<str>, u64);
+
 /// What was written and not yet synced.
 #[derive(Debug, Default)]
 struct Dirty {
-    /// Also several of one name, of which all but the last one were moved away.
-    files: BTreeMap<(Arc<str>, u64), Arc<dyn StorageFile>>,
+    /// One that is not open is opened again to be synced.
+    files: BTreeMap<FileKey, Option<Arc<dyn StorageFile>>>,
+    /// How many of them are open.
+    open: usize,
     dirs: BTreeSet<String>,
+}
+
+impl Dirty {
+    fn note(&mut self, key: FileKey, file: Arc<dyn StorageFile>, open_max: usize) {
+        // One that is known is as good: a sync is of the file, by whatever descriptor.
+        if let Entry::Vacant(place) = self.files.entry(key) {
+            let is_kept = self.open < open_max;
+            self.open += usize::from(is_kept);
+            place.insert(is_kept.then_some(file));
+        }
+    }
+
+    /// Whether more files are dirty than are kept open: the sooner they are synced, the better.
+    fn is_crowded(&self) -> bool {
+        self.files.len() > self.open
+    }
 }
 
 #[derive(Debug, Default)]
@@ -80,24 +102,18 @@ pub(super) struct GroupSync {
     /// The last ticket that is on disk.
     synced: AtomicU64,
     changed: Condvar,
+    /// How many files may be kept open for a sync.
+    open_max: usize,
     /// The group is whole.
     arrived: Condvar,
     times: Times,
 }
 
-impl Ticket {
-    fn at(number: u64) -> Ticket {
-        Ticket {
-            number,
-            is_crowded: false,
-        }
-    }
-}
-
 impl GroupSync {
-    pub(super) fn new(storage: Arc<dyn Storage>) -> GroupSync {
+    pub(super) fn new(storage: Arc<dyn Storage>, open_max: usize) -> GroupSync {
         GroupSync {
             storage,
+            open_max,
             state: Mutex::default(),
             synced: AtomicU64::new(0),
             changed: Condvar::new(),
@@ -125,16 +141,13 @@ impl GroupSync {
             file,
         } in written
         {
-            state.dirty.files.insert((path, identity), file);
+            state.dirty.note((path, identity), file, self.open_max);
         }
         state.written += 1;
-        if state.written == self.synced.load(Ordering::Acquire) + 1 {
+        if state.written == self.synced.load(Ordering::Acquire) + 1 || state.dirty.is_crowded() {
             self.changed.notify_all();
         }
-        Ticket {
-            number: state.written,
-            is_crowded: state.dirty.files.len() > DIRTY_FILES_MAX,
-        }
+        Ticket(state.written)
     }
 
     /// How long the fsyncs of files took so far.
@@ -153,11 +166,11 @@ impl GroupSync {
         let mut has_come = false;
         loop {
             // Without the lock, over which all who were served together would stumble.
-            if self.synced.load(Ordering::Acquire) >= ticket.number {
+            if self.synced.load(Ordering::Acquire) >= ticket.0 {
                 return Ok(());
             }
             let mut state = self.lock();
-            if self.synced.load(Ordering::Acquire) >= ticket.number {
+            if self.synced.load(Ordering::Acquire) >= ticket.0 {
                 return Ok(());
             }
             if let Some(failed) = &state.failed {
@@ -175,7 +188,7 @@ impl GroupSync {
             }
             let me = std::thread::current();
             state.parked.retain(|(_, thread)| thread.id() != me.id());
-            state.parked.push((ticket.number, me));
+            state.parked.push((ticket.0, me));
             drop(state);
             // Also a moment too early, now and then: then it is parked again.
             std::thread::park();
@@ -196,7 +209,7 @@ impl GroupSync {
         state.group.begin();
         drop(state);
         let started = Instant::now();
-        let result = self.sync(&dirty);
+        let result = self.sync(dirty);
         let mut state = self.lock();
         state.is_syncing = false;
         state.group.patience = started.elapsed().min(PATIENCE_MAX);
@@ -217,21 +230,56 @@ impl GroupSync {
         }
     }
 
-    fn sync(&self, dirty: &Dirty) -> Result<()> {
+    fn sync(&self, dirty: Dirty) -> Result<()> {
         let io = |doing: &str, path: &str, e| Error::io(doing, &full_path(&*self.storage, path), e);
-        for ((path, _), file) in &dirty.files {
+        for ((path, identity), file) in dirty.files {
+            let file = match file {
+                Some(file) => file,
+                None => match self.reopen(&path, identity) {
+                    Ok(Some(file)) => file,
+                    // Someone moved it away: what it is called now is theirs to keep.
+                    Ok(None) => continue,
+                    Err(e) => return Err(io("open, to fsync,", &path, e)),
+                },
+            };
             let started = Instant::now();
-            file.sync().map_err(|e| io("fsync", path, e))?;
+            file.sync().map_err(|e| io("fsync", &path, e))?;
             self.times.note(started.elapsed());
         }
         for dir in &dirty.dirs {
             match self.storage.sync_dir(dir) {
-                // Someone moved it away: what it is called now is theirs to keep.
+                // As above.
                 Err(e) if !is_gone(&e) => return Err(io("fsync the directory", dir, e)),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// The file of a name, if it still is that one. Of what it failed to write, Linux tells who
+    /// opens it later if it told no one yet.
+    fn reopen(&self, path: &str, identity: u64) -> io::Result<Option<Arc<dyn StorageFile>>> {
+        let storage = &*self.storage;
+        for tries in 0.. {
+            let opened = storage.stat(path).and_then(|found| {
+                // Where who may not write cannot sync either, only a sealed one is opened to read.
+                let access = if cfg!(unix) || found.is_read_only {
+                    Access::Read
+                } else {
+                    Access::Append
+                };
+                Named::open(storage, path, access)
+            });
+            match opened {
+                Err(e) if is_gone(&e) => break,
+                Err(e) if is_of_this_moment(&e) && tries < REOPEN_TRIES => {
+                    std::thread::sleep(REOPEN_PAUSE);
+                }
+                Err(e) => return Err(e),
+                Ok(named) => return Ok((named.identity == identity).then_some(named.file)),
+            }
+        }
+        Ok(None)
     }
 
     /// Starts the thread that syncs within `interval` what no one waits for, until
@@ -254,16 +302,21 @@ impl GroupSync {
                 let upto = state.written;
                 drop(state);
                 // A failure stays in the state, where the next append finds it.
-                let _ = self.wait(Ticket::at(upto));
+                let _ = self.wait(Ticket(upto));
                 return;
             }
             let now = Instant::now();
-            sync_at = is_dirty.then(|| sync_at.unwrap_or(now + interval));
+            let latest = if state.dirty.is_crowded() {
+                now
+            } else {
+                now + interval
+            };
+            sync_at = is_dirty.then(|| sync_at.unwrap_or(latest).min(latest));
             match sync_at {
                 Some(at) if at <= now => {
                     let upto = state.written;
                     drop(state);
-                    let _ = self.wait(Ticket::at(upto));
+                    let _ = self.wait(Ticket(upto));
                     sync_at = None;
                 }
                 Some(at) => drop(self.changed.wait_timeout(state, at - now)),
@@ -277,4 +330,10 @@ impl GroupSync {
         self.lock().is_closing = true;
         self.changed.notify_all();
     }
+}
+
+/// Whether there may be a descriptor to have a moment later.
+fn is_of_this_moment(e: &io::Error) -> bool {
+    // `ENFILE`, `EMFILE`.
+    cfg!(unix) && matches!(e.raw_os_error(), Some(23 | 24))
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Inner, Store};
+use super::{Inner, Process, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
 use crate::storage::{Access, StorageFile, full_path, read_full, write_all_at};
@@ -60,6 +60,7 @@ const INTERVAL: Duration = Duration::from_secs(600);
 /// A thread that does the chores of a store while a handle that writes is open.
 #[derive(Debug, Default)]
 pub(super) struct Upkeeper {
+    process: Process,
     state: Mutex<UpkeeperState>,
     changed: Condvar,
 }
@@ -121,6 +122,10 @@ impl Upkeeper {
 
     /// Ends the thread, which ends what it is doing first.
     fn close(&self) {
+        if self.process.is_another() {
+            // The thread is the parent's.
+            return;
+        }
         let mut state = self.lock();
         state.is_closing = true;
         let thread = state.thread.take();

@@ -2,6 +2,7 @@
 //! by line.
 
 mod findings;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,6 +10,7 @@ use std::io;
 use serde::Serialize;
 
 use self::findings::{changed, copies, odd, unaccounted};
+use self::rules::Rules;
 use super::head::{Head, Header};
 use super::manifest;
 use super::numbers::{Numbers, SeqRange};
@@ -47,6 +49,9 @@ pub struct Verification {
     pub head: Option<SealHead>,
     /// Everything that is not as decklog wrote it.
     pub damage: Vec<Damage>,
+    /// Lines that count and break a rule that only writers keep: a value that is out of its range,
+    /// or that another record has which may not share it.
+    pub violations: Vec<Damage>,
     /// Sequence numbers that no line has, up to the greatest that one has or had when it was
     /// sealed, and that no removal accounts for.
     pub gaps: Vec<SeqRange>,
@@ -66,7 +71,10 @@ pub struct Verification {
 impl Verification {
     /// Whether every byte is as it was written and no line is missing.
     pub fn is_clean(&self) -> bool {
-        self.damage.is_empty() && self.gaps.is_empty() && self.repeats.is_empty()
+        self.damage.is_empty()
+            && self.violations.is_empty()
+            && self.gaps.is_empty()
+            && self.repeats.is_empty()
     }
 }
 
@@ -117,6 +125,7 @@ struct Check<'a> {
     log: SealLog,
     segments: Vec<SegmentName>,
     numbers: Numbers,
+    rules: Rules,
     /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
     left_over: Vec<u64>,
     /// How many lines were taken to be there for the hash of their segment.
@@ -135,6 +144,7 @@ struct Looked {
     seqs: Vec<u64>,
     /// As many lines are there as its seal says.
     taken: u64,
+    rules: Rules,
 }
 
 impl Looked {
@@ -180,6 +190,7 @@ impl<'a> Check<'a> {
             log,
             segments: listing.segments,
             numbers: Numbers::default(),
+            rules: Rules::default(),
             left_over: Vec::new(),
             taken: 0,
             last: u64::MAX,
@@ -192,6 +203,8 @@ impl<'a> Check<'a> {
         for name in check.segments.clone() {
             check.segment(name)?;
         }
+        check.rules.compare(storage, &check.segments);
+        check.found.violations = std::mem::take(&mut check.rules.found);
         for seq in std::mem::take(&mut check.left_over) {
             if !check.numbers.contains(seq) {
                 check.numbers.insert(seq);
@@ -261,6 +274,7 @@ impl<'a> Check<'a> {
         self.found.bytes += looked.bytes;
         self.found.good_lines += looked.good_lines;
         self.found.damage.extend(looked.damage);
+        self.rules.add(looked.rules);
         for seq in looked.seqs {
             self.numbers.insert(seq);
         }
@@ -305,6 +319,8 @@ impl<'a> Check<'a> {
         let reading = Sealer::read(&*file, name, &mut see, &mut |seq, _| seqs.push(seq))?;
         looked.end(name, reading.scanned, reading.misplaced);
         looked.seqs = seqs;
+        let mut look = |line: Found<'_>| looked.rules.look(name, &line);
+        scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look)?;
         Ok((looked, Some(reading.contents)))
     }
 
@@ -368,13 +384,39 @@ impl<'a> Check<'a> {
         self.found.damage.extend(self.log.damage());
         self.found.seals = self.log.len();
         self.found.removed.clone_from(&self.log.removals().lines);
-        let last = self.log.last();
-        self.found.head = last.map(Seal::head);
+        self.found.head = self.log.head();
         let Some(head) = head else {
             return;
         };
-        let reason = match (self.log.get(head.seal), last) {
-            (Some(seal), _) if seal.hash == head.hash => return,
+        let of_seals = self.not_as_kept(head).map(|reason| ("seals.jsonl", reason));
+        let hashes = &self.log.removals().hashes;
+        let of_removals = match hashes.get(&head.removal) {
+            _ if head.removal == 0 => None,
+            Some(hash) if *hash == head.removal_hash => None,
+            Some(hash) => Some(format!(
+                "the file was rewritten: its removal {} has hash {hash}, and that of the head that was kept has {}",
+                head.removal, head.removal_hash
+            )),
+            None => Some(format!(
+                "the file was cut off or rewritten: it does not have removal {}, which the head that was kept has",
+                head.removal
+            )),
+        };
+        let of_removals = of_removals.map(|reason| ("removals.jsonl", reason));
+        let found = of_seals.into_iter().chain(of_removals);
+        self.found.damage.extend(found.map(|(file, reason)| Damage {
+            file: file.to_owned(),
+            offset: 0,
+            length: 0,
+            class: DamageClass::Chain,
+            reason,
+        }));
+    }
+
+    /// How the chain of seals does not have the head that was kept.
+    fn not_as_kept(&self, head: SealHead) -> Option<String> {
+        Some(match (self.log.get(head.seal), self.log.last()) {
+            (Some(seal), _) if seal.hash == head.hash => return None,
             (Some(seal), _) => format!(
                 "the log was rewritten: its seal {} has hash {}, and the head that was kept is {}",
                 head.seal, seal.hash, head.hash
@@ -390,14 +432,7 @@ impl<'a> Check<'a> {
                 "the log was cut off or rewritten: it has no seals, and the head that was kept is seal {}",
                 head.seal
             ),
-        };
-        self.found.damage.push(Damage {
-            file: "seals.jsonl".to_owned(),
-            offset: 0,
-            length: 0,
-            class: DamageClass::Chain,
-            reason,
-        });
+        })
     }
 
     /// Whether there are as many lines as numbers, counting what was not read by its seal; so none
@@ -434,6 +469,7 @@ fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked>
     let mut see = |line: Found<'_>| {
         let report = audit.look(&line, &mut |seq, _| seqs.push(seq));
         looked.see(name, report);
+        looked.rules.look(name, &line);
     };
     let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut see)?;
     looked.end(name, scanned, audit.misplaced());

@@ -1,9 +1,10 @@
 //! Reads: the state at one moment, and the lines that it points to.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::RwLockReadGuard;
 
 use super::Inner;
+use super::nested::Holding;
 use super::removals::Anchor;
 use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +53,8 @@ pub(crate) struct View<'a> {
     pub(super) inner: &'a Inner,
     pub(super) state: RwLockReadGuard<'a, State>,
     window: RefCell<Window>,
+    _holding: Holding,
+    bytes_read: Cell<usize>,
 }
 
 impl Reads for View<'_> {
@@ -96,13 +99,26 @@ impl<'a> View<'a> {
             inner,
             state,
             window: RefCell::default(),
+            _holding: Holding::of(inner),
+            bytes_read: Cell::default(),
         }
+    }
+
+    /// How long the lines are that were read, together.
+    pub(crate) fn bytes_read(&self) -> usize {
+        self.bytes_read.get()
+    }
+
+    fn note_read(&self, line: &[u8]) {
+        let bytes = self.bytes_read.get();
+        self.bytes_read.set(bytes.saturating_add(line.len()));
     }
 
     /// The line at a place. One that is not as decklog wrote it must be known to be so: it may
     /// have changed since it was indexed, by this handle or by who left the sidecar.
     fn intact_line<'w>(&self, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
         let line = self.inner.read_line(&self.state, window, loc)?;
+        self.note_read(line);
         if !is_intact(line) && !self.state.knows_damage(loc) {
             let (path, offset) = self.place(loc);
             let message = "the line was changed since it was indexed";
@@ -120,6 +136,7 @@ impl<'a> View<'a> {
         let mut window = self.window.borrow_mut();
         // Its checksum is looked at there; who reads another line as a record is told of damage.
         let line = self.inner.read_line(&self.state, &mut window, loc)?;
+        self.note_read(line);
         Ok(object_of(kind, line))
     }
 

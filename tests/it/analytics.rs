@@ -174,7 +174,7 @@ fn the_samples_add_up() {
         .unwrap();
     let analytics = store.analytics();
     check(&analytics, &[], &queries(DAY_1, 3));
-    let mut importer = Importer::new(&store);
+    let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
     importer
         .path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data"))
         .unwrap();

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use decklog::{
     Ack, CallQuery, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
     ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
-    EventQuery, HistoryEntry, InboxStep, InboxTask, Kind, MessageQuery, MessageSums, ProposalQuery,
-    ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery, Sketch, Source, Store,
-    TaskQuery, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCall, ToolCallDone,
-    ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
+    EventQuery, GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask, Kind, MessageQuery,
+    MessageSums, ProposalQuery, ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery,
+    Sketch, Source, Store, TaskQuery, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCall,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
 };
 use uuid::Uuid;
 
@@ -357,22 +357,17 @@ impl Mirror {
         let taken: BTreeSet<i64> = self.sequences(conversation.id).collect();
         let last = taken.last().copied().unwrap_or(0);
         let sequence = match rng.below(30) {
-            0 => i64::MAX - 1,
+            0 => GIVEN_NUMBER_MAX,
             1..6 => rng.below(40) as i64,
             _ => last.saturating_add(1),
         };
-        let is_free = !taken.contains(&sequence) && sequence < i64::MAX;
+        let is_free = !taken.contains(&sequence);
         let sequence = is_free.then_some(sequence).filter(|_| rng.one_in(2));
-        let free = || (0..1_000_000).find(|sequence| !taken.contains(sequence));
         let at = at(rng);
         ConversationMessage {
             id: uuid(rng),
             conversation_id: conversation.id,
-            sequence: if last >= i64::MAX - 1 {
-                sequence.or_else(free)
-            } else {
-                sequence
-            },
+            sequence,
             timestamp: timestamp(rng, at),
             role: *rng.pick(Role::ALL),
             source: *rng.pick(Source::ALL),
@@ -391,6 +386,7 @@ impl Mirror {
             error: rng.one_in(6).then(|| text(rng)),
             tool_name: some(rng, name),
             models_in_chain: some(rng, |rng| (0..rng.below(3)).map(|_| name(rng)).collect()),
+            part_of: some(rng, uuid),
             content: text(rng),
             tool_args: some(rng, payload),
             tool_result: some(rng, text),
@@ -419,15 +415,19 @@ impl Mirror {
         }
         let update_id = match rng.below(10) {
             0 => i64::MIN,
-            1 => i64::MAX,
-            _ => rng.next() as i64,
+            1 => GIVEN_NUMBER_MAX,
+            _ => rng.next() as i64 >> 12,
         };
         let is_new = self.tasks.values().all(|task| task.update_id != update_id);
         InboxTask {
             id: new_id(rng, &self.tasks),
             created_at: at(rng),
             ..InboxTask::new(
-                if is_new { update_id } else { rng.next() as i64 },
+                if is_new {
+                    update_id
+                } else {
+                    rng.next() as i64 >> 12
+                },
                 some(rng, payload),
             )
         }
@@ -462,6 +462,7 @@ impl Mirror {
             config_used: some(rng, name),
             orchestration_mode: some(rng, name),
             task_type: some(rng, name),
+            part: 0,
             through_seq: 1 << 40,
             messages: number(rng).unsigned_abs(),
             requests: *rng.pick(&[0, 1, u64::MAX]),
@@ -480,6 +481,8 @@ impl Mirror {
             conversations: number(rng).unsigned_abs(),
             active_conversations: 5,
             others: MessageSums::default(),
+            message_hashes: IdHashes::default(),
+            conversation_hashes: IdHashes::default(),
         };
         for _ in 0..rng.below(5) {
             let ms = number(rng).unsigned_abs();
@@ -637,6 +640,7 @@ impl Mirror {
             let name = name.as_ref().filter(is_new).cloned();
             names.extend(name);
         };
+        let (mut failed, mut answered) = (None, 0);
         for (seq, message) in &self.messages {
             if message.conversation_id != id {
                 continue;
@@ -647,13 +651,23 @@ impl Mirror {
             add(&mut stats.total_latency_ms, message.latency_ms);
             note(&mut stats.models_used, &message.model_used);
             note(&mut stats.configs_used, &message.config_used);
-            if message.error.is_some() && seq > said {
-                conversation.status = ConversationStatus::Error;
-                conversation.last_error.clone_from(&message.error);
+            if message.error.is_some() {
+                failed = Some((seq, message.error.clone()));
+            } else if message.role == Role::Assistant {
+                failed = None;
+                answered = *seq;
             }
             if message.timestamp.at() > conversation.updated_at.at() {
                 conversation.updated_at = Timestamp::from_ms(message.timestamp.at()).unwrap();
             }
+        }
+        let is_news = |seq: &u64| seq > said;
+        if let Some((_, error)) = failed.filter(|(seq, _)| is_news(seq)) {
+            conversation.status = ConversationStatus::Error;
+            conversation.last_error = error;
+        } else if is_news(&answered) && conversation.status == ConversationStatus::Error {
+            conversation.status = ConversationStatus::Active;
+            conversation.last_error = None;
         }
         Some((conversation, stats))
     }
@@ -869,12 +883,12 @@ fn last_id<V>(known: &BTreeMap<i64, V>) -> i64 {
 /// An id that is free, or 0 for the next one.
 fn new_id<V>(rng: &mut Rng, known: &BTreeMap<i64, V>) -> i64 {
     let id = match rng.below(60) {
-        0 => i64::MAX - 1,
+        0 => GIVEN_NUMBER_MAX,
         1..10 => 1 + rng.below(50) as i64,
         _ => 0,
     };
     let is_free = !known.contains_key(&id);
-    if is_free && (id > 0 || last_id(known) < i64::MAX - 1) {
+    if is_free {
         return id;
     }
     (1..1_000_000).find(|id| !known.contains_key(id)).unwrap()

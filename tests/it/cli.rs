@@ -44,12 +44,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Log {
     dir: TempDir,
+    /// The key of user ids is in its own home, also where cargo names another one.
+    has_own_key: bool,
 }
 
 impl Log {
     fn new() -> Log {
         Log {
             dir: tempfile::tempdir().unwrap(),
+            has_own_key: false,
         }
     }
 
@@ -88,6 +91,9 @@ impl Log {
             command.env(home, self.dir.path().join("home"));
         }
         command.env("DECKLOG_STORE", self.path());
+        if self.has_own_key {
+            command.env_remove("DECKLOG_USER_ID_KEY");
+        }
         command
     }
 

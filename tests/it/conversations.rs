@@ -3,16 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use decklog::storage::{Disk, Memory};
+use decklog::storage::{Disk, Memory, Storage};
 use decklog::{
     AckStatus, Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    ConversationTurn, Durability, ErrorKind, InferenceMetadata, Kind, MessageQuery, Order, Record,
-    Role, SessionItem, Store, Timestamp, ToolCallReq, TurnKind, verify,
+    ConversationTurn, Durability, EraseOptions, ErasedPart, Erasure, ErrorKind, GIVEN_NUMBER_MAX,
+    InferenceMetadata, Kind, MessageQuery, Order, Record, Role, SessionItem, Store, Timestamp,
+    ToolCallReq, TurnKind, verify,
 };
 use uuid::Uuid;
 
@@ -104,15 +106,23 @@ fn a_place_is_given_or_taken_once() {
     one.record(conversation(2, 0)).unwrap();
     conflict(message(Uuid::from_u128(2), 4, None), &[&id.to_string()]);
 
-    // The last place of all.
+    // The greatest that can be given is not the last one.
     assert_eq!(
-        assigned(&one, message(id, 8, Some(i64::MAX - 1))),
-        Some(i64::MAX - 1)
+        assigned(&one, message(id, 8, Some(GIVEN_NUMBER_MAX))),
+        Some(GIVEN_NUMBER_MAX)
     );
-    conflict(message(id, 9, None), &["no place is left"]);
-    assert_eq!(assigned(&one, message(id, 9, Some(3))), Some(3));
-    let err = one.record(message(id, 10, Some(i64::MAX))).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        assigned(&two, message(id, 9, None)),
+        Some(GIVEN_NUMBER_MAX + 1)
+    );
+    assert_eq!(assigned(&one, message(id, 10, Some(3))), Some(3));
+    for sequence in [GIVEN_NUMBER_MAX + 3, i64::MAX - 1, i64::MAX] {
+        let err = one.record(message(id, 11, Some(sequence))).unwrap_err();
+        assert_eq!(
+            (err.kind(), err.field()),
+            (ErrorKind::InvalidInput, Some("sequence"))
+        );
+    }
 
     let places = |query: &MessageQuery| -> Vec<i64> {
         let messages = two.messages(id, query).unwrap().items;
@@ -121,10 +131,34 @@ fn a_place_is_given_or_taken_once() {
             .map(|message| message.sequence.unwrap())
             .collect()
     };
-    let all = [0, 1, 2, 3, 7, 10, 11, i64::MAX - 1];
+    let all = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        10,
+        11,
+        GIVEN_NUMBER_MAX,
+        GIVEN_NUMBER_MAX + 1,
+    ];
     assert_eq!(places(&ALL), all);
     let mut rng = Rng::seeded("message pages");
-    let bounds = [i64::MIN, -1, 0, 1, 3, 5, 10, 11, 12, i64::MAX - 1, i64::MAX];
+    let last = GIVEN_NUMBER_MAX;
+    let bounds = [
+        i64::MIN,
+        -1,
+        0,
+        1,
+        3,
+        5,
+        10,
+        11,
+        12,
+        last,
+        last + 1,
+        i64::MAX,
+    ];
     for _ in 0..300 {
         let query = MessageQuery {
             from: rng.one_in(2).then(|| *rng.pick(&bounds)),
@@ -270,9 +304,52 @@ fn an_error_stands_until_someone_says_otherwise() {
     }
 }
 
+/// Bug: one error made a conversation that went on to succeed one that had failed.
+#[test]
+fn an_answer_without_an_error_clears_the_status() {
+    use ConversationStatus::{Active, Completed, Error};
+    let (memory, one, two) = two_handles();
+    let talk = conversation(1, 0);
+    let id = talk.id;
+    one.record(talk).unwrap();
+    let answer = |nth, error: Option<&str>| ConversationMessage {
+        error: error.map(str::to_owned),
+        role: Role::Assistant,
+        ..message(id, nth, None)
+    };
+    let check = |status, error: Option<&str>| {
+        for store in [&one, &two, &in_memory(&memory, Durability::Process)] {
+            let (found, _) = store.get_conversation(id).unwrap().unwrap();
+            let stands = (found.status, found.last_error.as_deref());
+            assert_eq!(stands, (status, error));
+        }
+    };
+    one.record(answer(10, Some("overloaded"))).unwrap();
+    check(Error, Some("overloaded"));
+    // What a person says is no answer.
+    two.record(message(id, 20, None)).unwrap();
+    check(Error, Some("overloaded"));
+    two.record(answer(30, None)).unwrap();
+    check(Active, None);
+    // Also where a change of something else wrote the error down.
+    one.record(answer(40, Some("again"))).unwrap();
+    two.update_conversation(id, |it| it.project = Some("shop".into()))
+        .unwrap();
+    check(Error, Some("again"));
+    one.record(answer(50, None)).unwrap();
+    check(Active, None);
+    // What a line says after that stands.
+    two.update_conversation(id, |it| it.status = Completed)
+        .unwrap();
+    one.record(answer(60, None)).unwrap();
+    check(Completed, None);
+    two.update_conversation(id, |it| it.status = Error).unwrap();
+    check(Error, None);
+}
+
 #[test]
 fn lists_are_what_a_plain_filter_says() {
-    let (_, one, two) = two_handles();
+    let (memory, one, two) = two_handles();
     let mut rng = Rng::seeded("conversation lists");
     let mut known: Vec<Conversation> = Vec::new();
     let word = |rng: &mut Rng| {
@@ -280,7 +357,8 @@ fn lists_are_what_a_plain_filter_says() {
             .then(|| (*rng.pick(&["", "a", "b"])).to_owned())
     };
     let at = |rng: &mut Rng| rng.below(3) as i64 * DAY_MS + rng.below(5) as i64;
-    for id in 0..60 {
+    // So many that values have lists of their own.
+    for id in 0..400 {
         let at = at(&mut rng);
         let new = Conversation {
             workspace: word(&mut rng),
@@ -303,20 +381,56 @@ fn lists_are_what_a_plain_filter_says() {
                 })
                 .unwrap();
         }
+        // And now and then a message says that it failed.
+        if rng.one_in(5) {
+            let place = rng.below(known.len());
+            let id = known[place].id;
+            let failed = ConversationMessage {
+                error: rng.one_in(2).then(|| "timeout".to_owned()),
+                ..message(id, 10_000 + known.len() as u128, None)
+            };
+            one.record(failed).unwrap();
+            known[place] = two.get_conversation(id).unwrap().unwrap().0;
+        }
     }
-    for _ in 0..400 {
+    check_lists(&two, &known, &mut rng);
+    // Whoever opens the log finds them listed, by its lines or by what the last writer left.
+    let options = Store::options().storage(Arc::new(memory.clone()));
+    let reopened = options.clone().sidecar_bytes_min(0).open("in memory");
+    drop(reopened.unwrap());
+    check_lists(&options.open("in memory").unwrap(), &known, &mut rng);
+    assert!(memory.remove_file("cache/index").is_ok());
+    for erased in known.split_off(380) {
+        let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
+        let options = EraseOptions::for_good(&mut go_on);
+        one.erase(&Erasure::Conversation(erased.id), options)
+            .unwrap();
+    }
+    for store in [one, two, in_memory(&memory, Durability::Process)] {
+        check_lists(&store, &known, &mut rng);
+    }
+}
+
+/// Asks for conversations by one thing and by several, and compares with a look at all of them.
+fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
+    let word = |rng: &mut Rng| {
+        rng.one_in(4)
+            .then(|| (*rng.pick(&["", "a", "b"])).to_owned())
+    };
+    let at = |rng: &mut Rng| rng.below(3) as i64 * DAY_MS + rng.below(5) as i64;
+    for _ in 0..200 {
         let query = ConversationQuery {
-            workspace: word(&mut rng),
-            project: word(&mut rng),
-            client: rng.one_in(3).then(|| *rng.pick(Client::ALL)),
-            user_id: word(&mut rng),
-            session_id: word(&mut rng),
+            workspace: word(rng),
+            project: word(rng),
+            client: rng.one_in(4).then(|| *rng.pick(Client::ALL)),
+            user_id: word(rng),
+            session_id: word(rng),
             status: rng.one_in(3).then(|| *rng.pick(ConversationStatus::ALL)),
-            since: rng.one_in(3).then(|| DAY_1 + at(&mut rng)),
-            until: rng.one_in(3).then(|| DAY_1 + at(&mut rng)),
+            since: rng.one_in(4).then(|| DAY_1 + at(rng)),
+            until: rng.one_in(4).then(|| DAY_1 + at(rng)),
             order: *rng.pick(&[Order::OldestFirst, Order::NewestFirst]),
             limit: *rng.pick(&[0, 1, 2, 5, 1000, usize::MAX]),
-            offset: *rng.pick(&[0, 0, 1, 3, 59, 60, usize::MAX]),
+            offset: *rng.pick(&[0, 0, 1, 3, 30, 59, 399, 400, usize::MAX]),
         };
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
@@ -334,7 +448,7 @@ fn lists_are_what_a_plain_filter_says() {
             Order::OldestFirst => expected.sort_by_key(|it| it.created_at.at()),
             Order::NewestFirst => expected.sort_by_key(|it| -it.created_at.at()),
         }
-        let found = two.conversations(&query).unwrap();
+        let found = store.conversations(&query).unwrap();
         assert_eq!(found.total, expected.len(), "{query:?}");
         let part = expected.into_iter().skip(query.offset).take(query.limit);
         assert!(

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use decklog::storage::{Disk, Fault, Memory};
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery, EraseOptions,
-    Erased, Erasure, ErrorKind, Record, Role, Store, Timestamp, ToolCallReq, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery,
+    ConversationStatus, EraseOptions, Erased, Erasure, ErrorKind, Record, Role, Store, Timestamp,
+    ToolCallReq, verify,
 };
 use uuid::Uuid;
 
@@ -331,8 +332,8 @@ fn without_its_key_no_user_is_said_to_be_unknown() {
         ];
         for refused in refused {
             let e = refused.unwrap_err();
-            assert_eq!((e.kind(), e.path()), (ErrorKind::Io, Some(&*key)));
-            assert!(e.to_string().contains("put it back"), "{e}");
+            assert_eq!((e.kind(), e.path()), (ErrorKind::UserIdKey, Some(&*key)));
+            assert!(e.to_string().contains("from a copy"), "{e}");
         }
         assert!(!key.exists());
     }
@@ -340,6 +341,142 @@ fn without_its_key_no_user_is_said_to_be_unknown() {
     assert_eq!(of_user(&open(), "ann").unwrap(), 1);
     erase(&open(), &Erasure::User("ann".into()));
     assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
+}
+
+/// A key that was lost was replaced by the next record with a user's id, and the earlier records of
+/// that user were no one's any more.
+#[test]
+fn a_lost_key_is_not_replaced_unasked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (key, copy) = (dir.path().join("key"), dir.path().join("copy"));
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let long_open = open();
+    record(&long_open, conversation(1_000, "ann", "pear"));
+    let expected = long_open.user_id_key().unwrap().expected.unwrap();
+    let manifest = fs::read_to_string(path.join("decklog.json")).unwrap();
+    let member = format!(r#""user_id_key":"{expected}""#);
+    assert!(manifest.contains(&member), "{manifest}");
+    fs::rename(&key, &copy).unwrap();
+
+    let refused = |store: &Store, found: &str| {
+        let ann = Erasure::User("ann".into());
+        let unhashed = Conversation {
+            user_id: Some("ann".into()),
+            ..Conversation::new(Uuid::from_u128(9), Client::Cli)
+        };
+        let batch = store.record_batch([unhashed.clone().into()]).unwrap();
+        let errors = [
+            store.record(unhashed).unwrap_err(),
+            batch.into_iter().next().unwrap().unwrap_err(),
+            store
+                .update_conversation(Uuid::from_u128(1_000), |it| it.user_id = Some("eve".into()))
+                .unwrap_err(),
+            of_user(store, "ann").unwrap_err(),
+            of_user(store, "nobody").unwrap_err(),
+            try_erase(store, &ann, true).unwrap_err(),
+            try_erase(store, &ann, false).unwrap_err(),
+        ];
+        for e in errors {
+            assert_eq!((e.kind(), e.path()), (ErrorKind::UserIdKey, Some(&*key)));
+            let e = e.to_string();
+            for told in [&*expected, found, "DECKLOG_USER_ID_KEY", "--replace"] {
+                assert!(e.contains(told), "{told}: {e}");
+            }
+        }
+        // What needs no key is recorded as ever; so is a change that leaves the user's id.
+        let changed = store.update_conversation(Uuid::from_u128(1_000), |it| {
+            it.status = ConversationStatus::Completed;
+        });
+        assert!(changed.unwrap().user_id.unwrap().starts_with("hmac:"));
+        is_whole(store, 1_000, "pear");
+    };
+    refused(&open(), "no such file");
+    assert!(!key.exists());
+    // Another store makes a key there, which is not this one's.
+    let other = Store::options().user_id_key(&key);
+    let other = other.open(dir.path().join("other")).unwrap();
+    record(&other, conversation(2_000, "bob", "quince"));
+    let found = other.user_id_key().unwrap().found.unwrap();
+    assert_ne!(found, expected);
+    refused(&open(), &found);
+    // A handle that had the key goes on with it.
+    record(&long_open, conversation(3_000, "ann", "plum"));
+
+    // The key is put back while the store is open.
+    let store = open();
+    refused(&store, &found);
+    fs::rename(&copy, &key).unwrap();
+    assert_eq!(of_user(&store, "ann").unwrap(), 2);
+    erase(&store, &Erasure::User("ann".into()));
+    for word in ["pear", "plum"] {
+        assert_eq!(holding(&path, word), Vec::<PathBuf>::new());
+    }
+}
+
+/// Two processes with keys of their own, of which neither had to hash an id yet: one of them comes
+/// first.
+#[test]
+fn the_first_key_of_a_store_is_its_only_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |key: &str| {
+        let options = Store::options().user_id_key(dir.path().join(key));
+        options.open(dir.path().join("log")).unwrap()
+    };
+    let (one, two) = (open("one"), open("two"));
+    for (store, n) in [(&one, 1), (&two, 2)] {
+        store
+            .record(Conversation::new(Uuid::from_u128(n), Client::Cli))
+            .unwrap();
+    }
+    record(&one, conversation(1_000, "ann", "pear"));
+    let e = two.record(conversation(2_000, "ann", "plum").remove(0));
+    assert_eq!(e.unwrap_err().kind(), ErrorKind::UserIdKey);
+    assert_eq!(of_user(&one, "ann").unwrap(), 1);
+    let e = of_user(&two, "ann").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::UserIdKey);
+    // Whoever knows what that means goes on with the other one.
+    let key = two.replace_user_id_key().unwrap();
+    assert_eq!(key.found, key.expected);
+    record(&two, conversation(2_000, "ann", "plum"));
+    assert_eq!(of_user(&two, "ann").unwrap(), 1);
+    let e = one.record(conversation(3_000, "ann", "fig").remove(0));
+    assert_eq!(e.unwrap_err().kind(), ErrorKind::UserIdKey);
+}
+
+/// A store of an earlier version says nothing of its key: the one that is there is taken for it,
+/// and none is made.
+#[test]
+fn a_store_that_has_hashed_ids_gets_no_other_key_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (key, copy) = (dir.path().join("key"), dir.path().join("copy"));
+    let open = || Store::options().user_id_key(&key).open(&path).unwrap();
+    let store = open();
+    record(&store, conversation(1_000, "ann", "pear"));
+    let expected = store.user_id_key().unwrap().expected.unwrap();
+    drop(store);
+    let manifest = path.join("decklog.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let member = format!(r#""user_id_key":"{expected}","#);
+    fs::write(&manifest, text.replace(&member, "")).unwrap();
+    fs::rename(&key, &copy).unwrap();
+    let store = open();
+    assert_eq!(store.user_id_key().unwrap().expected, None);
+    let new = conversation(2_000, "bob", "quince");
+    let errors = [
+        store.record(new[0].clone()).unwrap_err(),
+        of_user(&store, "ann").unwrap_err(),
+        try_erase(&store, &Erasure::User("ann".into()), false).unwrap_err(),
+    ];
+    for e in errors {
+        assert_eq!((e.kind(), e.path()), (ErrorKind::UserIdKey, Some(&*key)));
+    }
+    assert!(!key.exists());
+    fs::rename(&copy, &key).unwrap();
+    record(&store, new);
+    assert_eq!(store.user_id_key().unwrap().expected, Some(expected));
+    assert_eq!(of_user(&store, "ann").unwrap(), 1);
 }
 
 /// What is known as a user's only by other lines, which are in other segments: each of two

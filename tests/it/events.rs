@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use decklog::storage::{Disk, Memory};
 use decklog::{
-    AckStatus, Durability, ErrorKind, Event, EventQuery, EventTree, Order, SpanStatus, Store,
-    event_type, verify,
+    AckStatus, Durability, ErrorKind, Event, EventQuery, EventTree, GIVEN_NUMBER_MAX, Order,
+    SpanStatus, Store, event_type, verify,
 };
 
 use super::support::{DAY_1, Rng, count, in_memory};
@@ -388,18 +388,14 @@ fn what_is_no_event_is_refused_and_nothing_is_written() {
         Some(2)
     );
     assert_eq!(store.log_event(None, "a.b", None).unwrap(), 9);
-    assert_eq!(
-        store
-            .record(event(i64::MAX - 1, None, "a.b", 0))
-            .unwrap()
-            .assigned,
-        Some(i64::MAX - 1)
-    );
-    refused(
-        event(0, None, "a.b", 0),
-        ErrorKind::Conflict,
-        &["no id is left"],
-    );
+    let last = store.record(event(GIVEN_NUMBER_MAX, None, "a.b", 0));
+    assert_eq!(last.unwrap().assigned, Some(GIVEN_NUMBER_MAX));
+    for id in [GIVEN_NUMBER_MAX + 2, i64::MAX - 1] {
+        let refused_id = event(id, None, "a.b", 0);
+        refused(refused_id, ErrorKind::InvalidInput, &["4503599627370496"]);
+    }
+    let next = store.log_event(None, "a.b", None).unwrap();
+    assert_eq!(next, GIVEN_NUMBER_MAX + 1);
     assert_eq!(
         store.record(event(1, None, "a.b", 0)).unwrap().assigned,
         Some(1)

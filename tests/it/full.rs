@@ -453,7 +453,7 @@ fn imports_until_it_is_full(disk: &SmallDisk) {
     store.record(turn(0, "", DAY_1)).unwrap();
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let import = |store: &Store| {
-        let mut importer = Importer::new(store);
+        let mut importer = Importer::new(store).expired(decklog::import::Expired::Expire);
         importer.path(&sessions).and_then(|()| importer.finish())
     };
     drop(store);

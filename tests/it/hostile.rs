@@ -17,7 +17,7 @@ use std::process::Command;
 use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
-    ErrorKind, Event, HistoryEntry, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
+    ErrorKind, Event, HistoryEntry, IdHashes, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
     MessageSums, NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Rollup,
     RollupQuery, Sketch, Source, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
     ToolCallReq, Validity, WhenFull, args_sha256, payload_json, verify,
@@ -279,6 +279,7 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
         config_used: Some(format!("config {id}")),
         orchestration_mode: None,
         task_type: None,
+        part: 0,
         through_seq: 1 << 40,
         messages: 1,
         requests: 1,
@@ -295,6 +296,8 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
         conversations: 1,
         active_conversations: 1,
         others: MessageSums::default(),
+        message_hashes: IdHashes::default(),
+        conversation_hashes: IdHashes::default(),
     };
     change(&mut rollup);
     vec![rollup.into()]

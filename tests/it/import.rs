@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use decklog::import::{Importer, Report, foreign_id, named};
 use decklog::storage::Memory;
 use decklog::{
-    ConversationQuery, ConversationStatus, ErrorKind, MessageQuery, Role, SessionItem, SpanStatus,
-    Store, ToolStatus,
+    AnalyticsQuery, CallQuery, ConversationQuery, ConversationStatus, ErrorKind, MessageQuery,
+    Role, SessionItem, SpanStatus, Store, ToolStatus, TurnQuery,
 };
 use uuid::Uuid;
 
-use super::support::{Spy, still};
+use super::support::{Rng, Spy, still};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -21,7 +21,7 @@ fn sample(name: &str) -> PathBuf {
 }
 
 fn import(store: &Store, path: &Path) -> Report {
-    let mut importer = Importer::new(store);
+    let mut importer = Importer::new(store).expired(decklog::import::Expired::Expire);
     importer.path(path).unwrap();
     importer.finish().unwrap()
 }
@@ -58,11 +58,11 @@ fn the_samples_come_into_a_new_store(path: &Path) {
         (first.turns, first.tool_calls, first.tool_results),
         (35, 9, 9)
     );
-    assert_eq!(first.api_responses, 7);
+    assert_eq!(first.api_responses, 6 + 1 + 7);
     assert_eq!(first.tokens_in, 98785 + 487 + 26740);
     assert_eq!(first.tokens_out, 844 + 130 + 408);
-    assert_eq!((first.conversations, first.messages), (3, 15 + 2 + 21));
-    assert_eq!(first.added, 35 + 9 + 9 + 3 + 38);
+    assert_eq!((first.conversations, first.messages), (3, 22 + 2 + 28));
+    assert_eq!(first.added, 35 + 9 + 9 + 3 + 52);
     assert_eq!(first.not_understood["file-history-snapshot"], 4);
     assert_eq!(first.not_understood["response_item.ghost_snapshot"], 2);
     assert_eq!(first.not_understood.len(), 2);
@@ -132,8 +132,8 @@ fn a_later_import_finds_the_call_of_an_earlier_one() {
     std::fs::write(&path, &whole).unwrap();
     let second = import(&store, &path);
     assert_eq!(second.broken, []);
-    assert_eq!((first.messages, second.messages), (7, 21));
-    assert_eq!(first.added + second.added, 11 + 5 + 5 + 1 + 21);
+    assert_eq!((first.messages, second.messages), (9, 28));
+    assert_eq!(first.added + second.added, 11 + 5 + 5 + 1 + 28);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_a_person_took_back_stays_so_when_the_session_comes_again() {
     let store = Store::open(dir.path()).unwrap();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let import = || {
-        let mut importer = Importer::new(&store);
+        let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
         importer.path(&samples).unwrap();
         importer.finish().unwrap()
     };
@@ -209,10 +209,10 @@ fn conversations_have_the_tokens_of_their_sessions() {
     );
     assert_eq!(conversation.project.as_deref(), Some("agent-sample"));
     assert_eq!(conversation.created_at.as_str(), "2025-12-09T19:47:42.930Z");
-    assert_eq!(stats.message_count, 15);
+    assert_eq!(stats.message_count, 22);
     assert_eq!(stats.models_used, ["claude-sonnet-4-5-20250929"]);
     let (_, stats) = store.get_conversation(rollout).unwrap().unwrap();
-    assert_eq!(stats.message_count, 21);
+    assert_eq!(stats.message_count, 28);
     assert_eq!(stats.models_used, ["gpt-5.1-codex-max"]);
 
     // The sub-agent is found by its session.
@@ -270,6 +270,15 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     let asked = &messages[1];
     assert_eq!((asked.role, asked.sequence), (Role::Assistant, Some(2)));
     assert!(asked.content.starts_with("The user wants me to:\n1. Add"));
+    assert_eq!((asked.tokens_out, asked.part_of), (Some(8), None));
+    // The response goes on with words and a call, whose line tells of 428 tokens more.
+    let part = (&messages[2].content, messages[2].part_of);
+    assert_eq!((part.1, part.0.is_empty()), (Some(asked.id), false));
+    let asked = &messages[3];
+    assert_eq!(
+        (asked.tokens_out, asked.part_of),
+        (Some(428), messages[2].part_of)
+    );
     assert_eq!(asked.tool_name.as_deref(), Some("Bash"));
     assert_eq!(
         asked.tool_args.as_deref(),
@@ -281,16 +290,19 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
             r#"{"usage":{"input_tokens":10,"cache_creation_input_tokens":3893,"cache_read_input_tokens":12135,"cache_creation":{"ephemeral_5m_input_tokens":3893,"ephemeral_1h_input_tokens":0},"output_tokens":436,"service_tier":"standard"}}"#
         )
     );
-    assert_eq!(messages[2].role, Role::Tool);
-    assert_eq!(messages[2].tool_name.as_deref(), Some("Bash"));
-    assert_eq!(messages[2].tool_result.as_deref(), Some(""));
+    assert_eq!(messages[4].role, Role::Tool);
+    assert_eq!(messages[4].tool_name.as_deref(), Some("Bash"));
+    assert_eq!(messages[4].tool_result.as_deref(), Some(""));
 
     let messages = store
         .messages(rollout, &MessageQuery::default())
         .unwrap()
         .items;
-    let last = messages.last().unwrap();
-    assert!(last.content.starts_with("Ran the script with `python3`"));
+    let [.., said, last] = &messages[..] else {
+        panic!("{}", messages.len())
+    };
+    assert!(said.content.starts_with("Ran the script with `python3`"));
+    assert_eq!((said.part_of, last.part_of), (Some(last.id), None));
     assert_eq!((last.tokens_in, last.tokens_out), (Some(4139), Some(38)));
     let metadata = last.inference_metadata.as_deref().unwrap();
     let head = r#"{"usage":{"total_token_usage":{"input_tokens":26740,"#;
@@ -301,29 +313,164 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     );
 }
 
+/// What a store answers, but for the order of what has none.
+fn answers(store: &Store) -> Vec<String> {
+    let all = usize::MAX;
+    let conversations = ConversationQuery {
+        limit: all,
+        ..ConversationQuery::default()
+    };
+    let mut answers = Vec::new();
+    for (conversation, stats) in store.conversations(&conversations).unwrap().items {
+        let query = MessageQuery {
+            limit: all,
+            ..MessageQuery::default()
+        };
+        let messages = store.messages(conversation.id, &query).unwrap().items;
+        answers.push(format!("{conversation:?} {stats:?} {messages:#?}"));
+    }
+    let turns = TurnQuery {
+        limit: all,
+        ..TurnQuery::default()
+    };
+    let turns = store.turns(&turns).unwrap().items;
+    answers.extend(turns.iter().map(|turn| format!("{turn:?}")));
+    let calls = CallQuery {
+        limit: all,
+        ..CallQuery::default()
+    };
+    let calls = store.tool_calls(&calls).unwrap().items;
+    answers.extend(calls.iter().map(|call| format!("{call:?}")));
+    answers.sort_unstable();
+    let analytics = store.analytics();
+    let usage = analytics.usage(&AnalyticsQuery::default()).unwrap();
+    answers.push(format!("{:?} {:?}", usage.rows, usage.total));
+    let models = analytics.models(&of_all_days()).unwrap();
+    answers.push(format!("{:?} {:?}", models.rows, models.total));
+    answers
+}
+
+fn of_all_days() -> AnalyticsQuery {
+    AnalyticsQuery {
+        since: Some("1970-01-01".parse().unwrap()),
+        ..AnalyticsQuery::default()
+    }
+}
+
 #[test]
-fn a_session_that_was_cut_anywhere_comes_to_the_same_tokens() {
-    for (name, (id, tokens_in, tokens_out)) in SAMPLES.into_iter().zip(conversations()) {
-        let whole = std::fs::read_to_string(sample(name)).unwrap();
-        let lines: Vec<&str> = whole.lines().collect();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(name);
-        let step_by_step = Store::open(dir.path().join("steps")).unwrap();
-        for cut in 1..=lines.len() {
-            let store = Store::open(dir.path().join(format!("log{cut}"))).unwrap();
-            std::fs::write(&path, lines[..cut].join("\n")).unwrap();
-            import(&store, &path);
-            import(&step_by_step, &path);
-            assert_eq!(import(&store, &path).added, 0, "{name} cut at {cut}");
-            std::fs::write(&path, &whole).unwrap();
-            let second = import(&store, &path);
-            assert_eq!(second.broken, [], "{name} cut at {cut}");
-            let now = tokens(&store, id);
-            assert_eq!(now, (tokens_in, tokens_out), "{name} cut at {cut}");
-            assert_eq!(import(&store, &path).added, 0, "{name} cut at {cut}");
+fn a_session_that_grows_comes_to_what_it_is_whole() {
+    let mut rng = Rng::seeded("a_session_that_grows_comes_to_what_it_is_whole");
+    let dir = tempfile::tempdir().unwrap();
+    let whole = Store::open(dir.path().join("whole")).unwrap();
+    import(&whole, &sample(""));
+    let expected = answers(&whole);
+    let sessions = SAMPLES.map(|name| (name, std::fs::read(sample(name)).unwrap()));
+    for round in 0..8 {
+        let store = Store::open(dir.path().join(format!("grown{round}"))).unwrap();
+        let folder = dir.path().join(format!("sessions{round}"));
+        std::fs::create_dir(&folder).unwrap();
+        let mut left: Vec<_> = sessions
+            .iter()
+            .map(|(name, bytes)| (name, bytes, 0))
+            .collect();
+        while !left.is_empty() {
+            let at = rng.below(left.len());
+            let (name, bytes, len) = &mut left[at];
+            // Of bytes, so that a line is cut as well.
+            *len += rng.below(bytes.len() - *len + 1).max(1);
+            let path = folder.join(*name);
+            std::fs::write(&path, &bytes[..*len]).unwrap();
+            let report = import(&store, &path);
+            assert_eq!(report.broken, [], "{name} cut at {len}");
+            assert_eq!(import(&store, &path).added, 0, "{name} cut at {len}");
+            if *len == bytes.len() {
+                left.remove(at);
+            }
         }
-        assert_eq!(tokens(&step_by_step, id), (tokens_in, tokens_out), "{name}");
-        assert_eq!(import(&step_by_step, &path).added, 0, "{name}");
+        assert_eq!(answers(&store), expected);
+    }
+}
+
+/// The sample sessions as they are resumed, forked and repeated.
+fn others(folder: &Path) {
+    let read = |name: &str| std::fs::read_to_string(sample(name)).unwrap();
+    let session = read("claude-code-session.jsonl");
+    let (id, of) = (
+        "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9",
+        "7f2abd2d-0000-4447-9ddd-3ca8d14e02e9",
+    );
+    let marked = format!(r#""sessionId":"{of}","forkedFrom":{{"sessionId":"{id}"}}"#);
+    let forked = session.replace(&format!(r#""sessionId":"{id}""#), &marked);
+    std::fs::write(folder.join("forked.jsonl"), forked).unwrap();
+    std::fs::write(folder.join("resumed.jsonl"), session.replace(id, of)).unwrap();
+    let rollout = read("codex-rollout.jsonl");
+    let (id, of) = (
+        "019b04ae-b1c6-7c72-a134-a4c2de66058c",
+        "019b04af-0000-7c72-a134-a4c2de66058c",
+    );
+    let again = rollout.replace(id, of);
+    std::fs::write(folder.join("rollout-again.jsonl"), &again).unwrap();
+    let own = r#"{"timestamp":"2025-12-09T20:01:00.000Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":26840,"output_tokens":418}}}}"#;
+    let fork = format!(
+        r#"{{"timestamp":"2025-12-09T20:00:00.000Z","type":"session_meta","payload":{{"id":"{}","forked_from_id":"{id}","timestamp":"2025-12-09T20:00:00.000Z"}}}}"#,
+        of.replace("04af", "04b0")
+    );
+    let copies: Vec<String> = rollout
+        .lines()
+        .map(|line| {
+            let (_, rest) = line.split_at(r#"{"timestamp":"2025-12-09T19:55:16.336Z"#.len());
+            format!(r#"{{"timestamp":"2025-12-09T20:00:00.010Z{rest}"#)
+        })
+        .collect();
+    let lines = format!("{fork}\n{}\n{own}\n", copies.join("\n"));
+    std::fs::write(folder.join("rollout-fork.jsonl"), lines).unwrap();
+}
+
+#[test]
+fn what_an_import_says_of_usage_is_what_the_store_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("sessions");
+    std::fs::create_dir(&folder).unwrap();
+    others(&folder);
+    for name in SAMPLES {
+        std::fs::copy(sample(name), folder.join(name)).unwrap();
+    }
+    let check = |store: &Store, report: &Report| {
+        let usage = store.analytics().usage(&AnalyticsQuery::default()).unwrap();
+        let models = store.analytics().models(&of_all_days()).unwrap();
+        let told = (report.api_responses, report.tokens_in, report.tokens_out);
+        let usage = usage.total;
+        assert_eq!((usage.requests, usage.tokens_in, usage.tokens_out), told);
+        let models = models.total;
+        assert_eq!((models.requests, models.tokens_in, models.tokens_out), told);
+        // The samples, and what the fork has of its own.
+        assert_eq!(told, (14 + 1, 126_012 + 100, 1382 + 10));
+    };
+    let store = Store::open(dir.path().join("at-once")).unwrap();
+    let report = import(&store, &folder);
+    assert_eq!(report.broken, []);
+    assert!(report.repeated > 50);
+    check(&store, &report);
+    check(&store, &import(&store, &folder));
+
+    // File by file, in any order, and in parts.
+    let mut rng = Rng::seeded("what_an_import_says_of_usage_is_what_the_store_says");
+    for round in 0..4 {
+        let store = Store::open(dir.path().join(format!("log{round}"))).unwrap();
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort_unstable();
+        while !files.is_empty() {
+            let path = files.swap_remove(rng.below(files.len()));
+            let bytes = std::fs::read(&path).unwrap();
+            let part = dir.path().join(path.file_name().unwrap());
+            std::fs::write(&part, &bytes[..rng.below(bytes.len())]).unwrap();
+            import(&store, &part);
+            import(&store, &path);
+        }
+        check(&store, &import(&store, &folder));
     }
 }
 
@@ -342,7 +489,7 @@ fn what_failed_once_is_imported_in_its_order() {
         _ => Ok(()),
     });
     let path = sample("claude-code-subagent.jsonl");
-    let mut importer = Importer::new(&store);
+    let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
     let failed = importer.path(&path).and_then(|()| importer.finish());
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
     assert!(import(&store, &path).added > 0);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use decklog::storage::{Memory, Storage};
 use decklog::{
-    Ack, AckStatus, Durability, Error, ErrorKind, HistoryEntry, Inbox, InboxStep, InboxTask, Order,
-    Record, Role, Store, TaskCounts, TaskQuery, TaskStatus,
+    Ack, AckStatus, Durability, Error, ErrorKind, GIVEN_NUMBER_MAX, HistoryEntry, Inbox, InboxStep,
+    InboxTask, Order, Record, Role, Store, TaskCounts, TaskQuery, TaskStatus,
 };
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, count, in_memory, still};
@@ -438,8 +438,7 @@ fn the_telegram_offset_follows_the_greatest_update() {
         (700_000_001, 700_000_002),
         (7, 700_000_002),
         (i64::MIN, 700_000_002),
-        (i64::MAX - 1, i64::MAX),
-        (i64::MAX, i64::MAX),
+        (GIVEN_NUMBER_MAX, GIVEN_NUMBER_MAX + 1),
     ] {
         store.inbox().enqueue(update_id, None).unwrap();
         assert_eq!(store.telegram_offset().unwrap(), expected);
@@ -448,9 +447,16 @@ fn the_telegram_offset_follows_the_greatest_update() {
     while let Some(task) = store.inbox().claim().unwrap() {
         store.inbox().done(&task).unwrap();
     }
-    assert_eq!(open().telegram_offset().unwrap(), i64::MAX);
+    for update_id in [GIVEN_NUMBER_MAX + 2, i64::MAX] {
+        let refused = store.inbox().enqueue(update_id, None).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.field()),
+            (ErrorKind::InvalidInput, Some("update_id"))
+        );
+    }
+    assert_eq!(open().telegram_offset().unwrap(), GIVEN_NUMBER_MAX + 1);
     // Each was a task of its own.
-    assert_eq!(store.inbox().counts().unwrap().done, 8);
+    assert_eq!(store.inbox().counts().unwrap().done, 7);
 }
 
 #[test]
@@ -675,9 +681,12 @@ fn given_ids_are_kept_and_taken_once() {
         .map(|task| task.id)
         .collect();
     assert_eq!(order, [3, 7, 8, 9]);
-    // Where the ids end, the error says so.
-    store.record(task(i64::MAX - 1, 100)).unwrap();
-    assert_eq!(kind(store.inbox().enqueue(101, None)), ErrorKind::Conflict);
+    // The greatest that can be given is not the last one.
+    store.record(task(GIVEN_NUMBER_MAX, 100)).unwrap();
+    let next = store.inbox().enqueue(101, None).unwrap().id;
+    assert_eq!(next, GIVEN_NUMBER_MAX + 1);
+    let refused = store.record(task(GIVEN_NUMBER_MAX + 3, 102));
+    assert_eq!(kind(refused), ErrorKind::InvalidInput);
 }
 
 /// Every line of an inbox is good input for another store, and says the same there.

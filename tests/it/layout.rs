@@ -29,7 +29,7 @@ fn id(n: u128) -> Uuid {
     Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e000 + n)
 }
 
-fn write_example(store: &Store) {
+pub fn write_example(store: &Store) {
     let turn = ConversationTurn {
         id: id(1),
         parent_id: None,

@@ -410,14 +410,14 @@ const HANDS: &[Hand] = &[
     Hand { script: "rm HEAD && echo garbage > HEAD", ..NOTHING },
     Hand { script: "rm LOCK", ..NOTHING },
     Hand { script: "mv LOCK LOCK.old && mv HEAD HEAD.old", ..NOTHING },
-    Hand { script: "rm decklog.json", ..NOTHING },
+    Hand { script: "rm decklog.json", named: &["decklog.json?"], ..NOTHING },
     Hand { script: "rm -rf cache && mkfifo cache", ..NOTHING },
     Hand { script: "rm -rf cache && mkdir -p cache/index", ..NOTHING },
     Hand { script: "mkdir -p cache && rm -f cache/index && mkfifo cache/index", ..NOTHING },
     Hand { script: "touch quarantine", ..NOTHING },
     // All of it.
     Hand { script: "cp -a . $T/backup && rm -r ./* && cp -a $T/backup/. .", ..NOTHING },
-    Hand { script: "rm -r ./*", lost: &[1, 2, 3, 4, 5, 6], ..NOTHING },
+    Hand { script: "rm -r ./*", lost: &[1, 2, 3, 4, 5, 6], named: &["decklog.json?"], ..NOTHING },
 ];
 
 /// One of them at work: in the older day or in the newer one, while handles are open or not.
@@ -803,6 +803,8 @@ fn another_store_under_the_same_path_is_another_store() {
     record(&stores[0], 1);
     assert_eq!(ids(&stores[1]), [1]);
 
+    // Longer than the lock is kept without a look.
+    std::thread::sleep(Duration::from_millis(40));
     fs::rename(&path, &one).unwrap();
     for store in &stores {
         let err = store.upsert_conversation_turn(turn(2)).unwrap_err();
@@ -811,21 +813,63 @@ fn another_store_under_the_same_path_is_another_store() {
         assert!(store.refresh().is_err());
     }
     assert!(!path.exists(), "no one makes it anew");
+    fs::rename(&one, &path).unwrap();
+    record(&stores[0], 2);
+    std::thread::sleep(Duration::from_millis(40));
+    fs::rename(&path, &one).unwrap();
 
     fs::rename(&two, &path).unwrap();
-    assert_eq!(ids(&stores[0]), [100]);
-    record(&stores[1], 101);
-    record(&stores[0], 102);
     for store in &stores {
-        assert_eq!(ids(store), [100, 101, 102]);
+        let err = store.upsert_conversation_turn(turn(101)).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Poisoned);
+        assert!(store.refresh().is_err());
+        assert!(store.health().is_err());
     }
+    let other = Store::open(&path).unwrap();
+    record(&other, 101);
+    assert_eq!(ids(&other), [100, 101]);
     assert_clean(&path);
     assert_clean(&one);
-    assert_eq!(ids(&Store::open(&one).unwrap()), [1]);
+    assert_eq!(ids(&Store::open(&one).unwrap()), [1, 2]);
     // Who closes now does not leave a sidecar of the wrong store.
     drop(stores);
     assert_eq!(fs::read(path.join("cache/index")).unwrap(), sidecar);
-    assert_eq!(ids(&Store::open(&path).unwrap()), [100, 101, 102]);
+    assert_eq!(ids(&Store::open(&path).unwrap()), [100, 101]);
+}
+
+/// Bug: another implementation's writer, which took the lock and left `HEAD` alone, had its number
+/// given again.
+#[test]
+fn a_writer_that_does_not_know_head_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    record(&store, 1);
+    let event = || decklog::Event {
+        created_at: NOON,
+        ..decklog::Event::new(None, "a.b")
+    };
+    store.record(event()).unwrap();
+    // Twice: what was noticed once is known.
+    for seq in [3, 5] {
+        let lock = fs::OpenOptions::new().write(true).open(path.join("LOCK"));
+        let lock = lock.unwrap();
+        lock.lock().unwrap();
+        let line = format!(
+            r#"{{"seq":{seq},"at":{NOON},"op":"logged","id":{seq},"event_type":"a.c","created_at":{NOON}"#
+        );
+        let line = format!("{line},\"crc\":\"{:08x}\"}}\n", crc32(line.as_bytes()));
+        let segment = path.join(DAY).join("events.0001.jsonl");
+        let mut file = fs::OpenOptions::new().append(true).open(segment).unwrap();
+        std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+        drop(lock);
+        let ack = store.record(turn(u128::from(seq))).unwrap();
+        assert_eq!(ack.seq, seq + 1);
+    }
+    assert_eq!(store.record(event()).unwrap().seq, 7);
+    assert_clean(&path);
+    let reader = Store::options().read_only(true).open(&path).unwrap();
+    assert_eq!(reader.last_lines(9).unwrap().len(), 7);
 }
 
 /// Pipes, directories and devices in place of the files beside the segments, and a socket in place

@@ -91,6 +91,12 @@ impl Storage for Unsynced {
     fn root(&self) -> &Path {
         self.0.root()
     }
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.0.is_in_place()
+    }
+    fn check_writable(&self) -> io::Result<()> {
+        self.0.check_writable()
+    }
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
         self.0.read_dir(dir)
     }

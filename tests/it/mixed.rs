@@ -110,6 +110,7 @@ impl Run {
                 seq,
                 status: AckStatus::Added,
                 assigned: assigned(&record),
+                warning: None,
             };
             self.mirror.take(record.clone(), ack);
             self.lines.push((seq, record));

@@ -171,7 +171,7 @@ impl Model {
         Some((req, outcome.map(|(_, done)| done.clone())))
     }
 
-    /// All that stands, by time and then by the order in which the keys came.
+    /// All that stands, by time and then by the order in which what stands was recorded.
     fn turns(&self, query: &TurnQuery, as_of: Option<i64>) -> Vec<ConversationTurn> {
         let mut ids: Vec<Uuid> = Vec::new();
         for line in &self.lines {
@@ -181,6 +181,12 @@ impl Model {
                 ids.push(turn.id);
             }
         }
+        let had_come = |at: i64| as_of.is_none_or(|as_of| at <= as_of);
+        ids.sort_by_key(|id| {
+            let mut lines = self.turn_lines(*id);
+            let stands = lines.rfind(|(_, turn)| had_come(turn.created_at.at));
+            stands.map(|(seq, _)| seq)
+        });
         let mut found: Vec<_> = ids
             .iter()
             .filter_map(|id| self.turn(*id, as_of).cloned())
@@ -209,6 +215,12 @@ impl Model {
                 keys.push(key);
             }
         }
+        let had_come = |at: i64| as_of.is_none_or(|as_of| at <= as_of);
+        keys.sort_by_key(|key| {
+            let mut lines = self.request_lines(key);
+            let stands = lines.rfind(|(_, req)| had_come(req.started_at.at));
+            stands.map(|(seq, _)| seq)
+        });
         let mut found: Vec<_> = keys
             .iter()
             .filter_map(|key| self.call(key, as_of))

@@ -134,7 +134,7 @@ pub fn imported() -> &'static [Record] {
     IMPORTED.get_or_init(|| {
         let storage = Arc::new(Memory::new());
         let store = still().storage(storage).open("memory").unwrap();
-        let mut importer = Importer::new(&store);
+        let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
         importer.path(&session()).unwrap();
         importer.finish().unwrap();
         all_lines(&store).into_iter().map(|(_, one)| one).collect()
@@ -243,7 +243,7 @@ pub fn run(
         }
         Phase::Capture => capture(&store, &mut teller),
         Phase::Import => {
-            let mut importer = Importer::new(&store);
+            let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
             let added = importer.path(&session()).and_then(|()| importer.finish());
             match added {
                 Ok(report) => {

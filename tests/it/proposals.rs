@@ -193,9 +193,16 @@ fn check_list(rng: &mut Rng, store: &Store, lives: &[Life]) {
         limit: 1 + rng.below(4),
         after: None,
     };
+    // In the order in which what stands, or stood, was recorded.
+    let seq = |life: &Life| {
+        let had_come = |at: i64| as_of.is_none_or(|as_of| at <= as_of);
+        let mut versions = life.versions.iter();
+        let stands = versions.rfind(|(_, version)| had_come(version.created_at.at));
+        stands.map(|(seq, _)| *seq)
+    };
     let mut expected: Vec<_> = lives
         .iter()
-        .filter_map(|life| Some((life.versions.first()?.0, life.read(as_of)?)))
+        .filter_map(|life| Some((seq(life)?, life.read(as_of)?)))
         .filter(|(_, it)| query.status.is_none_or(|status| it.status == status))
         .filter(|(_, it)| query.since.is_none_or(|since| it.created_at.at >= since))
         .filter(|(_, it)| query.until.is_none_or(|until| it.created_at.at < until))

@@ -20,6 +20,7 @@ use decklog::{
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Spy, all_lines, count, done, in_memory, request, still, turn};
+use super::upkeep::retain;
 
 /// Two days after the records of [`sample`].
 const LATER: i64 = DAY_1 + 3 * DAY_MS;
@@ -770,12 +771,15 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     let seals = seals_in(&memory, SEALS_1);
     let seal = &seals[0];
     let removal = |lines: u64| {
-        format!(
-            "{{\"at\":1,\"reason\":\"retention\",\"file\":\"{TURNS_1}\",\"lines\":{lines},\"first_seq\":{},\"last_seq\":{},\"seals\":[{}]}}\n",
+        let covered = format!(
+            "{{\"seq\":1,\"at\":1,\"reason\":\"retention\",\"file\":\"{TURNS_1}\",\"lines\":{lines},\"first_seq\":{},\"last_seq\":{},\"seals\":[{}],\"prev\":\"{}\"",
             seal.first_seq,
             seal.last_seq,
-            seal.to_line()
-        )
+            seal.to_line(),
+            "0".repeat(64)
+        );
+        let crc = crc32fast::hash(covered.as_bytes());
+        format!("{covered},\"crc\":\"{crc:08x}\"}}\n")
     };
     memory.put_bytes("removals.jsonl", removal(3).into_bytes());
     for found in [verify(&memory).unwrap(), deep(&memory)] {
@@ -814,6 +818,100 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     assert_clean(&memory, "sealed on");
     memory.put_bytes("removals.jsonl", b"no removal\n".to_vec());
     assert_named(&memory, DamageClass::Chain, "removals.jsonl", "edited");
+}
+
+/// A line of `removals.jsonl` with the checksum that holds.
+fn restamped(line: &str) -> String {
+    let covered = &line[..line.rfind(",\"crc\":\"").unwrap()];
+    let crc = crc32fast::hash(covered.as_bytes());
+    format!("{covered},\"crc\":\"{crc:08x}\"}}\n")
+}
+
+/// Removals are in a chain of their own: one that was changed, taken away, put elsewhere or made
+/// up is named, and the head that was kept tells of all before it.
+#[test]
+fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
+    const REMOVALS: &str = "removals.jsonl";
+    let memory = Memory::new();
+    let store = in_memory(&memory, Durability::Process);
+    for day in 0..5i64 {
+        let at = DAY_1 + day * DAY_MS;
+        store
+            .record(turn(u128::from(day.unsigned_abs()) + 1, "said", at))
+            .unwrap();
+    }
+    store.seal(DAY_1 + 6 * DAY_MS).unwrap();
+    for days in 1..=4 {
+        retain(&store, DAY_1 + (90 + days) * DAY_MS);
+    }
+    let head = store.seal_head().unwrap().unwrap();
+    let text = String::from_utf8(memory.bytes(REMOVALS).unwrap()).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let count = lines.len();
+    assert!(count >= 4 && head.removal == count as u64, "{text}");
+    assert!(with_head(&memory, head).is_clean());
+    for (place, line) in lines.iter().enumerate() {
+        let start = format!("{{\"seq\":{},\"at\":", place + 1);
+        assert!(
+            line.starts_with(&start) && restamped(line) == *line,
+            "{line}"
+        );
+    }
+    let with = |change: &dyn Fn(&mut Vec<String>)| {
+        let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        change(&mut changed);
+        memory.put_bytes(REMOVALS, changed.concat().into_bytes());
+        let is_named = |found: Verification| has(&found, DamageClass::Chain, REMOVALS);
+        let named = (
+            is_named(verify(&memory).unwrap()),
+            is_named(with_head(&memory, head)),
+        );
+        memory.put_bytes(REMOVALS, text.clone().into_bytes());
+        named
+    };
+    let edited = |line: &str| line.replacen("\"lines\":1", "\"lines\":2", 1);
+    for place in 0..count {
+        let is_last = place == count - 1;
+        if lines[place].contains("\"lines\":1") {
+            assert_eq!(with(&|all| all[place] = edited(lines[place])), (true, true));
+            let forged = restamped(&edited(lines[place]));
+            assert_eq!(
+                with(&|all| all[place].clone_from(&forged)),
+                (!is_last, true),
+                "{place}"
+            );
+        }
+        assert_eq!(
+            with(&|all| _ = all.remove(place)),
+            (!is_last, true),
+            "{place}"
+        );
+        let again = lines[place].to_owned();
+        assert_eq!(
+            with(&|all| all.push(again.clone())),
+            (true, true),
+            "{place}"
+        );
+        if !is_last {
+            assert_eq!(
+                with(&|all| all.swap(place, place + 1)),
+                (true, true),
+                "{place}"
+            );
+        }
+        assert_eq!(with(&|all| all.truncate(place)), (false, true), "{place}");
+    }
+    assert_eq!(with(&|all| all.push("{\"seq\":9}\n".into())), (true, true));
+    // A line that was cut short stays by itself: the next follows the last whole one.
+    let torn = [text.as_bytes(), &text.as_bytes()[..40]].concat();
+    memory.put_bytes(REMOVALS, torn);
+    store.record(turn(9, "said", DAY_1)).unwrap();
+    store.seal(DAY_1 + 95 * DAY_MS).unwrap();
+    retain(&store, DAY_1 + 95 * DAY_MS);
+    let found = with_head(&memory, head);
+    assert_eq!(found.damage.len(), 1, "{found:#?}");
+    store.repair(false).unwrap();
+    assert!(with_head(&memory, head).is_clean());
 }
 
 #[test]

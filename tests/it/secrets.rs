@@ -308,7 +308,7 @@ fn no_byte_that_is_written_holds_a_secret() {
     drop((capture, inbox, thoughts));
     no_leak("captured");
 
-    let mut importer = Importer::new(&store);
+    let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
     importer.path(&session(dir.path(), &caught)).unwrap();
     assert!(importer.finish().unwrap().added > 0);
     no_leak("imported");
@@ -424,7 +424,7 @@ fn no_call_writes_a_secret() {
     let lines: Vec<String> = lines.map(|line| line.to_string() + "\n").collect();
     traced(&["record"], &lines.concat());
     let session = session(dir.path(), &caught);
-    traced(&["import", session.to_str().unwrap()], "");
+    traced(&["import", "--expire", session.to_str().unwrap()], "");
     search.in_files(&dir.path().join("log"));
 }
 
@@ -638,13 +638,13 @@ fn importing_again_adds_nothing_where_secrets_are() {
         std::fs::write(dir.path().join(sample), text).unwrap();
     }
     let import = || {
-        let mut importer = Importer::new(&store);
+        let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
         importer.path(dir.path()).unwrap();
         importer.finish().unwrap()
     };
     assert!(session.starts_with(dir.path()));
     let first = import();
-    assert_eq!(first.added, 94);
+    assert_eq!(first.added, 108);
     assert_eq!(first.broken, []);
     let second = import();
     assert_eq!((second.added, second.turns), (0, first.turns));

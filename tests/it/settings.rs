@@ -196,7 +196,7 @@ fn no_way_in_leads_past_the_gate() {
         .path()
         .join("7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9.jsonl");
     std::fs::write(&planted, session.replace("myapp", PLANTED)).unwrap();
-    let mut importer = Importer::new(&store);
+    let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
     importer.path(&planted).unwrap();
     assert!(importer.finish().unwrap().added > 0);
 
@@ -225,7 +225,10 @@ fn no_way_in_leads_past_the_gate() {
         .replace("7f2abd2d", "8f2abd2d")
         .replace("f370ce0f", "e370ce0f");
     std::fs::write(of("again.jsonl"), session.replace("myapp", PLANTED)).unwrap();
-    run(&["import", of("again.jsonl").to_str().unwrap()], None);
+    run(
+        &["import", "--expire", of("again.jsonl").to_str().unwrap()],
+        None,
+    );
 
     assert_eq!(hits(&path, PLANTED), 0);
     assert!(
@@ -312,11 +315,68 @@ fn a_change_is_obeyed_where_head_is_made_anew() {
             it.privacy.patterns = if id % 2 == 0 { patterns() } else { Vec::new() };
         });
         assert_eq!(changed.unwrap(), one.settings().unwrap());
-        if id % 2 == 1 {
-            // What was let in before the handle knew passes by both.
-            assert_eq!(content(&one, 100 + id), PLACEHOLDER, "{id}");
-        }
         assert_eq!(content(&one, id), expected, "{id}");
+    }
+}
+
+/// What was admitted by the earlier settings is admitted anew: a handle that knew no better
+/// withheld whole batches for good, hours after a change.
+#[test]
+fn the_first_call_after_a_change_obeys_it_whichever_way_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let other = Store::options().settings(raw()).open(&path).unwrap();
+    let told = |id: u128| ConversationMessage {
+        id: Uuid::from_u128(id),
+        ..ConversationMessage::new(Uuid::from_u128(1), Role::User, "said in full")
+    };
+    other
+        .record(Conversation::new(Uuid::from_u128(1), Client::Api))
+        .unwrap();
+    let handles: Vec<Store> = (0..4).map(|_| Store::open(&path).unwrap()).collect();
+    let [one, batch, captured, imported] = &handles[..] else {
+        panic!()
+    };
+    let capture = captured.capture().unwrap();
+    let session = dir.path().join("session.jsonl");
+    let mut next = 100;
+    for (round, is_kept) in [false, true, false, true].into_iter().enumerate() {
+        other
+            .change_settings(|it| it.privacy.store_content = is_kept)
+            .unwrap();
+        let from = next;
+        one.record(told(next)).unwrap();
+        next += 1;
+        let many: Vec<Record> = (next..next + 200).map(|id| told(id).into()).collect();
+        next += 200;
+        for answer in batch.record_batch(many).unwrap() {
+            answer.unwrap();
+        }
+        capture.record(told(next)).unwrap();
+        capture.flush().unwrap();
+        next += 1;
+        let is_as_set = |content: &str| (content == "said in full") == is_kept;
+        for id in from..next {
+            let found = other.get_message(Uuid::from_u128(id)).unwrap().unwrap();
+            assert!(is_as_set(&found.content), "{round} {id}: {}", found.content);
+        }
+        let line = format!(
+            r#"{{"type":"user","uuid":"{}","sessionId":"{}","timestamp":"2025-12-27T10:00:00Z","message":{{"role":"user","content":"said in full"}}}}"#,
+            Uuid::from_u128(5_000 + round as u128),
+            Uuid::from_u128(6_000 + round as u128),
+        );
+        std::fs::write(&session, line + "\n").unwrap();
+        let mut importer = Importer::new(imported).expired(decklog::import::Expired::Expire);
+        importer.path(&session).unwrap();
+        importer.finish().unwrap();
+        let said = imported.last_lines(100).unwrap();
+        let is_kept_there = said.iter().any(|line| {
+            let is_of = line
+                .text
+                .contains(&Uuid::from_u128(5_000 + round as u128).to_string());
+            is_of && line.text.contains("said in full")
+        });
+        assert_eq!(is_kept_there, is_kept, "{round}");
     }
 }
 
@@ -387,6 +447,75 @@ fn the_same_again_after_a_change_is_the_same() {
     assert_eq!(found.commit_hash.as_deref(), Some(PLACEHOLDER));
     let changed = store.update_conversation(talk, |it| it.client = Client::Web);
     assert_eq!(changed.unwrap().project.as_deref(), Some(PLACEHOLDER));
+}
+
+/// What the log kept less of is still the same fact, once the settings are relaxed.
+#[test]
+fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
+    let talk = Uuid::from_u128(1);
+    let secret = format!("{PLANTED} ann@example.com");
+    let mut outcome = failed(&request(2, "c", DAY_1));
+    outcome.error_msg = Some(secret.clone());
+    outcome.outcome_json = Some(format!(r#"{{"mail":"{secret}"}}"#));
+    let message = ConversationMessage {
+        id: Uuid::from_u128(4),
+        tool_args: Some(format!(r#"["{secret}"]"#)),
+        ..ConversationMessage::new(talk, Role::User, &*secret)
+    };
+    let facts: Vec<Record> = vec![
+        outcome.clone().into(),
+        message.clone().into(),
+        HistoryEntry {
+            id: 1,
+            ..HistoryEntry::new(7, Role::User, &*secret)
+        }
+        .into(),
+        Event {
+            id: 1,
+            payload: Some(secret.clone()),
+            ..Event::new(None, event_type::AGENT_STARTED)
+        }
+        .into(),
+    ];
+    let strict: [fn(&mut Settings); 4] = [
+        |it| it.privacy.store_content = false,
+        |it| it.privacy.store_payloads = false,
+        |it| it.privacy.redact_pii = true,
+        |it| {
+            it.privacy.store_payloads = false;
+            it.privacy.redact_pii = true;
+        },
+    ];
+    for strict in strict {
+        let memory = Memory::new();
+        let store = in_memory(&memory, Durability::Process);
+        let loose = store.settings().unwrap();
+        store.change_settings(strict).unwrap();
+        store.record(request(2, "c", DAY_1)).unwrap();
+        store.record(Conversation::new(talk, Client::Api)).unwrap();
+        let put = || store.record_batch(facts.clone()).unwrap();
+        for ack in put() {
+            assert_eq!(ack.unwrap().status, AckStatus::Added);
+        }
+        let lines = all_lines(&store);
+        store.change_settings(|it| *it = loose.clone()).unwrap();
+        for (record, ack) in facts.iter().zip(put()) {
+            let ack = ack.unwrap_or_else(|e| panic!("{record:?}: {e}"));
+            assert_eq!(ack.status, AckStatus::Unchanged, "{record:?}");
+        }
+        assert_eq!(all_lines(&store), lines);
+        // What says something else is a conflict as ever.
+        let other = ConversationMessage {
+            content: format!("{secret}!"),
+            ..message.clone()
+        };
+        let mut ended = outcome.clone();
+        ended.error_msg = Some("other".into());
+        for other in [Record::from(other), ended.into()] {
+            let error = store.record(other).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        }
+    }
 }
 
 #[test]

@@ -255,6 +255,12 @@ impl Storage for Spy {
     fn root(&self) -> &Path {
         self.inner.root()
     }
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.inner.is_in_place()
+    }
+    fn check_writable(&self) -> io::Result<()> {
+        self.inner.check_writable()
+    }
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
         self.pass("read_dir", dir, 0, || self.inner.read_dir(dir))
     }
@@ -406,9 +412,13 @@ pub fn seq_of(line: &[u8]) -> Option<u64> {
 
 /// A line of another sequence number, with the checksum that it then has.
 pub fn renumbered(line: &str, seq: u64) -> String {
+    let (_, rest) = line.split_once(',').unwrap();
+    restamped(&format!("{{\"seq\":{seq},{rest}"))
+}
+
+/// A changed line with its LF and the checksum that it has now.
+pub fn restamped(line: &str) -> String {
     let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
-    let (_, rest) = covered.split_once(',').unwrap();
-    let covered = format!("{{\"seq\":{seq},{rest}");
     format!(
         "{covered},\"crc\":\"{:08x}\"}}\n",
         crc32(covered.as_bytes())

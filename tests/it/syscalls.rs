@@ -29,7 +29,7 @@ const SIGKILL: i32 = 9;
 const NORMAL: &str = "process_whose_calls_fail";
 
 /// The calls that change something, or that a kill may come before or after.
-const CHANGING: [&str; 14] = [
+const CHANGING: [&str; 16] = [
     "openat",
     "write",
     "pwrite64",
@@ -40,13 +40,15 @@ const CHANGING: [&str; 14] = [
     "mmap",
     "flock",
     "mkdir",
-    "rename",
-    "unlink",
+    "mkdirat",
+    "renameat",
+    "unlinkat",
     "chmod",
+    "fchmodat",
     "fchmod",
 ];
 /// The other calls by which the store's files are reached.
-const READING: [&str; 7] = [
+const READING: [&str; 8] = [
     "read",
     "pread64",
     "lseek",
@@ -54,10 +56,11 @@ const READING: [&str; 7] = [
     "fstat",
     "newfstatat",
     "getdents64",
+    "faccessat2",
 ];
 
 /// Those that a signal may interrupt, and that are then called again.
-const RESTARTED: [&str; 11] = [
+const RESTARTED: [&str; 12] = [
     "openat",
     "statx",
     "getdents64",
@@ -69,6 +72,7 @@ const RESTARTED: [&str; 11] = [
     "fsync",
     "flock",
     "fchmod",
+    "fchmodat",
 ];
 
 fn level() -> Durability {

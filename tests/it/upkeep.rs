@@ -522,3 +522,88 @@ fn retention_removes_what_is_over_and_no_more() {
         assert_eq!(said(&open(&path, 3_000)), after);
     }
 }
+
+/// Bug: one error removed a conversation after 30 days, although it went on to succeed.
+#[test]
+fn a_conversation_whose_last_answer_did_not_fail_is_kept_as_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("log"), 3_000);
+    let said = |talk: Uuid, id: u128, error: Option<&str>| ConversationMessage {
+        id: Uuid::from_u128(id),
+        timestamp: at(DAY_1),
+        error: error.map(str::to_owned),
+        ..ConversationMessage::new(talk, Role::Assistant, "an answer")
+    };
+    let [went_on, failed] = [1, 2].map(Uuid::from_u128);
+    for id in [went_on, failed] {
+        let talk = Conversation {
+            created_at: at(DAY_1),
+            updated_at: at(DAY_1),
+            ..Conversation::new(id, Client::Cli)
+        };
+        store.record(talk).unwrap();
+    }
+    store.record(said(went_on, 3, Some("overloaded"))).unwrap();
+    store.record(said(went_on, 4, None)).unwrap();
+    store.record(said(failed, 5, None)).unwrap();
+    store.record(said(failed, 6, Some("overloaded"))).unwrap();
+    retain(&store, DAY_1 + 31 * DAY_MS);
+    let left = |id| store.get_conversation(id).unwrap().is_some();
+    assert_eq!([went_on, failed].map(left), [true, false]);
+    retain(&store, DAY_1 + 91 * DAY_MS);
+    assert!(!left(went_on));
+}
+
+/// Bug: the latest promoted revision went with its day, and the count of a supervisor's workers
+/// began anew.
+#[test]
+fn retention_leaves_the_good_revision_and_the_workers_of_the_last_supervisor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = open(&path, 3_000);
+    let log = |parent_id, event_type: &str, day: i64| {
+        let event = Event {
+            created_at: DAY_1 + day * DAY_MS,
+            ..Event::new(parent_id, event_type)
+        };
+        store.record(event).unwrap().assigned.unwrap()
+    };
+    let promoted = |day| log(None, "revision.promoted", day);
+    let old = log(None, "process.started", 0);
+    log(Some(old), "worker.spawned", 0);
+    promoted(0);
+    let supervisor = log(None, "process.started", 1);
+    log(Some(supervisor), "worker.spawned", 1);
+    log(Some(supervisor), "worker.exited", 2);
+    log(Some(supervisor), "worker.spawned", 3);
+    let good = promoted(4);
+    let run = log(None, "agent.started", 5);
+    retain(&store, DAY_1 + 200 * DAY_MS);
+    for store in [&store, &open(&path, 3_000)] {
+        let current = store.current_revision().unwrap().map(|event| event.id);
+        assert_eq!(current, Some(good));
+        assert_eq!(store.worker_sequence(supervisor).unwrap(), 2);
+        assert_eq!(
+            store.event_tree(supervisor).unwrap().unwrap().nodes.len(),
+            4
+        );
+        for gone in [old, run] {
+            assert_eq!(store.get_event(gone).unwrap(), None);
+        }
+    }
+    assert_eq!(
+        store
+            .events(&decklog::EventQuery::default())
+            .unwrap()
+            .items
+            .len(),
+        5
+    );
+    // They go once others come in their place.
+    let next = promoted(150);
+    log(None, "worker.spawned", 150);
+    retain(&store, DAY_1 + 200 * DAY_MS);
+    assert_eq!(store.get_event(good).unwrap(), None);
+    assert_eq!(store.get_event(supervisor).unwrap(), None);
+    assert_eq!(store.current_revision().unwrap().unwrap().id, next);
+}

@@ -67,8 +67,13 @@ pub fn segments(store: &Path) -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         path.is_dir() && name.starts_with(|first: char| first.is_ascii_digit())
     };
+    // Beside `<kind>.<number>.jsonl` a day may have its seals.
+    let is_segment = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.split('.').count() == 3
+    };
     let days = list(store).into_iter().filter(is_day);
-    days.flat_map(|day| list(&day)).collect()
+    days.flat_map(|day| list(&day)).filter(is_segment).collect()
 }
 
 /// The bytes of everything in a directory.

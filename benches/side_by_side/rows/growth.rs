@@ -12,7 +12,7 @@ use crate::work::{A_PARENT, key, parent, picks, records};
 const APPEND: &str = "growth: append";
 const GET: &str = "growth: get";
 const LIST: &str = "growth: list";
-/// Calls appended in a round.
+/// Calls appended in a round, at most.
 const APPENDED: usize = 5_000;
 
 pub const GROUP: Group = (&[APPEND, GET, LIST], measure);
@@ -82,8 +82,9 @@ impl Grown {
     }
 
     fn append(&mut self) -> f64 {
-        let records = records(self.calls..self.calls + APPENDED);
-        self.calls += APPENDED;
+        let appended = self.lines.min(APPENDED);
+        let records = records(self.calls..self.calls + appended);
+        self.calls += appended;
         let count = records.len() as f64;
         let taken = seconds(|| {
             for record in records {

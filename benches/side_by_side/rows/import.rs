@@ -61,7 +61,7 @@ pub fn import(args: &[&str]) -> Work {
     let sessions = args[1].to_owned();
     Box::new(move || {
         let before = cpu_seconds();
-        let mut importer = Importer::new(&store);
+        let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
         importer.path(Path::new(&sessions)).expect("imported");
         let report = importer.finish().expect("a report");
         let taken = cpu_seconds() - before;

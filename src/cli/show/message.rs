@@ -55,6 +55,8 @@ impl Shown for ConversationMessage {
         }
         let chain = self.models_in_chain.as_ref().map(|chain| chain.join(" → "));
         optional(out, "chain", chain.as_deref())?;
+        let part_of = self.part_of.map(|id| id.to_string());
+        optional(out, "part of", part_of.as_deref())?;
         optional(out, "cost", joined(&self.cost()).as_deref())?;
         let context = [
             self.context_utilization.map(|part| format!("{part} used")),

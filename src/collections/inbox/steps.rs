@@ -1,7 +1,7 @@
 //! What may become of a task: queued once for each update, and then one step after the other.
 
 use super::KIND;
-use crate::collections::{Ack, collision, lifecycle, next_id, says, unchanged};
+use crate::collections::{Ack, collision, lifecycle, next_id, number, says, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
@@ -36,6 +36,8 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<
         );
         return Err(Error::new(ErrorKind::Conflict, message));
     }
+    let latest = txn.index().update_id_max().unwrap_or(0);
+    number("update_id", Some(task.update_id), latest)?;
     let id = next_id(txn, KIND, task.id)?;
     kept.set_id(id);
     let seq = txn.push(kept, None)?;

@@ -9,7 +9,9 @@ use crate::collections::page::ROWS_AT_A_TIME;
 use crate::collections::standing_as;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::RowId;
-use crate::record::{ConversationMessage, Counted, Day, Group, Kind, Rollup, Tally};
+use crate::record::{
+    ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
+};
 use crate::store::{Reads, Store, View};
 
 /// What the log has of a day.
@@ -73,6 +75,7 @@ pub(crate) struct Message {
     pub seq: u64,
     /// Its own time, epoch milliseconds.
     pub at: i64,
+    pub id: Uuid,
     pub conversation: Uuid,
     pub group: Group,
     pub counted: Counted,
@@ -82,11 +85,12 @@ pub(crate) struct Message {
 pub(crate) fn read(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
     let found = with_seqs(view, seqs)?.into_iter();
     let messages = found.map(|(seq, at, message)| {
-        let conversation = message.conversation_id;
+        let (id, conversation) = (message.id, message.conversation_id);
         let (group, counted) = Counted::of(*message);
         Message {
             seq,
             at,
+            id,
             conversation,
             group,
             counted,
@@ -122,53 +126,92 @@ pub(crate) fn with_seqs(
 #[derive(Debug)]
 pub(crate) struct DaySum {
     groups: BTreeMap<Group, Part>,
-    /// The number up to which messages are counted in `active_conversations`, and those that are.
+    /// The messages that the rollups count.
+    rolled: IdHashes,
+    is_rolled: bool,
+    /// The number up to which messages are counted in `active_conversations` by a rollup that does
+    /// not say which it counts.
     active_through: u64,
     active_conversations: u64,
-    conversations: HashSet<Uuid>,
+    /// Conversations of which a message is in the log.
+    present: HashSet<Uuid>,
+    /// Conversations of which a rollup counts a message.
+    rolled_conversations: IdHashes,
 }
 
-/// What a group's rollup and messages add up to.
+/// What a group's rollups and messages add up to.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// The number up to which messages are counted in the rollup.
+    /// The greatest number that a rollup gives.
     pub through_seq: u64,
+    /// The number up to which messages are counted by a rollup that does not say which it counts.
+    counted_through: u64,
     pub tally: Tally,
 }
 
 impl DaySum {
     pub(crate) fn new(rollups: &[Rollup]) -> DaySum {
-        let farthest = rollups.iter().max_by_key(|rollup| rollup.through_seq);
-        let groups = rollups.iter().map(|rollup| {
-            let part = Part {
-                through_seq: rollup.through_seq,
-                tally: rollup.tally(),
-            };
-            (rollup.group(), part)
-        });
+        let unnamed = || rollups.iter().filter(|one| one.message_hashes.is_empty());
+        let farthest = unnamed().max_by_key(|rollup| rollup.through_seq);
+        let mut groups: BTreeMap<Group, Part> = BTreeMap::new();
+        for rollup in rollups {
+            let part = groups.entry(rollup.group()).or_default();
+            part.through_seq = part.through_seq.max(rollup.through_seq);
+            part.tally.merge(&rollup.tally());
+        }
+        for rollup in unnamed() {
+            let part = groups.entry(rollup.group()).or_default();
+            part.counted_through = part.counted_through.max(rollup.through_seq);
+        }
+        let all = |of: fn(&Rollup) -> &IdHashes| {
+            let hashes = rollups.iter().flat_map(|rollup| of(rollup).iter());
+            IdHashes::of(hashes.collect())
+        };
+        let rolled_conversations = all(|rollup| &rollup.conversation_hashes);
+        let unnamed = farthest.map_or(0, |rollup| rollup.active_conversations);
         DaySum {
-            groups: groups.collect(),
+            groups,
+            rolled: all(|rollup| &rollup.message_hashes),
+            is_rolled: !rollups.is_empty(),
             active_through: farthest.map_or(0, |rollup| rollup.through_seq),
-            active_conversations: farthest.map_or(0, |rollup| rollup.active_conversations),
-            conversations: HashSet::new(),
+            active_conversations: unnamed.saturating_add(rolled_conversations.len() as u64),
+            present: HashSet::new(),
+            rolled_conversations,
         }
     }
 
-    /// Takes in a message; whether its group's rollup does not count it already.
+    /// Takes in a message; whether no rollup counts it already.
     pub(crate) fn count(&mut self, message: &Message) -> bool {
-        let is_new = self.conversations.insert(message.conversation);
-        if is_new && message.seq > self.active_through {
+        let conversation = message.conversation;
+        if self.present.insert(conversation)
+            && message.seq > self.active_through
+            && !has(&self.rolled_conversations, conversation)
+        {
             self.active_conversations = self.active_conversations.saturating_add(1);
         }
         if !self.groups.contains_key(&message.group) {
             self.groups.insert(message.group.clone(), Part::default());
         }
         let part = self.groups.get_mut(&message.group);
-        let Some(part) = part.filter(|part| message.seq > part.through_seq) else {
+        let Some(part) = part.filter(|part| message.seq > part.counted_through) else {
             return false;
         };
+        if has(&self.rolled, message.id) {
+            return false;
+        }
         part.tally.count(&message.counted);
         true
+    }
+
+    /// Whether the day has rollups. Messages that come later may be counted by them.
+    pub(crate) fn is_rolled(&self) -> bool {
+        self.is_rolled
+    }
+
+    /// Gives back the room for what tells which messages the rollups count. No message is taken in
+    /// from then on, if there are rollups.
+    pub(crate) fn forget_rolled(&mut self) {
+        self.rolled = IdHashes::default();
     }
 
     /// What each group adds up to, in order.
@@ -181,12 +224,18 @@ impl DaySum {
         self.active_conversations
     }
 
-    /// Those of which a message is left.
-    pub(crate) fn conversations(&self) -> &HashSet<Uuid> {
-        &self.conversations
+    /// The hashes of their ids, as far as these are known.
+    pub(crate) fn conversations(&self) -> HashSet<u64> {
+        let present = self.present.iter().map(|id| id_hash(*id));
+        present.chain(self.rolled_conversations.iter()).collect()
     }
 
     pub(super) fn into_parts(self) -> impl Iterator<Item = (Group, Part)> {
         self.groups.into_iter()
     }
+}
+
+/// Whether an id is in a set, which mostly has none.
+pub(super) fn has(set: &IdHashes, id: Uuid) -> bool {
+    !set.is_empty() && set.contains(id)
 }

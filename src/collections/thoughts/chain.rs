@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{KIND, rows};
+use super::super::page::PartEnd;
+use super::{KIND, select};
 use crate::collections::collision;
+use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
 use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
-use crate::store::{Reads, View};
+use crate::store::{Inner, Reads, View};
 
 /// What a check of one task's chain found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -30,7 +32,10 @@ pub struct ChainCheck {
     pub damage: Arc<[Damage]>,
 }
 
-fn as_list<S: serde::Serializer>(list: &Arc<[Damage]>, to: S) -> Result<S::Ok, S::Error> {
+fn as_list<S: serde::Serializer>(
+    list: &Arc<[Damage]>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
     list.as_ref().serialize(to)
 }
 
@@ -58,75 +63,47 @@ pub struct ChainBreak {
     pub reason: String,
 }
 
+/// A record whose line cannot be read any more.
+struct Lost {
+    /// Of its row.
+    seq: u64,
+    broken: ChainBreak,
+}
+
 /// Checks the chain of one task, or of all. `go_on` is told how many records were looked at, and
-/// may end it: `None` then.
+/// may end it: `None` then. Writers get their turn meanwhile: what they add may be checked, too.
 pub(super) fn check(
-    view: &View<'_>,
+    inner: &Inner,
     task_id: Option<&str>,
     go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
-) -> Option<BTreeMap<String, ChainCheck>> {
+) -> Result<Option<BTreeMap<String, ChainCheck>>> {
     let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
-    let damage: Arc<[Damage]> = view.damage_of(KIND).into();
-    let table = view.table(KIND);
     let mut lost = Vec::new();
-    let all = rows(view, task_id).filter_map(|id| Some((id, table.row(id)?)));
-    for ((id, row), seen) in all.zip(0..) {
-        if go_on(seen).is_break() {
-            return None;
+    let (mut from, mut seen) = (Position::FIRST, 0);
+    'parts: loop {
+        let view = inner.fresh()?;
+        let table = view.table(KIND);
+        let mut end = PartEnd::new();
+        for id in table.walk(select(view.hasher(), task_id), from, Position::END) {
+            if go_on(seen).is_break() {
+                return Ok(None);
+            }
+            seen += 1;
+            check_one(&view, task_id, id, &mut checks, &mut lost);
+            if end.has_come(true) {
+                let place = table.place(Select::All, id);
+                let at = place.map_or(i64::MAX, |place| place.at);
+                from = Position::before(at.saturating_add(1));
+                continue 'parts;
+            }
         }
-        let (record, fault) = match view.read_checked(KIND, row.asserted) {
-            Ok((decoded, is_good)) => match decoded.record {
-                Record::Thought(record) => {
-                    let fault = if !is_good {
-                        Some("its line was changed: the checksum is wrong")
-                    } else if table.history(id).is_some() {
-                        Some("another line says its id, too")
-                    } else {
-                        None
-                    };
-                    (Some(record), fault.map(str::to_owned))
-                }
-                _ => (None, Some(collision().to_string())),
-            },
-            Err(e) => (None, Some(e.reason())),
-        };
-        let Some(record) = record else {
-            lost.push((
-                id,
-                break_at(view, row.asserted, 0, None, fault.unwrap_or_default()),
-            ));
-            continue;
-        };
-        if task_id.is_some_and(|task_id| task_id != record.task_id) {
-            continue;
-        }
-        let check = entry(&mut checks, &record.task_id);
-        check.records += 1;
-        let expected = check.head.as_deref().unwrap_or(GENESIS_HASH);
-        let computed = record.computed_hash();
-        let reason = if record.hash != computed {
-            let hash = &record.hash;
-            Some(format!(
-                "its hash is {hash}, but what it says has {computed}"
-            ))
-        } else if record.prev_hash != expected && !follows_removed(view, check, &record) {
-            let prev_hash = &record.prev_hash;
-            Some(format!(
-                "its prev_hash is {prev_hash}, but the record before it has {expected}"
-            ))
-        } else {
-            fault
-        };
-        if let (None, Some(reason)) = (&check.broken, reason) {
-            let position = check.records;
-            let id = Some(record.id);
-            check.broken = Some(break_at(view, row.asserted, position, id, reason));
-        }
-        check.head = Some(record.hash);
+        break;
     }
-    for (id, broken) in lost {
-        tell_lost(view, &mut checks, task_id, id, broken);
+    let view = inner.fresh()?;
+    for lost in lost {
+        tell_lost(&view, &mut checks, task_id, lost);
     }
+    let damage: Arc<[Damage]> = view.damage_of(KIND).into();
     // What is damaged is told even where it left no chain to tell it of.
     if checks.is_empty() && !damage.is_empty() {
         entry(&mut checks, task_id.unwrap_or_default());
@@ -134,7 +111,67 @@ pub(super) fn check(
     for check in checks.values_mut() {
         check.damage = Arc::clone(&damage);
     }
-    Some(checks)
+    Ok(Some(checks))
+}
+
+/// Checks the record of a row against those before it.
+fn check_one(
+    view: &View<'_>,
+    task_id: Option<&str>,
+    id: RowId,
+    checks: &mut BTreeMap<String, ChainCheck>,
+    lost: &mut Vec<Lost>,
+) {
+    let table = view.table(KIND);
+    let Some(row) = table.row(id) else { return };
+    let (record, fault) = match view.read_checked(KIND, row.asserted) {
+        Ok((decoded, is_good)) => match decoded.record {
+            Record::Thought(record) => {
+                let fault = if !is_good {
+                    Some("its line was changed: the checksum is wrong")
+                } else if table.history(id).is_some() {
+                    Some("another line says its id, too")
+                } else {
+                    None
+                };
+                (Some(record), fault.map(str::to_owned))
+            }
+            _ => (None, Some(collision().to_string())),
+        },
+        Err(e) => (None, Some(e.reason())),
+    };
+    let Some(record) = record else {
+        let broken = break_at(view, row.asserted, 0, None, fault.unwrap_or_default());
+        let seq = row.seq;
+        lost.push(Lost { seq, broken });
+        return;
+    };
+    if task_id.is_some_and(|task_id| task_id != record.task_id) {
+        return;
+    }
+    let check = entry(checks, &record.task_id);
+    check.records += 1;
+    let expected = check.head.as_deref().unwrap_or(GENESIS_HASH);
+    let computed = record.computed_hash();
+    let reason = if record.hash != computed {
+        let hash = &record.hash;
+        Some(format!(
+            "its hash is {hash}, but what it says has {computed}"
+        ))
+    } else if record.prev_hash != expected && !follows_removed(view, check, &record) {
+        let prev_hash = &record.prev_hash;
+        Some(format!(
+            "its prev_hash is {prev_hash}, but the record before it has {expected}"
+        ))
+    } else {
+        fault
+    };
+    if let (None, Some(reason)) = (&check.broken, reason) {
+        let position = check.records;
+        let id = Some(record.id);
+        check.broken = Some(break_at(view, row.asserted, position, id, reason));
+    }
+    check.head = Some(record.hash);
 }
 
 /// Whether a record is the first that is left of its chain, and follows on what was removed.
@@ -149,14 +186,15 @@ fn tell_lost(
     view: &View<'_>,
     checks: &mut BTreeMap<String, ChainCheck>,
     task_id: Option<&str>,
-    id: RowId,
-    broken: ChainBreak,
+    Lost { seq, broken }: Lost,
 ) {
     let table = view.table(KIND);
+    // Rows get other ids where some were removed.
+    let id = table.row_from_seq(seq);
     let Some(place) = table.place(Select::All, id) else {
         return;
     };
-    let select = |task_id: &str| Select::Lookup(0, view.hasher().lookup(task_id));
+    let select = |task_id: &str| select(view.hasher(), Some(task_id));
     let is_of =
         |task_id: &str| table.walk(select(task_id), place, Position::END).next() == Some(id);
     let owner = checks.keys().find(|task_id| is_of(task_id)).cloned();

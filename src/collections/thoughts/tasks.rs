@@ -3,7 +3,7 @@
 use super::page::{self, Cursor, Order, Page, Walk};
 use super::{KIND, Thoughts, read, rows};
 use crate::error::Result;
-use crate::index::{Position, RowId, Select};
+use crate::index::{Position, RowId, Select, Table};
 use crate::record::{GENESIS_HASH, ThoughtRecord};
 use crate::store::{Reads, View};
 
@@ -14,20 +14,14 @@ impl Thoughts<'_> {
     /// The first thought of each task, those of the latest tasks first: a task stays in its place
     /// while it goes on.
     pub(crate) fn tasks(&self, limit: usize, after: Option<Cursor>) -> Result<Page<ThoughtRecord>> {
-        self.store.inner().ask(|view| {
-            page::page(
-                view,
-                KIND,
-                Walk::all(Order::NewestFirst, limit, after),
-                |row| {
-                    if !may_be_first(view, row) {
-                        return Ok(None);
-                    }
-                    let record = read(view, row)?;
-                    let record = record.filter(|record| is_first(view, row, record));
-                    Ok(record.map(|record| (record.timestamp.at(), record)))
-                },
-            )
+        let inner = self.store.inner();
+        let walk = Walk::all(Order::NewestFirst, limit, after);
+        let genesis = inner.hasher().lookup(GENESIS_HASH);
+        let may_be_first = |table: &Table, row| may_be_first(table, row, genesis);
+        page::page_of(inner, KIND, walk, may_be_first, |view, row| {
+            let record = read(view, row)?;
+            let record = record.filter(|record| is_first(view, row, record));
+            Ok(record.map(|record| (record.timestamp.at(), record)))
         })
     }
 
@@ -38,21 +32,14 @@ impl Thoughts<'_> {
         limit: usize,
         is_wanted: impl Fn(&ThoughtRecord) -> bool,
     ) -> Result<Vec<ThoughtRecord>> {
-        let found = self.store.inner().ask(|view| {
-            let table = view.table(KIND);
-            page::page(
-                view,
-                KIND,
-                Walk::all(Order::NewestFirst, limit, None),
-                |row| {
-                    let at = table.row(row).map(|row| row.at);
-                    if !at.is_some_and(|at| (since..until).contains(&at)) {
-                        return Ok(None);
-                    }
-                    let record = read(view, row)?.filter(&is_wanted);
-                    Ok(record.map(|record| (record.timestamp.at(), record)))
-                },
-            )
+        let walk = Walk::all(Order::NewestFirst, limit, None);
+        let is_in_time = |table: &Table, row| {
+            let at = table.row(row).map(|row| row.at);
+            at.is_some_and(|at| (since..until).contains(&at))
+        };
+        let found = page::page_of(self.store.inner(), KIND, walk, is_in_time, |view, row| {
+            let record = read(view, row)?.filter(&is_wanted);
+            Ok(record.map(|record| (record.timestamp.at(), record)))
         })?;
         Ok(found.items)
     }
@@ -60,14 +47,11 @@ impl Thoughts<'_> {
 
 /// Whether a row is the first of its task, by the index: it begins a chain, or retention took what
 /// was before it.
-fn may_be_first(view: &View<'_>, row: RowId) -> bool {
-    let table = view.table(KIND);
-    let genesis = view.hasher().lookup(GENESIS_HASH);
-    table.has_lookup(row, PREV_HASH, genesis) || is_first_of_its_hash(view, row)
+fn may_be_first(table: &Table, row: RowId, genesis: u32) -> bool {
+    table.has_lookup(row, PREV_HASH, genesis) || is_first_of_its_hash(table, row)
 }
 
-fn is_first_of_its_hash(view: &View<'_>, row: RowId) -> bool {
-    let table = view.table(KIND);
+fn is_first_of_its_hash(table: &Table, row: RowId) -> bool {
     let Some(hash) = table.lookup(row, TASK) else {
         return false;
     };
@@ -79,7 +63,7 @@ fn is_first_of_its_hash(view: &View<'_>, row: RowId) -> bool {
 /// Whether a record is the first of its task. Others may have begun a chain as if there was none,
 /// and two tasks may have the same hash.
 fn is_first(view: &View<'_>, row: RowId, record: &ThoughtRecord) -> bool {
-    if is_first_of_its_hash(view, row) {
+    if is_first_of_its_hash(view.table(KIND), row) {
         return true;
     }
     let before = rows(view, Some(&record.task_id)).take_while(|before| *before != row);

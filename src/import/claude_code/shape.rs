@@ -22,6 +22,13 @@ shapes! {
         uuid: "uuid",
         timestamp: "timestamp",
         tool_use_result: "toolUseResult",
+        request_id: "requestId",
+        forked_from: "forkedFrom",
+    }
+
+    Fork {
+        session_id: "sessionId",
+        message_uuid: "messageUuid",
     }
 
     Message {

@@ -15,7 +15,7 @@ use crate::record::{Role, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_
 const ITEM: &str = "codex:item";
 
 pub(super) fn call(
-    rollout: &Rollout,
+    rollout: &mut Rollout,
     here: Here,
     item: &str,
     payload: &Payload<'_>,
@@ -52,11 +52,11 @@ pub(super) fn call(
         arguments_json: arguments,
         started_at: Validity::at(here.at),
     };
-    let mut said = rollout.said(here, rollout.id(ITEM, here), Role::Assistant)?;
-    said.texts.push(Text::Call {
+    let text = Text::Call {
         name: req.tool_name.clone(),
         args: req.arguments_json.clone(),
-    });
+    };
+    let said = rollout.said(here, rollout.id(ITEM, here), Role::Assistant, text)?;
     Ok(Some(Facts {
         calls: vec![req],
         said: Some(said),
@@ -65,7 +65,7 @@ pub(super) fn call(
 }
 
 pub(super) fn result(
-    rollout: &Rollout,
+    rollout: &mut Rollout,
     here: Here,
     payload: &Payload<'_>,
 ) -> Result<Option<Facts<'static>>, String> {
@@ -74,7 +74,8 @@ pub(super) fn result(
     };
     let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
     let failure = outcome.as_deref().and_then(failure);
-    let mut said = rollout.said(here, rollout.id(ITEM, here), Role::Tool)?;
+    let id = rollout.id(ITEM, here);
+    let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
     let status = match failure {
         Some(_) => ToolStatus::Failed,

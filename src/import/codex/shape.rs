@@ -7,6 +7,7 @@ shapes! {
         timestamp: "timestamp",
         kind: "type",
         payload: "payload",
+        ordinal: "ordinal",
     }
 
     /// The members of every kind of payload.
@@ -27,6 +28,11 @@ shapes! {
         output: "output",
         message: "message",
         info: "info",
+        timestamp: "timestamp",
+        forked_from_id: "forked_from_id",
+        history_start: "subagent_history_start_ordinal",
+        turn_id: "turn_id",
+        started_at: "started_at",
     }
 
     Part {

@@ -1,9 +1,4 @@
-//! The messages of an import: which lines make one, whose tokens are whose.
-//!
-//! A message stands in the log as it was first written, so one is handed over when no line can add
-//! to it any more. What a later import knows more of it, because the session was still running,
-//! follows as a supplement. Tokens are handed over as growth, so that the sum over a conversation
-//! is right whatever the cuts: the last usage of a response is the right one.
+//! The messages of an import: which are told already, and where a response is counted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,46 +6,42 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::Run;
-use super::draft::Draft;
-use super::supplement::{count, supplement, tokens_of};
 use crate::error::Result;
 use crate::import::batch::Place;
-use crate::import::facts::{Piece, Said, Talk, Tokens};
+use crate::import::facts::{Counted, Said, Talk};
 use crate::import::ids::{IdMap, IdSet, named};
 use crate::record::{
-    Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record,
+    Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record, Role,
     Timestamp,
 };
 
-/// How much text the lines of a response may add up to before the rest becomes a message of its
-/// own, in bytes.
-const DRAFT_BYTES_MAX: usize = 8 << 20;
-
 /// What is known of messages, over all files unless it says otherwise.
+#[derive(Default)]
 pub(super) struct Messages {
     talks: IdSet,
-    /// What was handed over, with a hash of how far it was told.
-    handed: IdMap<u64>,
-    /// The responses of this file that were handed over, with their tokens so far.
-    told: IdMap<Tokens>,
-    /// The one message that further lines may add to.
-    draft: Option<Draft>,
-    draft_bytes_max: usize,
+    handed: IdSet,
+    requests: IdMap<Request>,
+    /// Whether the responses of this file are counted in it.
+    counted_here: IdMap<bool>,
     names: HashSet<Arc<str>>,
 }
 
-impl Default for Messages {
-    fn default() -> Messages {
-        Messages {
-            talks: IdSet::default(),
-            handed: IdMap::default(),
-            told: IdMap::default(),
-            draft: None,
-            draft_bytes_max: DRAFT_BYTES_MAX,
-            names: HashSet::new(),
+/// What tells the line that a request was made of from one that another file has of it.
+#[derive(PartialEq, Eq)]
+struct Request {
+    conversation: Uuid,
+    at: i64,
+    tokens: (Option<i64>, Option<i64>),
+}
+
+impl Request {
+    fn of(message: &ConversationMessage) -> Request {
+        Request {
+            conversation: message.conversation_id,
+            at: message.timestamp.at(),
+            tokens: (message.tokens_in, message.tokens_out),
         }
     }
 }
@@ -67,66 +58,88 @@ impl Messages {
     }
 
     pub(super) fn forget_file(&mut self) {
-        self.told.clear();
+        self.counted_here.clear();
     }
 }
 
 impl Run<'_> {
-    #[cfg(test)]
-    pub(in crate::import) fn set_draft_bytes_max(&mut self, bytes: usize) {
-        self.messages.draft_bytes_max = bytes;
-    }
-
-    /// Takes what a line adds to the messages; `answered` is the one call that it is a result of.
+    /// Takes the message of a line of a thread; `answered` is the one call that it is a result of.
+    /// `is_known` is a line that another file had in this import.
     pub(super) fn say(
         &mut self,
         place: Place,
         said: Said<'_>,
         answered: Option<Uuid>,
+        thread: Option<Uuid>,
+        is_known: bool,
     ) -> Result<()> {
-        let said = self.named(place, said, answered);
+        let mut said = self.named(place, said, answered);
         self.begin_talk(place, said.talk, &said.message.timestamp)?;
-        let mut next = Draft {
-            place,
-            piece: said.piece,
-            message: said.message,
-            tokens: said.tokens,
+        let elsewhere = match said.counted {
+            Some(counted) => !self.is_counted_here(counted.response, &said.message)?,
+            None => false,
         };
-        let bytes_max = self.messages.draft_bytes_max;
-        if let Some(draft) = &mut self.messages.draft
-            && draft.is_added_to_by(&next, &said.texts, bytes_max)
+        if let Some(counted) = said.counted.filter(|_| elsewhere)
+            && (is_known || !self.is_told_otherwise(&mut said.message, counted, thread)?)
         {
-            draft.add(next, said.texts);
-            if said.piece == Piece::Usage {
-                return self.end_message();
-            }
             return Ok(());
         }
-        self.end_message()?;
-        match next.piece {
-            Piece::Of(response) if !self.messages.told.contains_key(&response) => {
-                next.message.id = response;
-            }
-            Piece::Of(_) => {
-                let line = next.message.id.to_string();
-                next.message.id = named("claude-code:part", &line);
-            }
-            Piece::Whole | Piece::WithoutUsage | Piece::Usage => {}
+        let message = said.message;
+        if !self.messages.handed.insert(message.id) {
+            return Ok(());
         }
-        next.add_texts(said.texts);
-        match next.piece {
-            Piece::Of(_) | Piece::WithoutUsage => self.messages.draft = Some(next),
-            Piece::Whole | Piece::Usage => self.hand_over(next)?,
+        let report = self.report(place);
+        report.messages += 1;
+        let tokens = |count: Option<i64>| count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        report.tokens_in = report.tokens_in.saturating_add(tokens(message.tokens_in));
+        report.tokens_out = report.tokens_out.saturating_add(tokens(message.tokens_out));
+        if message.role == Role::Assistant && message.part_of.is_none() {
+            report.api_responses += 1;
+            let request = Request::of(&message);
+            self.messages.requests.insert(message.id, request);
         }
-        Ok(())
+        self.push(place, Record::Message(message))
     }
 
-    /// Hands over the message that was being read, if there is one.
-    pub(super) fn end_message(&mut self) -> Result<()> {
-        match self.messages.draft.take() {
-            Some(draft) => self.hand_over(draft),
-            None => Ok(()),
+    /// Whether a response's tokens are those of this file's lines: they are unless another
+    /// conversation, or other lines, told of it first.
+    fn is_counted_here(&mut self, response: Uuid, message: &ConversationMessage) -> Result<bool> {
+        let entry = match self.messages.counted_here.entry(response) {
+            Entry::Occupied(entry) => return Ok(*entry.get()),
+            Entry::Vacant(entry) => entry,
+        };
+        let is_same = |known: &Request| *known == Request::of(message);
+        let is_here = match self.messages.requests.get(&response) {
+            Some(known) => is_same(known),
+            None => match self.batch.log().get_message(response)? {
+                Some(known) => is_same(&Request::of(&known)),
+                None => true,
+            },
+        };
+        Ok(*entry.insert(is_here))
+    }
+
+    /// Makes a message of a response that is counted elsewhere one without tokens; whether it says
+    /// something then. Its id is another one: where the response is counted, its line may yet come.
+    fn is_told_otherwise(
+        &self,
+        message: &mut ConversationMessage,
+        counted: Counted,
+        thread: Option<Uuid>,
+    ) -> Result<bool> {
+        let Some(line) = counted.line else {
+            return Ok(false);
+        };
+        let turn = self.batch.log().get_turn(line)?;
+        if turn.is_some_and(|turn| turn.thread_id != thread) {
+            return Ok(false);
         }
+        let copy = format!("{}:{line}", message.conversation_id);
+        message.id = named("import:copy", &copy);
+        message.part_of = Some(counted.response);
+        message.tokens_in = None;
+        message.tokens_out = None;
+        Ok(true)
     }
 
     /// The names that a message may have; without one, too long for any, it stands all the same.
@@ -134,6 +147,8 @@ impl Run<'_> {
         let message = &mut said.message;
         if message.tool_result.is_some()
             && let Some(call) = answered.and_then(|request_id| self.calls.get(&request_id))
+            // What other files hold must not show in this one's messages.
+            && call.file == place.file
         {
             message.tool_name = Some(call.tool_name.to_string());
         }
@@ -175,54 +190,4 @@ impl Run<'_> {
         };
         self.push(place, conversation.into())
     }
-
-    fn hand_over(&mut self, draft: Draft) -> Result<()> {
-        let Draft {
-            place,
-            piece,
-            mut message,
-            tokens,
-        } = draft;
-        let mut own = tokens;
-        if let Piece::Of(response) = piece {
-            let told = self.messages.told.entry(response).or_default();
-            if let Some(so_far) = tokens {
-                own = Some(so_far.beyond(*told));
-                *told = so_far.or_more(*told);
-            }
-        }
-        message.tokens_in = own.map(|own| count(own.input));
-        message.tokens_out = own.map(|own| count(own.output));
-        let extent = extent(&message);
-        match self.messages.handed.entry(message.id) {
-            Entry::Occupied(entry) if *entry.get() == extent => return Ok(()),
-            Entry::Occupied(mut entry) => {
-                entry.insert(extent);
-                // Another file of this import has it, and may have less of it.
-                self.send()?;
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(extent);
-                self.report(place).messages += 1;
-            }
-        }
-        if piece != Piece::Whole
-            && let Some(known) = self.batch.log().get_message(message.id)?
-        {
-            return match supplement(self.batch.log(), known, *message)? {
-                Some(more) => self.push(place, more.into()),
-                None => Ok(()),
-            };
-        }
-        self.push(place, Record::Message(message))
-    }
-}
-
-/// How far a message was told, to notice when a later file tells more or less of it.
-fn extent(message: &ConversationMessage) -> u64 {
-    let Tokens { input, output } = tokens_of(message);
-    let content = message.content.len() as u64;
-    let calls = u64::from(message.tool_name.is_some());
-    let numbers = [input, output, content, calls].map(u64::to_le_bytes);
-    xxh3_64(numbers.as_flattened())
 }

@@ -44,7 +44,7 @@ impl Run<'_> {
         self.push(place, done.into())
     }
 
-    /// Ends a path: what waited for something further on in it waits no longer.
+    /// Ends a path: results find the calls that came after them, or wait for another path.
     pub(in crate::import) fn settle(&mut self) -> Result<()> {
         self.held_bytes = 0;
         for (place, done) in std::mem::take(&mut self.held) {
@@ -52,14 +52,22 @@ impl Run<'_> {
                 let started_at = call.started_at;
                 self.finish_call(place, done, started_at)?;
             } else {
-                let reason = format!(
-                    "a result of the call {}, which is neither in what was imported nor in the log",
-                    shown(&done.call_id)
-                );
-                self.broken(place, reason);
+                self.held_bytes += held_size(&done);
+                self.held.push((place, done));
             }
         }
-        self.send()
+        self.send_batch(false)
+    }
+
+    /// Ends an import: no call comes any more.
+    pub(super) fn give_up_results(&mut self) {
+        for (place, done) in std::mem::take(&mut self.held) {
+            let reason = format!(
+                "a result of the call {}, which is neither in what was imported nor in the log",
+                shown(&done.call_id)
+            );
+            self.broken(place, reason);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::log::MemoryLog;
 use super::{broken, counts, import, import_path, sample};
 use crate::import::Importer;
 use crate::import::ids::{foreign_id, named};
-use crate::record::{ToolStatus, TurnKind};
+use crate::record::{Role, ToolStatus, TurnKind};
 
 fn line(kind: &str, uuid: &str, second: u32, message: &Value) -> Value {
     json!({
@@ -187,22 +187,27 @@ fn usage_is_that_of_the_last_line_of_a_response() {
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let report = import(&MemoryLog::default(), &lines[..5]);
-    assert_eq!((report.api_responses, report.turns), (2, 4));
+    assert_eq!((report.api_responses, report.turns), (3, 4));
     assert_eq!((report.tokens_in, report.tokens_out), (111 + 11, 75));
     assert_eq!(counts(&report), [("assistant.usage", 1)]);
     let report = import(&MemoryLog::default(), &lines);
-    assert_eq!(report.tokens_out, u64::MAX);
+    assert_eq!(report.tokens_out, 75 + i64::MAX.unsigned_abs());
 }
 
 #[test]
-fn what_the_client_says_in_the_models_place_is_no_response() {
+fn what_the_client_says_in_the_models_place_is_no_response_but_an_error_is() {
     let zeros = json!({"input_tokens": 0, "output_tokens": 0});
     let message = json!({"id": "x", "model": "<synthetic>", "usage": zeros,
         "content": [{"type": "text", "text": "API Error: 529"}]});
     let mut synthetic = line("assistant", "u1", 1, &message);
     synthetic["isApiErrorMessage"] = json!(true);
     let report = import(&MemoryLog::default(), &[&synthetic.to_string()]);
+    assert_eq!((report.turns, report.api_responses), (1, 1));
+    synthetic["isApiErrorMessage"] = json!(false);
+    let log = MemoryLog::default();
+    let report = import(&log, &[&synthetic.to_string()]);
     assert_eq!((report.turns, report.api_responses), (1, 0));
+    assert_eq!(log.messages()[0].role, Role::System);
 }
 
 #[test]

@@ -1,193 +1,300 @@
-//! Imports of sessions that were still running: whatever was there at the first one, the next
-//! comes to what a single one comes to.
+//! Imports of sessions that were still running: whatever was there of which file at the first ones,
+//! the log comes to hold what a single import of the whole files puts into it.
+
+use std::fs;
 
 use proptest::prelude::*;
-use serde_json::Value;
-use uuid::Uuid;
+use proptest::sample::Index;
+use serde_json::{Value, json};
 
 use super::log::MemoryLog;
-use super::messages::{answer, run, session, text, user};
-use super::{codex, import, sample};
-use crate::collections::Ack;
-use crate::error::Result;
-use crate::import::batch::Log;
-use crate::import::ids::named;
-use crate::record::{ConversationMessage, Record, ToolCall};
+use super::messages::{answer, call, result, text, user};
+use super::{codex, import_path, sample};
 
-/// A line of a session: of one of four responses, with so much more output, or a person's.
-fn steps() -> impl Strategy<Value = Vec<Option<(usize, u64)>>> {
-    let step = prop::option::weighted(0.8, (0..4_usize, 0..20_u64));
-    prop::collection::vec(step, 1..14)
+/// A file by its name, with all of its bytes.
+type File = (String, Vec<u8>);
+
+/// One import on the way: of a file, and how much of it was there.
+type Step = (Index, Index);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((any::<Index>(), any::<Index>()), 0..12)
 }
 
-proptest! {
-    // Each case is some forty imports.
-    #![proptest_config(ProptestConfig::with_cases(48))]
-    #[test]
-    fn totals_are_the_last_usages_wherever_the_session_was_cut(steps in steps()) {
-        let mut outputs = [0; 4];
-        let mut seen = [false; 4];
-        let lines: Vec<Value> = steps.iter().enumerate().map(|(n, step)| match step {
-            Some((response, more)) => {
-                outputs[*response] += more;
-                seen[*response] = true;
-                let output = outputs[*response];
-                answer(&format!("a{n}"), &format!("r{response}"), text("t"), 100, output)
-            }
-            None => user(&format!("u{n}"), "go on"),
-        }).collect();
-        let input = 100 * i64::try_from(seen.iter().filter(|seen| **seen).count()).unwrap();
-        let output = i64::try_from(outputs.iter().sum::<u64>()).unwrap();
-        let step_by_step = MemoryLog::default();
-        for cut in 0..=lines.len() {
-            let log = MemoryLog::default();
-            run(&log, &lines[..cut]);
-            run(&log, &lines);
-            let (tokens_in, tokens_out, _) = log.sums(session());
-            prop_assert_eq!((tokens_in, tokens_out), (input, output), "cut at {}", cut);
-            prop_assert_eq!(run(&log, &lines).added, 0);
-            run(&step_by_step, &lines[..cut]);
-        }
-        let (tokens_in, tokens_out, _) = step_by_step.sums(session());
-        prop_assert_eq!((tokens_in, tokens_out), (input, output));
-        prop_assert_eq!(run(&step_by_step, &lines).added, 0);
+/// Imports parts of the files as they grow, then the rest of each, and compares.
+fn grown_as_whole(files: &[File], steps: &[Step], order: &[Index]) {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |(name, bytes): &File, len: usize| {
+        let path = dir.path().join(name);
+        fs::write(&path, &bytes[..len]).unwrap();
+        path
+    };
+    let grown = MemoryLog::default();
+    let mut lens = vec![0; files.len()];
+    for (file, len) in steps {
+        let file = file.index(files.len());
+        let all = files[file].1.len();
+        lens[file] = len.index(all + 1).max(lens[file]);
+        let path = write(&files[file], lens[file]);
+        let report = import_path(&grown, &path);
+        assert_eq!(
+            report.broken,
+            [],
+            "{} bytes of {}",
+            lens[file],
+            path.display()
+        );
+        assert_eq!(import_path(&grown, &path).added, 0);
     }
+    let mut left: Vec<&File> = files.iter().collect();
+    for at in order {
+        if left.is_empty() {
+            break;
+        }
+        let file = left.remove(at.index(left.len()));
+        import_path(&grown, &write(file, file.1.len()));
+    }
+    for file in left {
+        import_path(&grown, &write(file, file.1.len()));
+    }
+    let whole = MemoryLog::default();
+    let report = import_path(&whole, dir.path());
+    assert_eq!((report.broken.len(), report.unfinished), (0, 0));
+    assert_eq!(grown.content(), whole.content());
+    assert_eq!(import_path(&grown, dir.path()).added, 0);
+    let (tokens_in, tokens_out, requests) = whole.usage();
+    assert_eq!(
+        (report.tokens_in, report.tokens_out, report.api_responses),
+        (tokens_in, tokens_out, requests)
+    );
 }
 
-#[test]
-fn words_that_came_later_are_added_also_where_no_token_is() {
-    let lines = [
-        answer("a1", "r1", text("one"), 9, 1),
-        answer("a2", "r1", text("two"), 9, 1),
-        answer("a3", "r1", text("three"), 9, 1),
+fn samples() -> Vec<File> {
+    let read = |name: &str| (name.to_owned(), fs::read(sample(name)).unwrap());
+    [
+        "claude-code-session.jsonl",
+        "claude-code-subagent.jsonl",
+        "codex-rollout.jsonl",
+    ]
+    .map(read)
+    .into()
+}
+
+fn lines(lines: impl IntoIterator<Item = String>) -> Vec<u8> {
+    lines
+        .into_iter()
+        .map(|line| line + "\n")
+        .collect::<String>()
+        .into()
+}
+
+/// What a session of Claude Code goes on with: a line of one of three responses, with so much more
+/// output; a call; what came of it; or a person's words.
+#[derive(Debug, Clone)]
+enum Said {
+    Text(u8, u64),
+    Call(u8, u64),
+    Result,
+    User,
+}
+
+fn session() -> impl Strategy<Value = Vec<Said>> {
+    let said = prop_oneof![
+        (0..3_u8, 0..20_u64).prop_map(|(response, more)| Said::Text(response, more)),
+        (0..3_u8, 0..20_u64).prop_map(|(response, more)| Said::Call(response, more)),
+        Just(Said::Result),
+        Just(Said::User),
     ];
-    let log = MemoryLog::default();
-    for cut in [1, 2, 3, 3, 1] {
-        run(&log, &lines[..cut]);
-    }
-    let content: Vec<String> = log.messages().into_iter().map(|m| m.content).collect();
-    assert_eq!(content, ["one", "two", "three"]);
-    assert_eq!(log.sums(session()), (9, 1, 3));
+    prop::collection::vec(said, 1..12)
 }
 
-/// A log that keeps no contents, as one may be told to.
-#[derive(Default)]
-struct Discreet(MemoryLog);
-
-impl Log for Discreet {
-    fn record_batch(&self, mut records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
-        for record in &mut records {
-            if let Record::Message(message) = record {
-                message.content.clear();
-            }
-        }
-        self.0.record_batch(records)
-    }
-
-    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
-        self.0.get_tool_call(request_id, call_id)
-    }
-
-    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
-        self.0.get_message(id)
-    }
-}
-
-#[test]
-fn what_the_log_left_out_is_not_told_again() {
-    let whole = std::fs::read_to_string(sample("claude-code-session.jsonl")).unwrap();
-    let lines: Vec<&str> = whole.lines().collect();
-    let log = Discreet::default();
-    for cut in [5, lines.len()] {
-        import(&log, &lines[..cut]);
-        assert_eq!(import(&log, &lines[..cut]).added, 0);
-    }
-}
-
-#[test]
-fn no_word_is_lost_wherever_a_real_session_was_cut() {
-    let whole = std::fs::read_to_string(sample("claude-code-session.jsonl")).unwrap();
-    let lines: Vec<&str> = whole.lines().collect();
-    let once = MemoryLog::default();
-    import(&once, &lines);
-    for cut in 0..lines.len() {
-        let log = MemoryLog::default();
-        if cut > 0 {
-            import(&log, &lines[..cut]);
-        }
-        import(&log, &lines);
-        let messages = log.messages();
-        for message in once.messages() {
-            let supplement = named("import:more", &format!("{}:1", message.id));
-            let found = |id| messages.iter().find(|m| m.id == id);
-            let first = found(message.id).unwrap();
-            let more = found(supplement);
-            let mut content = first.content.clone();
-            if let Some(more) = more {
-                content.push_str(if more.content.is_empty() { "" } else { "\n\n" });
-                content.push_str(&more.content);
-            }
-            assert_eq!(content, message.content, "cut at {cut}");
-            let tool = first
-                .tool_name
-                .clone()
-                .or(more.and_then(|m| m.tool_name.clone()));
-            assert_eq!(tool, message.tool_name, "cut at {cut}");
-        }
-    }
+/// A session, a fork of it, and what a sub-agent said.
+fn claude_code(said: &[Said], forked_at: usize, of_fork: &[Said]) -> Vec<File> {
+    let mut outputs = [0; 3];
+    let mut lines_of = |session: &str, said: &[Said]| -> Vec<Value> {
+        let mut open = Vec::new();
+        let line = |(n, said): (usize, &Said)| {
+            let id = format!("{session}{n}");
+            let mut line = match said {
+                Said::Text(response, more) | Said::Call(response, more) => {
+                    outputs[usize::from(*response)] += more;
+                    let output = outputs[usize::from(*response)];
+                    let block = match said {
+                        Said::Call(..) => {
+                            open.push(id.clone());
+                            call(&id, "Read")
+                        }
+                        _ => text(&id),
+                    };
+                    answer(&id, &format!("{session}r{response}"), block, 100, output)
+                }
+                Said::Result => match open.pop() {
+                    Some(call) => result(&id, &call),
+                    None => user(&id, "nothing"),
+                },
+                Said::User => user(&id, "go on"),
+            };
+            line["sessionId"] = json!(session);
+            line
+        };
+        said.iter().enumerate().map(line).collect()
+    };
+    let whole = lines_of("s1", said);
+    let copied = whole.iter().take(forked_at).map(|line| {
+        let mut line = line.clone();
+        line["sessionId"] = json!("s2");
+        line["forkedFrom"] = json!({"sessionId": "s1", "messageUuid": line["uuid"]});
+        line
+    });
+    let fork: Vec<Value> = copied.chain(lines_of("s2", of_fork)).collect();
+    let agent = lines_of("s3", of_fork).into_iter().map(|mut line| {
+        line["sessionId"] = json!("s1");
+        line["isSidechain"] = json!(true);
+        line["agentId"] = json!("x7");
+        line
+    });
+    let agent: Vec<Value> = agent.collect();
+    [("s1", whole), ("s2", fork), ("agent-x7", agent)]
+        .map(|(name, of)| {
+            (
+                format!("{name}.jsonl"),
+                lines(of.iter().map(Value::to_string)),
+            )
+        })
+        .into()
 }
 
 /// What a rollout goes on with: an answer, a call, a person's words, or tokens that grew.
 #[derive(Debug, Clone)]
-enum Step {
+enum Item {
     Answer,
     Call,
     User,
     Grew(u64, u64),
 }
 
-fn rollout() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        Just(Step::Answer),
-        Just(Step::Call),
-        Just(Step::User),
-        (0..50_u64, 0..20_u64).prop_map(|(input, output)| Step::Grew(input, output)),
+fn rollout() -> impl Strategy<Value = Vec<Item>> {
+    let item = prop_oneof![
+        Just(Item::Answer),
+        Just(Item::Call),
+        Just(Item::User),
+        (0..50_u64, 0..20_u64).prop_map(|(input, output)| Item::Grew(input, output)),
     ];
-    prop::collection::vec(step, 1..14)
+    prop::collection::vec(item, 0..12)
+}
+
+/// A rollout, and a fork of it.
+fn rollouts(items: &[Item], forked_at: usize, of_fork: &[Item]) -> Vec<File> {
+    let (mut input, mut output) = (0, 0);
+    let mut items_of = |session: &str, items: &[Item]| -> Vec<String> {
+        let line = |(n, item): (usize, &Item)| match item {
+            Item::Answer => codex::message("assistant", &format!("so {n}")),
+            Item::Call => codex::call(&format!("{session}c{n}"), "f"),
+            Item::User => codex::message("user", "go on"),
+            Item::Grew(more_in, more_out) => {
+                input += more_in;
+                output += more_out;
+                codex::tokens(input, output)
+            }
+        };
+        items.iter().enumerate().map(line).collect()
+    };
+    let own = items_of("a", items);
+    let at = |lines: Vec<String>, second: &str| -> Vec<String> {
+        let at = |line: String| line.replace("19:55:16.336", second);
+        lines.into_iter().map(at).collect()
+    };
+    let mut fork = vec![codex::line(
+        "session_meta",
+        &json!({"id": codex::B, "forked_from_id": codex::A, "timestamp": "2025-12-09T20:00:00.000Z"}),
+    )];
+    fork.push(codex::session(codex::A));
+    fork.extend(own.iter().take(forked_at).cloned());
+    let fork = [
+        at(fork, "20:00:00.010"),
+        at(items_of("b", of_fork), "20:00:30.000"),
+    ]
+    .concat();
+    let whole = [vec![codex::session(codex::A)], own].concat();
+    vec![
+        ("rollout-a.jsonl".to_owned(), lines(whole)),
+        ("rollout-b.jsonl".to_owned(), lines(fork)),
+    ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn totals_of_a_rollout_are_its_last_wherever_it_was_cut(steps in rollout()) {
-        let (mut input, mut output) = (0, 0);
-        let mut lines = vec![codex::session(codex::A)];
-        for (n, step) in steps.iter().enumerate() {
-            lines.push(match step {
-                Step::Answer => codex::message("assistant", "so"),
-                Step::Call => codex::call(&format!("c{n}"), "f"),
-                Step::User => codex::message("user", "go on"),
-                Step::Grew(more_in, more_out) => {
-                    input += more_in;
-                    output += more_out;
-                    codex::tokens(input, output)
-                }
-            });
-        }
-        let id = codex::A.parse().unwrap();
-        let step_by_step = MemoryLog::default();
-        let expected = (i64::try_from(input).unwrap(), i64::try_from(output).unwrap());
-        for cut in 1..=lines.len() {
-            let log = MemoryLog::default();
-            codex::run(&log, &lines[..cut]);
-            codex::run(&log, &lines);
-            let (tokens_in, tokens_out, _) = log.sums(id);
-            prop_assert_eq!((tokens_in, tokens_out), expected, "cut at {}", cut);
-            prop_assert_eq!(codex::run(&log, &lines).added, 0);
-            codex::run(&step_by_step, &lines[..cut]);
-        }
-        let (tokens_in, tokens_out, _) = step_by_step.sums(id);
-        prop_assert_eq!((tokens_in, tokens_out), expected);
-        prop_assert_eq!(codex::run(&step_by_step, &lines).added, 0);
+    fn real_sessions_that_grow_come_to_what_they_are_whole(
+        steps in steps(),
+        order in prop::collection::vec(any::<Index>(), 3),
+    ) {
+        grown_as_whole(&samples(), &steps, &order);
     }
+
+    #[test]
+    fn sessions_of_claude_code_that_grow_come_to_what_they_are_whole(
+        said in session(),
+        forked_at in 0..12_usize,
+        of_fork in session(),
+        steps in steps(),
+        order in prop::collection::vec(any::<Index>(), 3),
+    ) {
+        grown_as_whole(&claude_code(&said, forked_at, &of_fork), &steps, &order);
+    }
+
+    #[test]
+    fn rollouts_that_grow_come_to_what_they_are_whole(
+        items in rollout(),
+        forked_at in 0..12_usize,
+        of_fork in rollout(),
+        steps in steps(),
+        order in prop::collection::vec(any::<Index>(), 2),
+    ) {
+        grown_as_whole(&rollouts(&items, forked_at, &of_fork), &steps, &order);
+    }
+}
+
+#[test]
+fn a_real_session_that_was_cut_at_any_line_comes_to_what_it_is_whole() {
+    for (name, bytes) in samples() {
+        let whole = MemoryLog::default();
+        import_path(&whole, &sample(&name));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(&name);
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let step_by_step = MemoryLog::default();
+        for (end, _) in ends {
+            let cut = MemoryLog::default();
+            for until in [end, bytes.len()] {
+                fs::write(&path, &bytes[..until]).unwrap();
+                import_path(&cut, &path);
+            }
+            assert_eq!(cut.content(), whole.content(), "{name} cut at {end}");
+            fs::write(&path, &bytes[..end]).unwrap();
+            import_path(&step_by_step, &path);
+        }
+        assert_eq!(step_by_step.content(), whole.content(), "{name}");
+    }
+}
+
+#[test]
+fn a_last_line_that_is_not_whole_waits_and_is_not_broken() {
+    let line = user("u1", "hi").to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.jsonl");
+    let imported = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let report = import_path(&MemoryLog::default(), &path);
+        (report.broken.len(), report.unfinished, report.turns)
+    };
+    for end in 1..line.len() {
+        assert_eq!(imported(&line[..end]), (0, 1, 0), "{end}");
+        assert_eq!(imported(&format!("{line}\n{}", &line[..end])), (0, 1, 1));
+    }
+    assert_eq!(imported(&line), (0, 0, 1));
+    // More of it will not come.
+    assert_eq!(imported(&format!("{line}\n{}\n", &line[..9])), (1, 0, 1));
+    assert_eq!(imported(&format!("{line}\nrest")), (1, 0, 1));
+    assert_eq!(imported(&format!("{line}\n{{\"type\":1,}}")), (1, 0, 1));
 }

@@ -9,7 +9,7 @@ use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::import::batch::Log;
 use crate::record::{
-    Conversation, ConversationMessage, ConversationTurn, Record, ToolCall, ToolStatus,
+    Conversation, ConversationMessage, ConversationTurn, Record, Role, ToolCall, ToolStatus,
 };
 
 #[derive(Default)]
@@ -17,6 +17,14 @@ pub(super) struct MemoryLog {
     held: RefCell<Held>,
     /// Fails with this from now on.
     pub(super) fault: RefCell<Option<ErrorKind>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Content {
+    turns: BTreeMap<Uuid, ConversationTurn>,
+    calls: BTreeMap<(Uuid, String), ToolCall>,
+    conversations: BTreeMap<Uuid, Conversation>,
+    talks: BTreeMap<Uuid, Vec<ConversationMessage>>,
 }
 
 #[derive(Default)]
@@ -54,6 +62,43 @@ impl MemoryLog {
         (sum(|m| m.tokens_in), sum(|m| m.tokens_out), of.len())
     }
 
+    /// The tokens of all messages, and how many of them are requests.
+    pub(super) fn usage(&self) -> (u64, u64, u64) {
+        let held = self.held.borrow();
+        let sum = |count: fn(&ConversationMessage) -> Option<i64>| {
+            let counts = held.messages.iter().filter_map(count);
+            counts.map(i64::unsigned_abs).sum()
+        };
+        let is_request =
+            |m: &&ConversationMessage| m.role == Role::Assistant && m.part_of.is_none();
+        let requests = held.messages.iter().filter(is_request).count();
+        (sum(|m| m.tokens_in), sum(|m| m.tokens_out), requests as u64)
+    }
+
+    /// All that it holds, but for the order in which it came where that does not show.
+    pub(super) fn content(&self) -> Content {
+        let held = self.held.borrow();
+        let mut talks: BTreeMap<Uuid, Vec<ConversationMessage>> = BTreeMap::new();
+        for message in &held.messages {
+            let talk = talks.entry(message.conversation_id).or_default();
+            talk.push(message.clone());
+        }
+        Content {
+            turns: held
+                .turns
+                .iter()
+                .map(|turn| (turn.id, turn.clone()))
+                .collect(),
+            calls: held.calls.clone(),
+            conversations: held
+                .conversations
+                .iter()
+                .map(|talk| (talk.id, talk.clone()))
+                .collect(),
+            talks,
+        }
+    }
+
     /// The one call of this id.
     pub(super) fn call(&self, call_id: &str) -> Option<ToolCall> {
         let held = self.held.borrow();
@@ -79,16 +124,14 @@ impl MemoryLog {
 impl Held {
     fn record(&mut self, record: Record) -> Result<bool> {
         match record.checked()? {
-            Record::Turn(turn) => match self.turns.iter_mut().find(|old| old.id == turn.id) {
-                Some(old) if *old == turn => return Ok(false),
-                Some(old) => *old = turn,
+            Record::Turn(turn) => match self.turns.iter().find(|old| old.id == turn.id) {
+                Some(_) => return Ok(false),
                 None => self.turns.push(turn),
             },
             Record::CallRequested(req) => {
                 let key = (req.request_id, req.call_id.clone());
-                match self.calls.get_mut(&key) {
-                    Some((old, _)) if *old == req => return Ok(false),
-                    Some((old, _)) => *old = req,
+                match self.calls.get(&key) {
+                    Some(_) => return Ok(false),
                     None => {
                         self.calls.insert(key, (req, None));
                     }
@@ -144,6 +187,7 @@ impl Log for MemoryLog {
                     AckStatus::Unchanged
                 },
                 assigned: None,
+                warning: None,
             })
         };
         Ok(records.into_iter().map(record).collect())
@@ -158,5 +202,10 @@ impl Log for MemoryLog {
         let held = self.held.borrow();
         let found = held.messages.iter().find(|message| message.id == id);
         Ok(found.cloned())
+    }
+
+    fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        let held = self.held.borrow();
+        Ok(held.turns.iter().find(|turn| turn.id == id).cloned())
     }
 }

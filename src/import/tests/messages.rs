@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::log::MemoryLog;
 use super::{broken, counts, import};
-use crate::import::ids::{foreign_id, named};
-use crate::import::{Importer, Report};
+use crate::import::Report;
+use crate::import::ids::foreign_id;
 use crate::record::{Client, ConversationMessage, ConversationStatus, Role, Source};
 
 fn base(kind: &str, uuid: &str, message: Value) -> Value {
@@ -30,11 +30,11 @@ pub(super) fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn call(id: &str, name: &str) -> Value {
+pub(super) fn call(id: &str, name: &str) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": {"a": 1}})
 }
 
-fn result(uuid: &str, call: &str) -> Value {
+pub(super) fn result(uuid: &str, call: &str) -> Value {
     let block = json!({"type": "tool_result", "tool_use_id": call, "content": "out"});
     base("user", uuid, json!({"content": [block]}))
 }
@@ -90,19 +90,29 @@ fn a_transcript_reads_as_it_was_held() {
             answer("a5", "r2", call("c3", "Read"), 7, 5),
         ],
     );
-    assert_eq!((report.conversations, report.messages), (1, 5));
+    assert_eq!((report.conversations, report.messages), (1, 8));
+    assert_eq!((report.api_responses, report.tokens_out), (2, 35));
     let words = |text: &str| text.to_owned();
     assert_eq!(
         said(&log),
         [
             (Role::User, words("please"), None, None, None),
             (Role::System, words("caveat"), None, None, None),
+            (Role::Assistant, words("hm"), None, Some(9), Some(1)),
+            (Role::Assistant, words("so"), None, None, None),
             (
                 Role::Assistant,
-                words("hm\n\nso\n\n[tool_use Grep] {\"a\":1}"),
+                words(""),
                 Some(words("Read")),
-                Some(9),
-                Some(30)
+                Some(0),
+                Some(19)
+            ),
+            (
+                Role::Assistant,
+                words(""),
+                Some(words("Grep")),
+                Some(0),
+                Some(10)
             ),
             (Role::Tool, words(""), Some(words("Read")), None, None),
             (
@@ -116,11 +126,15 @@ fn a_transcript_reads_as_it_was_held() {
     );
     let messages = log.messages();
     assert_eq!(messages[2].id, response("r1"));
+    assert_eq!(messages[2].part_of, None);
     assert_eq!(messages[2].model_used.as_deref(), Some("m1"));
-    assert_eq!(messages[2].tool_args.as_deref(), Some("{\"a\":1}"));
     assert_eq!(messages[2].source, Source::Model);
-    assert_eq!(messages[3].tool_result.as_deref(), Some("out"));
-    assert_eq!(messages[3].source, Source::Tool);
+    for part in &messages[3..6] {
+        assert_eq!(part.part_of, Some(response("r1")));
+    }
+    assert_eq!(messages[5].tool_args.as_deref(), Some("{\"a\":1}"));
+    assert_eq!(messages[6].tool_result.as_deref(), Some("out"));
+    assert_eq!(messages[6].source, Source::Tool);
     let [conversation] = log.conversations().try_into().unwrap();
     assert_eq!(conversation.id, session());
     assert_eq!(conversation.client, Client::Cli);
@@ -155,8 +169,7 @@ fn a_response_that_goes_on_later_adds_only_its_growth() {
             (Some(0), Some(10)),
         ]
     );
-    let line = foreign_id("claude-code:line", "a2").to_string();
-    assert_eq!(log.messages()[2].id, named("claude-code:part", &line));
+    assert_eq!(log.messages()[2].id, foreign_id("claude-code:line", "a2"));
     assert_eq!(log.sums(session()), (9, 60, 5));
     assert_eq!(run(&log, &lines).added, 0);
     // A resume repeats lines: they add nothing, not even where they stand now.
@@ -259,32 +272,6 @@ fn the_usage_object_is_kept_to_the_byte() {
 }
 
 #[test]
-fn a_response_past_the_limit_goes_on_in_a_message_of_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x.jsonl");
-    let large = "x".repeat(600);
-    let lines: Vec<String> = (1..=3)
-        .map(|n| answer(&format!("a{n}"), "r1", text(&large), 9, n * 10).to_string())
-        .collect();
-    std::fs::write(&path, lines.join("\n")).unwrap();
-    let log = MemoryLog::default();
-    let import = || {
-        let mut importer = Importer::over(&log);
-        importer.run.set_draft_bytes_max(1000);
-        importer.path(&path).unwrap();
-        importer.finish().unwrap()
-    };
-    assert_eq!(import().messages, 3);
-    assert_eq!(log.sums(session()), (9, 30, 3));
-    assert!(
-        log.messages()
-            .iter()
-            .all(|message| message.content == large)
-    );
-    assert_eq!(import().added, 0);
-}
-
-#[test]
 fn a_response_in_two_files_is_told_once_and_grows_with_the_longer() {
     let dir = tempfile::tempdir().unwrap();
     let short = [
@@ -303,10 +290,10 @@ fn a_response_in_two_files_is_told_once_and_grows_with_the_longer() {
     }
     let log = MemoryLog::default();
     let report = super::import_path(&log, dir.path());
-    assert_eq!((report.messages, report.tokens_out), (1, 8));
+    assert_eq!((report.messages, report.tokens_out), (3, 8));
     let content: Vec<String> = log.messages().into_iter().map(|m| m.content).collect();
-    assert_eq!(content, ["one\n\ntwo", "three"]);
-    assert_eq!(log.sums(session()), (9, 8, 2));
+    assert_eq!(content, ["one", "two", "three"]);
+    assert_eq!(log.sums(session()), (9, 8, 3));
     assert_eq!(super::import_path(&log, dir.path()).added, 0);
 }
 

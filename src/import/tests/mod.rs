@@ -7,6 +7,7 @@ mod claude_code;
 mod codex;
 mod cuts;
 mod files;
+mod forks;
 mod log;
 mod messages;
 mod mutilated;
@@ -65,12 +66,12 @@ fn the_samples_hold_what_their_readme_says_and_a_second_import_adds_nothing() {
         (
             "claude-code-session.jsonl",
             26,
-            [22, 4, 4, 6, 15],
+            [22, 4, 4, 6, 22],
             98785,
             844,
         ),
         ("claude-code-subagent.jsonl", 2, [2, 0, 0, 1, 2], 487, 130),
-        ("codex-rollout.jsonl", 55, [11, 5, 5, 0, 21], 26740, 408),
+        ("codex-rollout.jsonl", 55, [11, 5, 5, 7, 28], 26740, 408),
     ];
     let log = MemoryLog::default();
     for (name, lines, [turns, calls, results, responses, messages], tokens_in, tokens_out) in
@@ -122,8 +123,8 @@ fn a_folder_is_the_sum_of_its_files() {
 fn a_report_has_its_fields_and_no_others() {
     let log = MemoryLog::default();
     let report = import_path(&log, &sample("codex-rollout.jsonl"));
-    let fields = "added api_responses broken conversations files lines messages not_understood \
-                  tokens_in tokens_out tool_calls tool_results turns";
+    let fields = "added api_responses broken conversations erased files left_out lines messages \
+                  not_understood repeated tokens_in tokens_out tool_calls tool_results turns unfinished";
     let json = serde_json::to_value(&report).unwrap();
     let mut names: Vec<&String> = json.as_object().unwrap().keys().collect();
     names.sort();

@@ -12,7 +12,7 @@ fn id(session: &str) -> Uuid {
 }
 
 #[test]
-fn tokens_belong_to_the_answer_before_them() {
+fn tokens_stand_for_the_request_that_took_them() {
     let log = MemoryLog::default();
     let context = |model| {
         line(
@@ -44,7 +44,8 @@ fn tokens_belong_to_the_answer_before_them() {
         tokens(161, 18),
     ];
     let report = run(&log, &lines);
-    assert_eq!((report.conversations, report.messages), (1, 10));
+    assert_eq!((report.conversations, report.messages), (1, 12));
+    assert_eq!(report.api_responses, 4);
     let rows: Vec<_> = log
         .messages()
         .into_iter()
@@ -71,9 +72,11 @@ fn tokens_belong_to_the_answer_before_them() {
             ),
             row(Role::User, "please", None, None),
             row(Role::Assistant, "hm", None, Some("m1")),
+            row(Role::Assistant, "", None, Some("m1")),
             row(Role::Assistant, "", Some((100, 10)), Some("m1")),
             row(Role::Tool, "", None, None),
-            row(Role::Assistant, "well", Some((50, 5)), Some("m2")),
+            row(Role::Assistant, "well", None, Some("m2")),
+            row(Role::Assistant, "", Some((50, 5)), Some("m2")),
             row(Role::Assistant, "", Some((10, 2)), Some("m2")),
             row(Role::Assistant, "so", None, Some("m2")),
             row(Role::User, "and?", None, None),
@@ -83,9 +86,19 @@ fn tokens_belong_to_the_answer_before_them() {
     let messages = log.messages();
     assert_eq!(messages[3].tool_name.as_deref(), Some("f"));
     assert_eq!(messages[3].tool_args.as_deref(), Some("{}"));
-    assert_eq!(messages[4].tool_name.as_deref(), Some("f"));
-    assert_eq!(messages[4].tool_result.as_deref(), Some("out"));
-    assert_eq!(messages[4].source, Source::Tool);
+    assert_eq!(messages[5].tool_name.as_deref(), Some("f"));
+    assert_eq!(messages[5].tool_result.as_deref(), Some("out"));
+    assert_eq!(messages[5].source, Source::Tool);
+    // An item is a part of the response whose tokens come next, unless the person spoke first.
+    let part_of = [2, 3, 6, 9].map(|item| messages[item].part_of);
+    let request = [4, 7].map(|request| Some(messages[request].id));
+    assert_eq!(part_of[..3], [request[0], request[0], request[1]]);
+    assert!(
+        messages
+            .iter()
+            .all(|message| Some(message.id) != part_of[3])
+    );
+    assert_eq!(messages[4].part_of, None);
     assert_eq!(messages[0].id, log.turns()[0].message_id);
     let conversation = &log.conversations()[0];
     assert_eq!(conversation.session_id.as_deref(), Some(A));
@@ -109,8 +122,8 @@ fn tokens_never_go_to_another_session_and_a_restart_counts_anew() {
     ];
     let report = run(&log, &lines);
     assert_eq!(report.conversations, 2);
-    assert_eq!(log.sums(id(A)), (7, 7, 2));
-    assert_eq!(log.sums(id(B)), (14, 3, 2));
+    assert_eq!(log.sums(id(A)), (7, 7, 3));
+    assert_eq!(log.sums(id(B)), (14, 3, 3));
     assert_eq!((report.tokens_in, report.tokens_out), (21, 10));
     assert_eq!(run(&log, &lines).added, 0);
 }

@@ -3,10 +3,12 @@
 use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
 
 use super::super::answer::Fault;
+use super::super::prompts;
+use super::super::reach::Reach;
+use super::super::uri::{CONVERSATION, RUN, THOUGHTS};
 use super::list::runs;
 use crate::collections::{Cursor, Page};
 use crate::error::Result;
-use crate::record::Kind;
 use crate::store::Store;
 
 /// Values in an answer.
@@ -17,32 +19,34 @@ const AT_ONCE: usize = 200;
 
 pub(super) fn complete(
     store: &Store,
+    reach: Reach,
     request: &CompleteRequestParams,
 ) -> Result<CompletionInfo, Fault> {
     let begun = &*request.argument.value;
+    let is_prompt = |name: &str| prompts::kinds(name).is_some_and(|kinds| reach.covers(kinds));
     let asked = match &request.r#ref {
         Reference::Resource(template) => {
             let path = template.uri.trim_start_matches("decklog://");
             path.split('/').next().unwrap_or_default()
         }
-        Reference::Prompt(prompt) => &*prompt.name,
+        Reference::Prompt(prompt) if is_prompt(&prompt.name) => &*prompt.name,
         _ => "",
     };
     let values = match (asked, &*request.argument.name) {
-        ("conversations", "id") => {
+        ("conversations", "id") if reach.covers(CONVERSATION) => {
             let read = |limit, after| store.conversation_page(limit, after);
             beginning(begun, read, |found| found.id.to_string())
         }
         ("days", "kind") => {
-            let kinds = Kind::ALL.iter().map(|kind| kind.stem().to_owned());
+            let kinds = reach.kinds().map(|kind| kind.stem().to_owned());
             Ok(kinds.filter(|kind| kind.starts_with(begun)).collect())
         }
-        ("days" | "daily_review", "day") => days(store, begun),
-        ("events", "id") | ("what_happened", "run") => {
+        ("days" | "daily_review", "day") => days(store, reach, begun),
+        ("events", "id") | ("what_happened", "run") if reach.covers(RUN) => {
             let read = |limit, after| runs(store, limit, after);
             beginning(begun, read, |found| found.id.to_string())
         }
-        ("thoughts", "task_id") => {
+        ("thoughts", "task_id") if reach.covers(THOUGHTS) => {
             let thoughts = store.thoughts();
             let read = |limit, after| thoughts.tasks(limit, after);
             beginning(begun, read, |first| first.task_id.clone())
@@ -77,9 +81,10 @@ fn beginning<T>(
     Ok(found)
 }
 
-fn days(store: &Store, begun: &str) -> Result<Vec<String>> {
+fn days(store: &Store, reach: Reach, begun: &str) -> Result<Vec<String>> {
     let kinds = store.kinds_of_days(LOOKED_AT_MAX, None)?;
-    let mut days: Vec<String> = kinds.iter().map(|it| it.day.to_string()).collect();
+    let kinds = kinds.iter().filter(|it| reach.covers(&[it.kind]));
+    let mut days: Vec<String> = kinds.map(|it| it.day.to_string()).collect();
     days.dedup();
     days.retain(|day| day.starts_with(begun));
     Ok(days)

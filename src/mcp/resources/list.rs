@@ -4,7 +4,8 @@
 use rmcp::model::{ListResourcesResult, Resource};
 
 use super::super::answer::Fault;
-use super::super::uri::Subject;
+use super::super::reach::Reach;
+use super::super::uri::{CONVERSATION, RUN, Subject, THOUGHTS};
 use super::{JSON, NDJSON};
 use crate::collections::{Cursor, EventQuery, Order, Page};
 use crate::error::Result;
@@ -56,7 +57,11 @@ impl Place {
     }
 }
 
-pub(super) fn list(store: &Store, cursor: Option<&str>) -> Result<ListResourcesResult, Fault> {
+pub(super) fn list(
+    store: &Store,
+    reach: Reach,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, Fault> {
     let place = cursor.map_or(Some(Place::Conversations(None)), Place::parse);
     let mut place = place.ok_or_else(|| {
         Fault::invalid("cursor: give the nextCursor of an earlier page, as it is")
@@ -64,7 +69,7 @@ pub(super) fn list(store: &Store, cursor: Option<&str>) -> Result<ListResourcesR
     })?;
     let mut found = Vec::new();
     loop {
-        let next = some(store, place, PAGE_MAX - found.len(), &mut found)?;
+        let next = some(store, reach, place, PAGE_MAX - found.len(), &mut found)?;
         match next {
             Some(next) if found.len() < PAGE_MAX => place = next,
             next => {
@@ -79,11 +84,15 @@ pub(super) fn list(store: &Store, cursor: Option<&str>) -> Result<ListResourcesR
 /// Adds at most so many of the sort that a place is in; says where the list goes on.
 fn some(
     store: &Store,
+    reach: Reach,
     place: Place,
     limit: usize,
     found: &mut Vec<Resource>,
 ) -> Result<Option<Place>> {
     match place {
+        Place::Conversations(_) if !reach.covers(CONVERSATION) => Ok(Some(Place::Days(None))),
+        Place::Runs(_) if !reach.covers(RUN) => Ok(Some(Place::Tasks(None))),
+        Place::Tasks(_) if !reach.covers(THOUGHTS) => Ok(None),
         Place::Conversations(after) => {
             let page = store.conversation_page(limit, after)?;
             found.extend(page.items.iter().map(conversation));
@@ -92,7 +101,8 @@ fn some(
         }
         Place::Days(after) => {
             let days = store.kinds_of_days(limit, after)?;
-            found.extend(days.iter().map(day));
+            let shown = days.iter().filter(|it| reach.covers(&[it.kind]));
+            found.extend(shown.map(day));
             let last = days.last().filter(|_| days.len() == limit);
             let more = last.map(|last| Place::Days(Some((last.day, last.kind))));
             Ok(more.or(Some(Place::Runs(None))))

@@ -8,21 +8,28 @@ use rmcp::model::{CompleteRequestParams, CompletionInfo};
 use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
 
 use super::answer::Fault;
-use super::uri::Uri;
+use super::reach::Reach;
+use super::uri::{CONVERSATION, RUN, THOUGHTS, Uri};
+use crate::record::Kind;
 use crate::store::Store;
 
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
 /// Which resources there are, by the form of their names.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
-    let template = |uri, name, title, description, mime_type| {
+pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
+    let kinds: Vec<&str> = reach.kinds().map(Kind::stem).collect();
+    let day = format!(
+        "The lines of a UTC day (2026-07-28) and a kind of record ({}), as they stand in the files. Where there are more than one answer holds, a second content names the uri of the part that follows.",
+        kinds.join(", ")
+    );
+    let template = |uri, name, title, description: &str, mime_type| {
         ResourceTemplate::new(uri, name)
             .with_title(title)
             .with_description(description)
             .with_mime_type(mime_type)
     };
-    vec![
+    let all = [
         template(
             "decklog://conversations/{id}{?after}",
             "conversation",
@@ -34,7 +41,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             "decklog://days/{day}/{kind}{?after}",
             "day",
             "A day of one kind of record",
-            "The lines of a UTC day (2026-07-28) and a kind of record (conversation_turns, tool_calls, code_edit_proposals, conversations, messages, events, inbox, history, thought_records or rollups), as they stand in the files. Where there are more than one answer holds, a second content names the uri of the part that follows.",
+            &day,
             NDJSON,
         ),
         template(
@@ -51,24 +58,42 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             "What was planned, found and decided in a task, in order, each record chained to the one before it. The task's id is percent-encoded. What is too long for one answer ends with `next`.",
             JSON,
         ),
-    ]
+    ];
+    let is_covered = [
+        reach.covers(CONVERSATION),
+        !kinds.is_empty(),
+        reach.covers(RUN),
+        reach.covers(THOUGHTS),
+    ];
+    let all = all.into_iter().zip(is_covered);
+    all.filter_map(|(template, is_covered)| is_covered.then_some(template))
+        .collect()
 }
 
 /// A page of the resources that there are.
-pub(super) fn list(store: &Store, cursor: Option<&str>) -> Result<ListResourcesResult, Fault> {
-    list::list(store, cursor)
+pub(super) fn list(
+    store: &Store,
+    reach: Reach,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, Fault> {
+    list::list(store, reach, cursor)
 }
 
 /// What a resource holds, or a part of it.
-pub(super) fn read(store: &Store, uri: &str) -> Result<ReadResourceResult, Fault> {
-    let read = Uri::parse(uri).and_then(|parsed| read::read(store, uri, &parsed));
-    read.map_err(|fault| fault.with_uri(uri))
+pub(super) fn read(store: &Store, reach: Reach, uri: &str) -> Result<ReadResourceResult, Fault> {
+    let read = || {
+        let parsed = Uri::parse(uri)?;
+        reach.check(parsed.subject.kinds())?;
+        read::read(store, uri, &parsed)
+    };
+    read().map_err(|fault| fault.with_uri(uri))
 }
 
 /// How what a person began to write may go on.
 pub(super) fn complete(
     store: &Store,
+    reach: Reach,
     request: &CompleteRequestParams,
 ) -> Result<CompletionInfo, Fault> {
-    complete::complete(store, request)
+    complete::complete(store, reach, request)
 }

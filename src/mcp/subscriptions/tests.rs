@@ -8,6 +8,7 @@ use tokio::io::{Lines, ReadHalf, WriteHalf};
 use super::super::uri::Subject;
 use super::changes::URIS_MAX;
 use super::*;
+use crate::mcp::Tools;
 
 /// A connection to a server in this process.
 struct Wire {
@@ -33,14 +34,10 @@ impl Wire {
     }
 }
 
-fn connect(feed: &Arc<Feed>, store: &Store) -> (Wire, JoinHandle<()>) {
+fn connect(feed: &Arc<Feed>, store: &Store, tools: Tools) -> (Wire, JoinHandle<()>) {
     let (near, far) = tokio::io::duplex(1 << 16);
-    let server = crate::mcp::Server::sharing(
-        store.clone(),
-        store.analytics(),
-        Arc::clone(feed),
-        crate::mcp::Tools::new(),
-    );
+    let server =
+        crate::mcp::Server::sharing(store.clone(), store.analytics(), Arc::clone(feed), tools);
     let serving = tokio::spawn(async move {
         let serving = serve_server(server, tokio::io::split(far)).await;
         let _ = serving.unwrap().waiting().await;
@@ -60,7 +57,7 @@ async fn until(feed: &Feed, streams: usize) {
 }
 
 async fn legacy(feed: &Arc<Feed>, store: &Store) {
-    let (mut wire, serving) = connect(feed, store);
+    let (mut wire, serving) = connect(feed, store, Tools::all().unwrap());
     wire.send(
         json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -90,10 +87,13 @@ async fn legacy(feed: &Arc<Feed>, store: &Store) {
 }
 
 async fn modern(feed: &Arc<Feed>, store: &Store) {
-    let (mut wire, serving) = connect(feed, store);
+    // Of what no tool reads, nothing is told.
+    let tools = Tools::all().unwrap().only(["thought_record_get"]).unwrap();
+    let (mut wire, serving) = connect(feed, store, tools);
+    let uris = ["decklog://thoughts/a", "decklog://events/1/tree", "no uri"];
     wire.send(
         json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
-        "notifications": { "resourceSubscriptions": ["decklog://thoughts/a", "no uri"] },
+        "notifications": { "resourceSubscriptions": uris },
         "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {} } } }),
     )

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::face::fields::Length;
 use crate::face::pages::After;
 use crate::record::{
-    CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
+    CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
     args_sha256, now, payload_text,
 };
 
@@ -39,14 +39,16 @@ pub(super) fn tools() -> Vec<Tool> {
             "Reads one tool call with its arguments and its outcome.",
             Effect::Reads,
             get,
-        ),
+        )
+        .reading(&[Kind::ToolCalls]),
         Tool::new(
             "tool_calls_by_parent",
             "List the tool calls of a turn",
             "Lists the tool calls that a turn made, oldest first, with their outcomes.",
             Effect::Reads,
             by_parent,
-        ),
+        )
+        .reading(&[Kind::ToolCalls]),
     ]
 }
 

@@ -10,7 +10,7 @@ use super::{Call, Effect, Tool};
 use crate::collections::MessageQuery;
 use crate::face::conversation::Whole;
 use crate::face::pages::After;
-use crate::record::ConversationMessage;
+use crate::record::{ConversationMessage, Kind};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![Tool::new(
@@ -19,7 +19,8 @@ pub(super) fn tools() -> Vec<Tool> {
         "Reads a conversation with what its messages add up to, and its messages page by page, from the first on.",
         Effect::Reads,
         get,
-    )]
+    )
+    .reading(&[Kind::Conversations, Kind::Messages])]
 }
 
 /// Which conversation to read.

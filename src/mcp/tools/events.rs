@@ -7,9 +7,9 @@ use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, Status, Time, length, limit, put};
 use super::{Call, Effect, Tool};
-use crate::collections::EventNode;
+use crate::collections::{EventNode, Warning};
 use crate::face::fields::{AnyInt, Int, NewId};
-use crate::record::{Event, now, payload_text};
+use crate::record::{Event, Kind, now, payload_text};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -26,7 +26,8 @@ pub(super) fn tools() -> Vec<Tool> {
             "Reads an event with all that is under it, in order: how deep each stands, how what it began ended, and how long that took. Give the id of a run's first event to see the whole run.",
             Effect::Reads,
             tree,
-        ),
+        )
+        .reading(&[Kind::Events]),
     ]
 }
 
@@ -58,6 +59,10 @@ struct Logged {
     seq: u64,
     /// Whether the call added it or it was there.
     status: Status,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
 }
 
 fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
@@ -74,6 +79,7 @@ fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
         id: ack.assigned.unwrap_or(id),
         seq: ack.seq,
         status: ack.status.into(),
+        warning: ack.warning.map(Warning::as_str),
     })
 }
 

@@ -13,7 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
-use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page};
+use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page, Warning};
 use crate::face::fields::{Int, Millis};
 use crate::face::pages::{After, Paged, paged};
 use crate::record::{Record, epoch_ms};
@@ -150,6 +150,10 @@ pub(super) struct Put {
     seq: u64,
     /// Whether the call added it or it was there.
     status: Status,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
 }
 
 impl From<Ack> for Put {
@@ -157,6 +161,7 @@ impl From<Ack> for Put {
         Put {
             seq: ack.seq,
             status: ack.status.into(),
+            warning: ack.warning.map(Warning::as_str),
         }
     }
 }

@@ -32,9 +32,11 @@ use utoipa::ToSchema;
 
 pub(super) use self::call::{Call, Progress};
 use super::answer::Fault;
+use super::reach::Reach;
 use super::{bound, schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::AccessRole;
+use crate::record::Kind;
 
 type Run = dyn Fn(&Call<'_>, Map<String, Value>) -> Result<Value, Fault> + Send + Sync;
 
@@ -55,6 +57,8 @@ struct Tool {
     effect: Effect,
     /// Whether it may read much of the log.
     is_long: bool,
+    /// Of which it shows, or looks for, any record.
+    kinds: &'static [Kind],
     run: Box<Run>,
 }
 
@@ -94,8 +98,14 @@ impl Tool {
             definition,
             effect,
             is_long: false,
+            kinds: &[],
             run: Box::new(run),
         }
+    }
+
+    fn reading(mut self, kinds: &'static [Kind]) -> Tool {
+        self.kinds = kinds;
+        self
     }
 
     fn long(mut self) -> Tool {
@@ -195,6 +205,14 @@ impl Tools {
             by_name.insert(*name, Arc::clone(tool));
         }
         Ok(Tools { by_name })
+    }
+
+    /// What resources and prompts may show: the kinds that one of the tools reads, as any client
+    /// may call it then.
+    pub(super) fn reach(&self) -> Reach {
+        let reading = |tool: &&Arc<Tool>| tool.needs() == AccessRole::ReadOnly;
+        let tools = self.by_name.values().filter(reading);
+        tools.flat_map(|tool| tool.kinds).copied().collect()
     }
 
     /// Their names, in order.

@@ -10,7 +10,9 @@ use super::{Call, Effect, Tool};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
 use crate::face::pages::After;
-use crate::record::{CodeEditProposal, ProposalStatus, ProposalStep, now, payload_text_required};
+use crate::record::{
+    CodeEditProposal, Kind, ProposalStatus, ProposalStep, now, payload_text_required,
+};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -34,7 +36,8 @@ pub(super) fn tools() -> Vec<Tool> {
             "Lists proposed edits, newest first, with where they stand.",
             Effect::Reads,
             list,
-        ),
+        )
+        .reading(&[Kind::CodeEditProposals]),
     ]
 }
 

@@ -32,6 +32,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Effect::Reads,
             search,
         )
+        .reading(&Kind::ALL)
         .long(),
         Tool::new(
             "conversation_search",
@@ -40,6 +41,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Effect::Reads,
             conversations,
         )
+        .reading(&[Kind::Conversations, Kind::Messages])
         .long(),
     ]
 }

@@ -9,7 +9,7 @@ use super::{Call, Effect, Tool};
 use crate::collections::NewThought;
 use crate::face::chain::Verified;
 use crate::face::pages::After;
-use crate::record::{ThoughtRecord, ThoughtType};
+use crate::record::{Kind, ThoughtRecord, ThoughtType};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -26,14 +26,16 @@ pub(super) fn tools() -> Vec<Tool> {
             "Lists recorded thoughts, oldest first: of one task, or of all. Call it to see what was planned and decided before.",
             Effect::Reads,
             list,
-        ),
+        )
+        .reading(&[Kind::ThoughtRecords]),
         Tool::new(
             "thought_record_get",
             "Read a thought",
             "Reads one recorded thought by its id, with the hashes that chain it.",
             Effect::Reads,
             get,
-        ),
+        )
+        .reading(&[Kind::ThoughtRecords]),
         Tool::new(
             "audit_verify_chain",
             "Verify a task's audit trail",

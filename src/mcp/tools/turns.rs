@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Status, Time, page, put};
 use super::{Call, Effect, Tool};
-use crate::collections::{Order, TurnQuery};
+use crate::collections::{Order, TurnQuery, Warning};
 use crate::face::pages::After;
-use crate::record::{ConversationTurn, TurnKind, Validity, now};
+use crate::record::{ConversationTurn, Kind, TurnKind, Validity, now};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -26,7 +26,8 @@ pub(super) fn tools() -> Vec<Tool> {
             "Lists turns that were said at a time or later, oldest first: of one thread, or of all.",
             Effect::Reads,
             since,
-        ),
+        )
+        .reading(&[Kind::ConversationTurns]),
     ]
 }
 
@@ -59,6 +60,10 @@ struct Recorded {
     seq: u64,
     /// Whether the call added it or it was there.
     status: Status,
+    /// What is probably a mistake in it, though it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    warning: Option<&'static str>,
 }
 
 fn record(call: &Call<'_>, given: Turn) -> Result<Recorded, Fault> {
@@ -77,6 +82,7 @@ fn record(call: &Call<'_>, given: Turn) -> Result<Recorded, Fault> {
         id,
         seq: ack.seq,
         status: ack.status.into(),
+        warning: ack.warning.map(Warning::as_str),
     })
 }
 

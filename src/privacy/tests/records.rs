@@ -4,8 +4,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::record::{
-    Client, Conversation, Event, HistoryEntry, Role, ThoughtRecord, ThoughtType, Timestamp,
-    ToolCallReq, Validity, args_sha256,
+    Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
+    ConversationTurn, Day, Event, HistoryEntry, InboxStep, InboxTask, MessageSums, ProposalStatus,
+    ProposalStep, Role, Rollup, Source, Tally, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
 };
 
 fn privacy(settings: PrivacySettings) -> Privacy {
@@ -130,19 +132,34 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a/user_id.key");
     let at = |path: &std::path::Path| {
-        privacy(PrivacySettings::default()).with_key_at(Some(path.to_owned()))
+        privacy(PrivacySettings::default()).with_key(UserKey::at(Some(path.to_owned())))
     };
     let mut conversation = Conversation::new(Uuid::from_u128(1), Client::Cli);
     applied(&at(&path), conversation.clone());
     assert!(!path.exists(), "made before it is needed");
     conversation.user_id = Some("me".into());
+    let e = at(&path).apply(conversation.clone().into()).unwrap_err();
+    assert_eq!(e.kind(), crate::ErrorKind::UserIdKey);
+    assert!(!path.exists(), "made unasked");
+    at(&path).make_key().unwrap();
     let Record::Conversation(hashed) = applied(&at(&path), conversation) else {
         panic!("another kind");
     };
     let id = hashed.user_id.unwrap();
     assert_eq!(at(&path).user_id("me").unwrap(), id);
     assert_eq!(at(&path).user_id(&id).unwrap(), id);
-    assert_ne!(at(&dir.path().join("b")).user_id("me").unwrap(), id);
+    let other = dir.path().join("b");
+    at(&other).make_key().unwrap();
+    assert_ne!(at(&other).user_id("me").unwrap(), id);
+    // Only the key that is expected will do.
+    let found = at(&path).key_fingerprint().unwrap();
+    let expecting = |path: &std::path::Path| {
+        privacy(PrivacySettings::default())
+            .with_key(UserKey::at(Some(path.to_owned())).expecting(found.clone()))
+    };
+    assert_eq!(expecting(&path).user_id("me").unwrap(), id);
+    let e = expecting(&other).user_id("me").unwrap_err();
+    assert_eq!(e.kind(), crate::ErrorKind::UserIdKey);
     // As Python's `hmac` computes it.
     let known = dir.path().join("known");
     write_key(&known, &"0b".repeat(32));
@@ -150,6 +167,8 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
         at(&known).user_id("Hi There").unwrap(),
         "hmac:198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"
     );
+    let fingerprint = at(&known).key_fingerprint().unwrap();
+    assert_eq!(fingerprint.as_deref(), Some("8b08af6b2a74a51f"));
     write_key(&path, &"xy".repeat(32));
     let e = at(&path).user_id("me").unwrap_err();
     assert!(e.to_string().contains("no key"), "{e}");
@@ -167,8 +186,8 @@ fn a_key_that_others_may_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a/user_id.key");
-    let privacy = || privacy(PrivacySettings::default()).with_key_at(Some(path.clone()));
-    privacy().user_id("me").unwrap();
+    let privacy = || privacy(PrivacySettings::default()).with_key(UserKey::at(Some(path.clone())));
+    privacy().make_key().unwrap();
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     assert_eq!(
@@ -188,13 +207,171 @@ fn all_who_make_a_key_at_once_have_the_same() {
         let path = &path;
         let one = || {
             let privacy = privacy(PrivacySettings::default());
-            privacy
-                .with_key_at(Some(path.clone()))
-                .user_id("me")
-                .unwrap()
+            let privacy = privacy.with_key(UserKey::at(Some(path.clone())));
+            privacy.make_key().unwrap();
+            privacy.user_id("me").unwrap()
         };
         let all: Vec<_> = (0..16).map(|_| scope.spawn(one)).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+/// A record of every kind, with a secret in each of its texts.
+fn records_full_of(secret: &str) -> Vec<Record> {
+    let id = Uuid::from_u128(1);
+    let text = || secret.to_owned();
+    let some = || Some(text());
+    let json = || Some(serde_json::json!({ text(): text() }).to_string());
+    let conversation = || Conversation {
+        id,
+        workspace: some(),
+        project: some(),
+        client: Client::Cli,
+        user_id: some(),
+        session_id: some(),
+        status: ConversationStatus::Error,
+        created_at: Timestamp::now(),
+        updated_at: Timestamp::now(),
+        last_error: some(),
+    };
+    let proposal = CodeEditProposal {
+        commit_hash: some(),
+        ..CodeEditProposal::new(id, json().unwrap(), 1)
+    };
+    let step = ProposalStep {
+        commit_hash: some(),
+        ..ProposalStep::new(id, ProposalStatus::Applied, 1)
+    };
+    let task = InboxTask {
+        error: some(),
+        ..InboxTask::new(1, json())
+    };
+    vec![
+        ConversationTurn {
+            id,
+            parent_id: None,
+            message_id: id,
+            thread_id: None,
+            kind: TurnKind::User,
+            created_at: Validity::at(1),
+            content: text(),
+        }
+        .into(),
+        ToolCallReq {
+            request_id: id,
+            call_id: text(),
+            parent_id: id,
+            vendor: text(),
+            tool_name: text(),
+            args_sha256: args_sha256(""),
+            arguments_json: json(),
+            started_at: Validity::at(1),
+        }
+        .into(),
+        ToolCallDone {
+            request_id: id,
+            call_id: text(),
+            ended_at: Validity::at(1),
+            latency_ms: 1,
+            outcome_json: json(),
+            error_kind: some(),
+            error_msg: some(),
+            status: ToolStatus::Failed,
+        }
+        .into(),
+        proposal.into(),
+        step.into(),
+        conversation().into(),
+        Record::ConversationUpdated(conversation()),
+        message_full_of(secret).into(),
+        Event {
+            payload: json(),
+            ..Event::new(None, "a.b")
+        }
+        .into(),
+        task.into(),
+        InboxStep {
+            id: 1,
+            status: TaskStatus::Failed,
+            at: 1,
+            attempt: 1,
+            error: some(),
+        }
+        .into(),
+        HistoryEntry::new(1, Role::User, secret).into(),
+        ThoughtRecord {
+            id: text(),
+            task_id: text(),
+            prev_hash: String::new(),
+            hash: String::new(),
+            thought_type: ThoughtType::Plan,
+            agent_id: text(),
+            timestamp: Timestamp::now(),
+            content: text(),
+        }
+        .into(),
+        rollup_full_of(secret).into(),
+    ]
+}
+
+fn rollup_full_of(secret: &str) -> Rollup {
+    let sums = || MessageSums {
+        errors_by_type: [(secret.to_owned(), 1)].into(),
+        ..MessageSums::default()
+    };
+    let tally = Tally {
+        all: sums(),
+        others: sums(),
+        ..Tally::default()
+    };
+    let group = [(); 4].map(|()| Some(secret.to_owned()));
+    Rollup::of(Day::of(1).unwrap(), group, 1, tally)
+}
+
+fn message_full_of(secret: &str) -> ConversationMessage {
+    let some = || Some(secret.to_owned());
+    let json = || Some(serde_json::json!([secret]).to_string());
+    ConversationMessage {
+        id: Uuid::from_u128(1),
+        conversation_id: Uuid::from_u128(1),
+        sequence: None,
+        timestamp: Timestamp::now(),
+        role: Role::User,
+        source: Source::ALL[0],
+        content_type: ContentType::Text,
+        model_used: some(),
+        config_used: some(),
+        orchestration_mode: some(),
+        task_type: some(),
+        tokens_in: None,
+        tokens_out: None,
+        latency_ms: None,
+        context_utilization: None,
+        handoff_steps: None,
+        compression_applied: None,
+        error_type: some(),
+        error: some(),
+        tool_name: some(),
+        models_in_chain: Some(vec![secret.to_owned()]),
+        part_of: None,
+        content: secret.to_owned(),
+        tool_args: json(),
+        tool_result: some(),
+        inference_metadata: json(),
+    }
+}
+
+#[test]
+fn no_text_of_any_record_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = Some(dir.path().join("user_id.key"));
+    let privacy = privacy(PrivacySettings::default()).with_key(UserKey::at(key));
+    privacy.make_key().unwrap();
+    let token = token('4');
+    for record in records_full_of(&token) {
+        assert!(format!("{record:?}").contains(&token));
+        let kept = format!("{:?}", privacy.apply(record).unwrap());
+        assert!(!kept.contains(&token), "{kept}");
+    }
 }

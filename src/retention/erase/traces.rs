@@ -103,6 +103,11 @@ impl Traces {
         all.map(|id| (key(id), u64::MAX)).collect()
     }
 
+    /// The conversations and requests that are erased.
+    pub(super) fn asked_for(&self) -> impl Iterator<Item = Uuid> {
+        self.conversations.iter().chain(&self.requests).copied()
+    }
+
     /// How much is known that leads to more.
     pub(super) fn leads(&self) -> usize {
         self.conversations.len() + self.messages.len() + self.turns.len() + self.calls.len()

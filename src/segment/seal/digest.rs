@@ -14,11 +14,17 @@ use crate::error::{Error, Result};
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// What the first seal has for the hash of the one before it.
+    /// What the first line of a chain has for the hash of the one before it.
     pub const ZERO: Digest = Digest([0; 32]);
 
     pub(crate) fn of(bytes: &[u8]) -> Digest {
         Digest(Sha256::digest(bytes).into())
+    }
+}
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest::ZERO
     }
 }
 

@@ -69,18 +69,25 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The last seal of a chain, to keep where whoever can change the store cannot: from
+/// The ends of a store's two chains, of seals and of removals, to keep where whoever can change the
+/// store cannot: from
 /// [`Store::seal_head`](crate::Store::seal_head), for
 /// [`VerifyOptions::head`](crate::VerifyOptions::head).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealHead {
-    /// Its number.
+    /// The number of the last seal.
     pub seal: u64,
     /// Its hash.
     pub hash: Digest,
     /// When it was made, in epoch milliseconds.
     pub at: i64,
+    /// The number of the last line of `removals.jsonl`, 0 if there is none.
+    #[serde(default)]
+    pub removal: u64,
+    /// The SHA-256 of that line, 64 zeros if there is none.
+    #[serde(default)]
+    pub removal_hash: Digest,
 }
 
 /// What of a chain the next seal follows.
@@ -171,14 +178,6 @@ impl Seal {
             last_seq: self.last_seq,
             sha256: self.sha256,
             merkle_root: self.merkle_root,
-        }
-    }
-
-    pub(crate) fn head(&self) -> SealHead {
-        SealHead {
-            seal: self.seal,
-            hash: self.hash,
-            at: self.at,
         }
     }
 

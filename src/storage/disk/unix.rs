@@ -1,23 +1,11 @@
 //! What differs on Unix.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-
-use super::FileTimes;
-
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.mode(0o600)
-}
-
-// Opening a pipe would wait for the other end, and a terminal might become this process's own.
-pub(super) fn at_once(options: &mut OpenOptions) {
-    let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
-    options.custom_flags(flags.bits().cast_signed());
-}
 
 pub(super) fn private_dir() -> DirBuilder {
     let mut builder = DirBuilder::new();
@@ -34,19 +22,17 @@ pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o700))
 }
 
-pub(super) fn set_read_only(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.mode();
-    fs::set_permissions(path, Permissions::from_mode(mode & 0o7555))
+/// How many files this process may have open at a time.
+pub(super) fn open_files_max() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
 }
 
 pub(super) fn sync_mode(file: &File) -> io::Result<()> {
     file.sync_all()
-}
-
-// A name belongs to its directory here, whatever the file's mode.
-#[allow(clippy::unnecessary_wraps)]
-pub(super) fn let_go(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 // Something else may have its name by now, and opening a pipe would wait for the other end.
@@ -55,14 +41,6 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags.bits().cast_signed());
     options.open(dir)?.sync_all()
-}
-
-pub(super) fn times(metadata: &Metadata) -> Option<FileTimes> {
-    let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
-    Some(FileTimes {
-        modified_ns: ns(metadata.mtime(), metadata.mtime_nsec())?,
-        changed_ns: ns(metadata.ctime(), metadata.ctime_nsec())?,
-    })
 }
 
 // Without the C library, to which every read is a point at which the thread may be cancelled.
@@ -102,48 +80,30 @@ pub(super) fn fill(_: &File, _: u64) -> bool {
     true
 }
 
-// Asked without timestamps: on Linux, who reads them makes the next write bring them up to
-// date, which costs more than the rest of a small write.
 #[cfg(target_os = "linux")]
 mod stat {
-    use std::ffi::{CStr, OsStr};
     use std::fs::File;
     use std::io;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
 
-    use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+    use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, statx};
 
     use super::super::FileStat;
 
-    const WANTED: StatxFlags = StatxFlags::SIZE
+    // Without timestamps: who reads them makes the next write bring them up to date, which costs
+    // more than the rest of a small write.
+    pub(in super::super) const FILE_STAT: StatxFlags = StatxFlags::SIZE
         .union(StatxFlags::INO)
         .union(StatxFlags::NLINK)
         .union(StatxFlags::MODE)
         .union(StatxFlags::BTIME);
 
-    // Every append asks, so the path is put together where it needs no allocation.
-    pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
-        const SHORT: usize = 256;
-        let root = root.as_os_str().as_bytes();
-        let mut joined = [0; SHORT];
-        let len = root.len() + 1 + path.len();
-        let stat = if len < SHORT && !path.is_empty() {
-            joined[..root.len()].copy_from_slice(root);
-            joined[root.len()] = b'/';
-            joined[root.len() + 1..len].copy_from_slice(path.as_bytes());
-            let path = CStr::from_bytes_with_nul(&joined[..=len]);
-            let path = path.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
-            statx(CWD, path, AtFlags::empty(), WANTED)?
-        } else {
-            let path = Path::new(OsStr::from_bytes(root)).join(path);
-            statx(CWD, path, AtFlags::empty(), WANTED)?
-        };
-        Ok(found(&stat))
-    }
-
     pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
-        Ok(found(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
+        Ok(file_stat(&statx(
+            file,
+            c"",
+            AtFlags::EMPTY_PATH,
+            FILE_STAT,
+        )?))
     }
 
     pub(in super::super) fn is_file(file: &File) -> io::Result<bool> {
@@ -151,7 +111,7 @@ mod stat {
         Ok(FileType::from_raw_mode(stat.stx_mode.into()).is_file())
     }
 
-    fn found(stat: &Statx) -> FileStat {
+    pub(in super::super) fn file_stat(stat: &Statx) -> FileStat {
         let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
         // Zero where the file system does not keep it.
         let born = stat
@@ -171,17 +131,52 @@ mod stat {
     }
 }
 
+#[cfg(target_os = "linux")]
+pub(super) use stat::{FILE_STAT, file_stat, is_file, stat_file};
+
+/// Elsewhere the directory is found by its name.
 #[cfg(not(target_os = "linux"))]
-mod stat {
-    use std::fs::{self, File, Metadata};
+mod by_name {
+    use std::fs::{self, File, Metadata, OpenOptions, Permissions};
     use std::io;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::Path;
 
-    use super::super::FileStat;
+    use rustix::fs::OFlags;
 
-    pub(in super::super) fn stat_path(root: &Path, path: &str) -> io::Result<FileStat> {
-        Ok(found(&fs::metadata(root.join(path))?))
+    use super::super::{FileStat, FileTimes};
+
+    pub(in super::super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+        options.mode(0o600)
+    }
+
+    // Opening a pipe would wait for the other end, and a terminal might become this process's own.
+    pub(in super::super) fn at_once(options: &mut OpenOptions) {
+        let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+        options.custom_flags(flags.bits().cast_signed());
+    }
+
+    pub(in super::super) fn set_read_only(path: &Path) -> io::Result<()> {
+        let mode = fs::metadata(path)?.mode();
+        fs::set_permissions(path, Permissions::from_mode(mode & 0o7555))
+    }
+
+    // A name belongs to its directory here, whatever the file's mode.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(in super::super) fn let_go(_: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(in super::super) fn times(metadata: &Metadata) -> Option<FileTimes> {
+        let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+        Some(FileTimes {
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec())?,
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec())?,
+        })
+    }
+
+    pub(in super::super) fn stat_path(path: &Path) -> io::Result<FileStat> {
+        Ok(found(&fs::metadata(path)?))
     }
 
     pub(in super::super) fn stat_file(file: &File) -> io::Result<FileStat> {
@@ -202,4 +197,7 @@ mod stat {
     }
 }
 
-pub(super) use stat::{is_file, stat_file, stat_path};
+#[cfg(not(target_os = "linux"))]
+pub(super) use by_name::{
+    at_once, is_file, let_go, private, set_read_only, stat_file, stat_path, times,
+};

@@ -173,7 +173,7 @@ impl Inner {
                 first.seals = sealed.into_iter().map(raw).collect();
             }
         }
-        let file = append_all_of(storage, &removals)?;
+        let file = append_all_of(storage, removals)?;
         if let (Some(contents), Some((last, _))) = (contents, cut.files.last()) {
             let reason = reason.into();
             log.append(storage, now(), last.name, contents, reason, replaces)?;
@@ -209,7 +209,7 @@ impl Inner {
                 seals: left,
                 ..Removal::new(reason, seals.clone(), txn.marks())
             };
-            file = append_all_of(storage, &[removal])?;
+            file = append_all_of(storage, vec![removal])?;
         }
         txn.commit()?;
         sync_removals(storage, file)?;
@@ -267,7 +267,7 @@ fn raw(seal: &Seal) -> Box<RawValue> {
 
 fn append_all_of(
     storage: &dyn Storage,
-    removals: &[Removal],
+    removals: Vec<Removal>,
 ) -> Result<Option<Arc<dyn StorageFile>>> {
     let mut file = None;
     for removal in removals {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use self::read::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
-use crate::segment::seal::{Contents, Digest, Link, Seal, SealReason};
+use crate::segment::seal::{Contents, Digest, Link, Seal, SealHead, SealReason};
 use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::storage::{Access, Storage, append_all, full_path};
 use crate::store::{RemovalReason, SeqRange};
@@ -45,6 +45,8 @@ pub(crate) struct Removals {
     pub seqs: Vec<SeqRange>,
     /// The seals of segments that are gone, and why they are.
     seals: BTreeMap<u64, RemovalReason>,
+    /// By the number of each line, its SHA-256.
+    pub hashes: BTreeMap<u64, Digest>,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,22 @@ impl SealLog {
     /// The last seal of the chain.
     pub(crate) fn last(&self) -> Option<&Seal> {
         self.seals.last_key_value().map(|(_, placed)| &placed.seal)
+    }
+
+    /// The ends of the chains of seals and removals; `None` if nothing was ever sealed.
+    pub(crate) fn head(&self) -> Option<SealHead> {
+        let Seal { seal, hash, at, .. } = self.last()?;
+        let removals = self.removals.hashes.last_key_value();
+        let (removal, removal_hash) = removals
+            .map(|(seq, hash)| (*seq, *hash))
+            .unwrap_or_default();
+        Some(SealHead {
+            seal: *seal,
+            hash: *hash,
+            at: *at,
+            removal,
+            removal_hash,
+        })
     }
 
     /// The seal with this number.

@@ -2,14 +2,15 @@
 //! each other at once and no one else waits: taking it costs more than a small write.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::{MutexGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::full_path;
+use crate::storage::{Storage, full_path};
 use crate::store::head::{self, Head, SEQ_UNKNOWN};
-use crate::store::moves;
+use crate::store::{moves, place, process};
 
 /// Transactions that follow on each other within this time keep the lock between them.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -56,6 +57,15 @@ impl Writer {
         &mut self,
         inner: &'s Inner,
     ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+        if self.process.is_another() {
+            return Err(process::forked(inner.storage.root()));
+        }
+        place::check(&*inner.storage).inspect_err(|e| {
+            // The handle is bound to the old one for good.
+            if e.kind() == ErrorKind::Poisoned {
+                self.poisoned = Some(e.again());
+            }
+        })?;
         for _ in 0..TRIES_MAX {
             match self.try_take_hold(inner) {
                 Ok(Some(taken)) => return Ok(taken),
@@ -152,7 +162,8 @@ impl Writer {
         if is_replaced {
             header.commits = header.commits.max(state.commits).max(head::fresh_count());
         }
-        if intact.is_none() || is_replaced {
+        let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
+        if intact.is_none() || is_replaced || is_unknown {
             header.call_for_a_look();
         }
         if found.is_none_or(|found| found.holder != 0) {
@@ -167,7 +178,7 @@ impl Writer {
             // Its count may be another one's.
             self.obeyed = None;
         }
-        let look_at_all = intact.is_none() || is_replaced;
+        let look_at_all = intact.is_none() || is_replaced || is_unknown;
         if look_at_all {
             state.look_at_all(storage, Some(&head), true)?;
         } else if header.commits != state.commits {
@@ -197,7 +208,8 @@ impl Writer {
         self.times.seen = now;
         let storage = &*inner.storage;
         let head = self.head.as_ref();
-        head.is_some_and(|head| head.is_current(storage).unwrap_or(false))
+        storage.is_in_place().unwrap_or(false)
+            && head.is_some_and(|head| head.is_current(storage).unwrap_or(false))
             && self.lock.is_current(storage).unwrap_or(false)
     }
 
@@ -253,8 +265,31 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if self.process.is_another() {
+            // The lock is the parent's too: unlocked here, it would be lost there.
+            return;
+        }
         self.let_go();
     }
+}
+
+/// Whether a segment is longer than `HEAD` says: someone had the lock and wrote without noting it.
+fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bool> {
+    for reach in head.reaches()? {
+        let id = state.by_name.get(&reach.segment);
+        let known = id.map(|id| &state.segments[*id as usize]);
+        if known.is_some_and(|known| known.is_sealed) {
+            continue;
+        }
+        // Where it ends in what is no line, `HEAD` does not count that.
+        let end = known.map_or(reach.end, |known| known.expected_len().max(reach.end));
+        let found = storage.stat(&reach.segment.path());
+        // What is gone, or cannot be read, is met by who needs it.
+        if found.is_ok_and(|found| found.len > end) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Lets others take the lock that was given away while they waited for it.

@@ -21,23 +21,22 @@ use super::gate::{Gate, Kept};
 use super::gather::line_end;
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
-use super::manifest::{self, Manifest};
+use super::manifest::Manifest;
+use super::nested::{self, Holding};
+use super::process::Process;
 use super::removals::Anchor;
 use super::state::State;
 use super::sync::{Ticket, Written};
 use super::{Durability, Inner, Reads, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
-use crate::line::{Decoded, Envelope, Line, classify, encode};
+use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
 use crate::storage::{Named, append_all, full_path};
 
 /// More room than this is given back after a transaction.
 const ROOM_KEPT_MAX: usize = 4 << 20;
-
-/// Open handles to append with, at the most; and files that wait for a sync in a transaction.
-const HANDLES_MAX: usize = 64;
 
 /// What one handle on a store needs to write.
 #[derive(Debug)]
@@ -49,6 +48,8 @@ pub(super) struct Writer {
     times: Times,
     /// By the segment's place, the latest first.
     handles: Vec<(u32, Handle)>,
+    /// How many of them there are at the most; and files that wait for a sync in a transaction.
+    handles_max: usize,
     recent: Recent,
     /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.
     known: (u64, Option<u64>),
@@ -60,6 +61,7 @@ pub(super) struct Writer {
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
     room: Room,
+    process: Process,
 }
 
 /// What a transaction gathers. It is kept, empty, for the next one.
@@ -72,7 +74,7 @@ struct Room {
     checked: Vec<u32>,
     /// Segments appended to since the transaction began.
     appended: Vec<u32>,
-    /// The files to sync, fewer than [`HANDLES_MAX`].
+    /// The files to sync, fewer than [`Writer::handles_max`].
     dirty: Vec<Handle>,
 }
 
@@ -106,16 +108,18 @@ pub(crate) struct Txn<'s> {
     broken: Option<Error>,
     is_committed: bool,
     window: RefCell<Window>,
+    _holding: Holding,
 }
 
 impl Writer {
-    pub(in super::super) fn new(gate: Arc<Gate>) -> Writer {
+    pub(in super::super) fn new(gate: Arc<Gate>, handles_max: usize) -> Writer {
         Writer {
             lock: Lock::default(),
             head: None,
             header: Header::default(),
             times: Times::default(),
             handles: Vec::new(),
+            handles_max,
             recent: Recent::default(),
             known: (0, None),
             poisoned: None,
@@ -123,6 +127,7 @@ impl Writer {
             obeyed: None,
             has_begun: false,
             room: Room::default(),
+            process: Process::default(),
         }
     }
 
@@ -130,19 +135,26 @@ impl Writer {
     pub(in super::super) fn failure(&self) -> Option<&Error> {
         self.poisoned.as_ref()
     }
+
+    /// Whether no write failed.
+    pub(in super::super) fn check_whole(&self) -> Result<()> {
+        self.failure()
+            .map_or(Ok(()), |e| Err(Error::poisoned(e.again())))
+    }
 }
 
 impl<'s> Txn<'s> {
     /// Takes the lock and catches up on what other processes wrote.
     pub(in super::super) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
         inner.check_writable()?;
+        nested::check(inner)?;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = writer
             .failure()
             .map(Error::again)
             .or_else(|| inner.sync.failure());
         if let Some(failure) = failure {
-            return Err(poisoned(&failure));
+            return Err(Error::poisoned(failure));
         }
         let (state, complete_tails) = hold(inner, &mut writer)?;
         let known = (state.generation, state.moved);
@@ -160,6 +172,7 @@ impl<'s> Txn<'s> {
             broken: None,
             is_committed: false,
             window: RefCell::default(),
+            _holding: Holding::of(inner),
         };
         if complete_tails {
             txn.complete_whole_tails()?;
@@ -179,14 +192,26 @@ impl<'s> Txn<'s> {
         let shared = writer.head.as_ref().and_then(Head::shared_settings);
         let count = shared.unwrap_or(writer.header.settings);
         if writer.obeyed != Some(count) {
-            writer.gate = self.inner.read_gate()?;
+            let inner = self.inner;
+            writer.gate = inner.obey(inner.manifest()?, Some(count));
             writer.obeyed = Some(count);
         }
         Ok(())
     }
 
+    /// Reads the settings, also where nothing says that they were changed.
+    pub(in super::super) fn reload_settings(&mut self) -> Result<Settings> {
+        self.writer.obeyed = None;
+        self.read_settings()?;
+        Ok(self.inner.known_settings())
+    }
+
+    pub(super) fn inner(&self) -> &'s Inner {
+        self.inner
+    }
+
     /// What records must have passed to be written now.
-    pub(super) fn gate(&self) -> &Gate {
+    pub(super) fn gate(&self) -> &Arc<Gate> {
         &self.writer.gate
     }
 
@@ -195,30 +220,42 @@ impl<'s> Txn<'s> {
         &mut self,
         change: impl FnOnce(&mut Settings),
     ) -> Result<Settings> {
-        let inner = self.inner;
-        let known = manifest::read(&*inner.storage)?;
-        let known = known.unwrap_or_else(|| Manifest::new(inner.store_id, inner.known_settings()));
+        let known = self.inner.manifest()?;
         let mut settings = known.settings.clone();
         change(&mut settings);
-        if settings == known.settings {
-            return Ok(settings);
+        if settings != known.settings {
+            settings.check()?;
+            self.replace_manifest(&known.with_settings(settings.clone())?)?;
         }
-        settings.check()?;
-        // First, as whoever is told reads them only once it has the lock: should this process die
-        // now, nothing was changed, and after it everyone knows.
-        let writer = &mut *self.writer;
-        if let Some(head) = &writer.head {
-            let told = head.call_for_settings(&mut writer.header);
-            told.map_err(|e| {
-                let path = full_path(&*inner.storage, "HEAD");
-                Error::io("write HEAD", &path, e)
-            })?;
-        }
-        known
-            .with_settings(settings.clone())?
-            .write(&*inner.storage)?;
-        self.read_settings()?;
         Ok(settings)
+    }
+
+    /// Notes in the manifest under which key user ids are hashed from now on.
+    pub(in super::super) fn note_user_id_key(&mut self, fingerprint: Option<String>) -> Result<()> {
+        let mut manifest = self.inner.manifest()?;
+        manifest.key_fingerprint = fingerprint;
+        self.replace_manifest(&manifest)
+    }
+
+    /// Replaces the manifest, and lets everyone read it.
+    fn replace_manifest(&mut self, manifest: &Manifest) -> Result<()> {
+        // Before, as who has the lock next reads it: should this process die now, nothing was
+        // changed, and after it everyone knows. And after, for who reads it without the lock.
+        self.call_for_settings()?;
+        manifest.write(&*self.inner.storage)?;
+        self.call_for_settings()?;
+        self.read_settings()
+    }
+
+    fn call_for_settings(&mut self) -> Result<()> {
+        let writer = &mut *self.writer;
+        let Some(head) = &writer.head else {
+            return Ok(());
+        };
+        head.call_for_settings(&mut writer.header).map_err(|e| {
+            let path = full_path(&*self.inner.storage, "HEAD");
+            Error::io("write HEAD", &path, e)
+        })
     }
 
     /// Ends last lines in which something counts once they have an LF: it holds sequence numbers.
@@ -268,6 +305,9 @@ impl<'s> Txn<'s> {
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, kept: &Kept, parent_id: Option<Uuid>) -> Result<u64> {
         let record = kept.record();
+        if let Some(fingerprint) = self.gate().key_to_note(record)? {
+            self.note_user_id_key(Some(fingerprint))?;
+        }
         let (kind, day) = (record.kind(), Day::of(record.at())?);
         let mut line = std::mem::take(&mut self.room.line);
         let pushed = self.push_line(record, parent_id, (kind, day), &mut line);
@@ -282,10 +322,15 @@ impl<'s> Txn<'s> {
         (kind, day): (Kind, Day),
         line: &mut Vec<u8>,
     ) -> Result<u64> {
+        // A rollup names all messages that it counts, and stays below the greatest limit itself.
+        let bytes_max = match kind {
+            Kind::Rollups => LINE_BYTES_MAX,
+            _ => self.inner.line_bytes_max,
+        };
         let (seq, segment) = loop {
             let seq = self.next_seq()?;
             line.clear();
-            encode(record, parent_id, seq, self.inner.line_bytes_max, line)?;
+            encode(record, parent_id, seq, bytes_max, line)?;
             let segment = self.target(day, kind, line.len() as u64)?;
             // Lines may have come to light that someone else put there.
             if self.next_seq()? == seq {
@@ -330,10 +375,7 @@ impl<'s> Txn<'s> {
     pub(crate) fn envelope(&self, kind: Kind, loc: Loc) -> Option<Envelope<'_>> {
         let gathered = self.room.runs.bytes_from(loc);
         let bytes = gathered.or_else(|| self.writer.recent.bytes_from(loc))?;
-        match classify(kind, first_line(bytes)) {
-            Line::Good(envelope) => Some(envelope),
-            Line::Altered(_) | Line::Damaged(_) => None,
-        }
+        envelope_of_own(kind, first_line(bytes))
     }
 
     /// Writes what is gathered: one write for every run of lines to one segment.
@@ -342,6 +384,7 @@ impl<'s> Txn<'s> {
         let flushed = runs.iter().try_for_each(|run| {
             let handle = match self.handle(run.segment) {
                 Ok(handle) => handle,
+                Err(e) if e.kind() == ErrorKind::Locked => return Err(self.give_up(e)),
                 Err(e) => return Err(self.poison(e)),
             };
             let written = append_all(&*handle.named.file, &run.bytes);
@@ -373,7 +416,8 @@ impl<'s> Txn<'s> {
     }
 
     /// Notes a file to sync. So many are not kept open for it that none could be opened any more:
-    /// then they are synced now.
+    /// then they are handed over, and at level `Disk` synced now, by the very descriptors that they
+    /// were written through.
     fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
         let file = &handle.named.file;
         let dirty = &mut self.room.dirty;
@@ -384,10 +428,13 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         dirty.push(handle);
-        if dirty.len() < HANDLES_MAX {
+        if dirty.len() < self.writer.handles_max {
             return Ok(());
         }
         let ticket = self.ticket();
+        if self.inner.durability == Durability::Process {
+            return Ok(());
+        }
         let synced = self.inner.sync.wait(ticket);
         synced.map_err(|e| self.poison(e))
     }
@@ -527,11 +574,4 @@ impl Drop for Txn<'_> {
 fn first_line(bytes: &[u8]) -> &[u8] {
     let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or_default()
-}
-
-fn poisoned(first: &Error) -> Error {
-    let message = format!(
-        "an earlier write of this handle failed, so it writes no more: open the store again to recover; the failure was: {first}"
-    );
-    Error::new(ErrorKind::Poisoned, message)
 }

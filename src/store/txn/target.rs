@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{HANDLES_MAX, Handle, Txn, Writer};
+use super::{Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Named, full_path, is_gone};
+use crate::store::manifest;
 
 impl Writer {
     /// The open handle of a segment, if it is open; it is the first to be found from then on.
@@ -111,9 +112,31 @@ impl Txn<'_> {
         Ok(is_as_known)
     }
 
+    /// Fails if others lock another file by now, of what may be another store, whose numbers and
+    /// settings this transaction does not know: where files are not what they were, the lock may not
+    /// be either. Asked once a file is open, so that it is one that the lock covers.
+    fn check_lock(&self) -> Result<()> {
+        let storage = &*self.inner.storage;
+        let path = full_path(storage, "LOCK");
+        let is_current = self.writer.lock.is_current(storage);
+        if is_current.map_err(|e| Error::io("look at the lock", &path, e))? {
+            return Ok(());
+        }
+        // Someone deleted it, and this store is still there: others wait until this is seen.
+        let found = manifest::read(storage)?;
+        if found
+            .is_some_and(|found| found.store_id == self.inner.store_id && self.gate().is_of(&found))
+        {
+            return Ok(());
+        }
+        let message = "the store was taken away while this was being written, and another one may have come: record it again";
+        Err(Error::new(ErrorKind::Locked, message).with_path(&path))
+    }
+
     /// Reads what changed in any segment by other hands than a writer's, and lets the other
     /// processes do the same.
     pub(in super::super) fn look_again(&mut self) -> Result<()> {
+        self.check_lock()?;
         self.writer.handles.clear();
         self.writer.recent.clear();
         self.room.checked.clear();
@@ -181,11 +204,13 @@ impl Txn<'_> {
         let path = self.path(segment);
         let opened = Named::open(&*self.inner.storage, &path, Access::Append);
         let named = opened.map_err(|e| self.io("open", segment, e))?;
+        self.check_lock()?;
         // Whoever made the file, here or in another process, may not have come to sync its name.
         let day = self.state.segments[segment as usize].name.day;
         self.inner.sync.mark_dir(&day.to_string());
         self.inner.sync.mark_dir("");
-        self.writer.handles.truncate(HANDLES_MAX - 1);
+        let others_max = self.writer.handles_max.saturating_sub(1);
+        self.writer.handles.truncate(others_max);
         let handle = Handle {
             named,
             path: path.into(),

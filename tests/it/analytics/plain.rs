@@ -93,9 +93,15 @@ impl<'a> Plain<'a> {
     }
 }
 
+fn answers<'a>(of: &Messages<'a>) -> Messages<'a> {
+    let is_answer = |message: &&&ConversationMessage| message.role == Role::Assistant;
+    of.iter().filter(is_answer).copied().collect()
+}
+
 fn requests<'a>(of: &Messages<'a>) -> Messages<'a> {
-    let is_request = |message: &&&ConversationMessage| message.role == Role::Assistant;
-    of.iter().filter(is_request).copied().collect()
+    let mut of = answers(of);
+    of.retain(|message| message.part_of.is_none());
+    of
 }
 
 fn sum(of: &Messages<'_>, field: fn(&ConversationMessage) -> Option<i64>) -> u64 {
@@ -132,7 +138,7 @@ fn usage(of: &Messages<'_>) -> UsageSums {
 }
 
 fn check_latency(found: &LatencyMs, of: &Messages<'_>) {
-    let of = requests(of);
+    let of = answers(of);
     let mut all: Vec<i64> = of.iter().filter_map(|one| one.latency_ms).collect();
     all.sort_unstable();
     assert_eq!(found.count, all.len() as u64);
@@ -145,7 +151,7 @@ fn check_latency(found: &LatencyMs, of: &Messages<'_>) {
 }
 
 fn context(of: &Messages<'_>) -> (u64, Option<f64>) {
-    let of = requests(of);
+    let of = answers(of);
     let parts: Vec<f64> = of
         .iter()
         .filter_map(|one| one.context_utilization)
@@ -159,8 +165,8 @@ fn failed(of: &Messages<'_>) -> u64 {
 }
 
 fn check_models(found: &ModelSums, of: &Messages<'_>) {
-    let answers = requests(of);
-    let requests = answers.len() as u64;
+    let answers = answers(of);
+    let requests = requests(of).len() as u64;
     assert_eq!(found.requests, requests);
     assert_eq!(found.tokens_in, sum(&answers, |one| one.tokens_in));
     assert_eq!(found.tokens_out, sum(&answers, |one| one.tokens_out));
@@ -272,7 +278,7 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
 
     let found = analytics.compression(query).unwrap();
     let compressed =
-        |of: &Messages<'_>| count(&requests(of), |one| one.compression_applied == Some(true));
+        |of: &Messages<'_>| count(&answers(of), |one| one.compression_applied == Some(true));
     let expected = all.rows(&found.scope, asked);
     each(
         &found.rows,
@@ -314,10 +320,10 @@ fn check_errors(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) 
     assert_eq!(rows, expected);
 
     let mut within = all.within(&found.scope);
-    let answers = requests(&within);
+    let answers = answers(&within);
     let total = found.total;
     let sums = (total.errors, total.requests, total.failed_requests);
-    let requests = answers.len() as u64;
+    let requests = requests(&within).len() as u64;
     assert_eq!(sums, (failed(&within), requests, failed(&answers)));
     same(total.error_rate, part(failed(&answers), requests));
 
@@ -385,8 +391,9 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
     };
     let found = analytics.dashboard(&query).unwrap();
     let within = all.within(&found.scope);
-    let answers = requests(&within);
-    let requests = answers.len() as u64;
+    let answers = answers(&within);
+    let asked = requests(&within);
+    let requests = asked.len() as u64;
     if let Some(active) = found.conversations_today {
         assert_eq!(active, conversations(within.iter().copied()));
     }
@@ -413,7 +420,7 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
     same(found.compression_rate, part(compressed, requests));
     let by = |name: fn(&ConversationMessage) -> &Option<String>| {
         let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
-        for message in &answers {
+        for message in &asked {
             *counts.entry(name(message).clone()).or_default() += 1;
         }
         counts

@@ -104,3 +104,87 @@ fn what_does_not_fit_is_refused_and_makes_no_store() {
     );
     assert!(!log.path().exists());
 }
+
+/// What stands beside the log is read without it.
+#[test]
+fn settings_and_tokens_are_shown_without_reading_the_log() {
+    let log = Log::imported();
+    let name = "2025-12-09/tool_calls.0001.jsonl";
+    let mut bytes = std::fs::read(log.file(name)).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(log.file(name), &bytes).unwrap();
+    assert!(err(&log.run(&["calls"])).contains("damaged"));
+    assert_eq!(log.ok(&["config", "get", "privacy.auto_delete"]), "false\n");
+    assert!(!log.ok(&["config", "get"]).is_empty());
+    if cfg!(feature = "http") {
+        let listed = log.run(&["token", "list"]);
+        assert_eq!(code(&listed), OK);
+        assert!(!err(&listed).contains("damaged"), "{}", err(&listed));
+        std::fs::remove_dir_all(log.path()).unwrap();
+        let missing = log.run(&["token", "list"]);
+        assert_eq!(code(&missing), STORE);
+        assert!(err(&missing).contains("there is no store here"));
+    }
+}
+
+fn of_ann(id: u32) -> Vec<u8> {
+    let id = format!("00000000-0000-4000-8000-{id:012}");
+    format!(r#"{{"kind":"conversations","id":"{id}","client":"cli","user_id":"ann"}}"#).into_bytes()
+}
+
+#[test]
+#[cfg(unix)]
+fn a_lost_key_is_told_of_and_replaced_knowingly() {
+    let log = Log {
+        has_own_key: true,
+        ..Log::new()
+    };
+    let key = log.dir.path().join("home/decklog/user_id.key");
+    log.ok(&["config", "set", "privacy.redact_pii", "true"]);
+    let told = log.ok(&["config", "user-id-key"]);
+    assert!(
+        told.contains("no such file") && told.contains("expects  any"),
+        "{told}"
+    );
+    assert!(!key.exists());
+    assert_eq!(code(&log.run_with(&["record"], &of_ann(1))), OK);
+    let shown = log.json(&["config", "user-id-key"]).remove(0);
+    assert_eq!(shown["found"], shown["expected"]);
+    assert_eq!(shown["path"], key.to_str().unwrap());
+
+    std::fs::remove_file(&key).unwrap();
+    let expected = shown["expected"].as_str().unwrap();
+    for (args, input) in [
+        (&["record"][..], of_ann(2)),
+        (&["conversations", "--user", "ann"], Vec::new()),
+        (&["erase", "--user", "ann"], Vec::new()),
+    ] {
+        let refused = log.run_with(args, &input);
+        assert!(!refused.status.success(), "{args:?}");
+        let told = err(&refused);
+        for word in [
+            expected,
+            key.to_str().unwrap(),
+            "DECKLOG_USER_ID_KEY",
+            "user-id-key --replace",
+        ] {
+            assert!(told.contains(word), "{args:?}: {word}: {told}");
+        }
+    }
+    let shown = log.run(&["config", "user-id-key"]);
+    assert_eq!(code(&shown), FINDINGS);
+    let asked = log.run(&["config", "user-id-key", "--replace"]);
+    assert_eq!(code(&asked), FINDINGS);
+    assert!(
+        out(&asked).contains("No one can find these conversations by user"),
+        "{}",
+        out(&asked)
+    );
+    assert!(!key.exists());
+    assert_eq!(code(&log.run(&["config", "user-id-key", "--yes"])), USAGE);
+    let replaced = log.ok(&["config", "user-id-key", "--replace", "--yes"]);
+    assert!(replaced.contains("by user"), "{replaced}");
+    assert_eq!(code(&log.run_with(&["record"], &of_ann(2))), OK);
+    assert_eq!(log.json(&["conversations", "--user", "ann"]).len(), 1);
+    assert_eq!(log.json(&["conversations"]).len(), 2);
+}

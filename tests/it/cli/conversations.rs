@@ -22,12 +22,12 @@ fn conversations_are_found_and_counted() {
     log.record(&lines);
     let ids = |args: &[&str]| log.column(args, "id");
     let expected: Vec<Value> = (1..=600).map(|n| id(n).into()).collect();
-    assert_eq!(ids(&["conversations", "--order", "oldest"]), expected);
+    assert_eq!(ids(&["conversations", "--order", "asc"]), expected);
     assert!(ids(&["conversations"]).iter().eq(expected.iter().rev()));
     let filtered = [
         "conversations",
         "--order",
-        "oldest",
+        "asc",
         "--project",
         "even",
         "--client",
@@ -155,8 +155,8 @@ fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
     let expected: Vec<u64> = (1..=1000).collect();
     assert_eq!(sequences(&["messages", &id(1)]), expected);
     // What it says to go on with names the order, too.
-    let newest = log.run(&["messages", &id(1), "--order", "newest", "--limit", "1"]);
-    assert!(err(&newest).contains("go on with --order newest --after 1000-1001, or"));
-    let backwards = log.column(&["messages", &id(1), "--order", "newest"], "sequence");
+    let newest = log.run(&["messages", &id(1), "--order", "desc", "--limit", "1"]);
+    assert!(err(&newest).contains("go on with --order desc --after 1000-1001, or"));
+    let backwards = log.column(&["messages", &id(1), "--order", "desc"], "sequence");
     assert!(backwards.iter().eq(expected.iter().rev()));
 }

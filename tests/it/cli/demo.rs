@@ -12,7 +12,7 @@ fn the_demo_ends_with_commands_that_run() {
     assert_eq!((code(&output), err(&output)), (OK, String::new()));
     let text = out(&output);
     for words in [
-        "94 records added",
+        "108 records added",
         "not understood",
         "failed      4,584 ms",
         "clean: 4 segments",

@@ -82,3 +82,66 @@ fn a_store_that_cannot_be_opened_says_why() {
     assert!(out(&output).contains("decklog verify"), "{}", out(&output));
     assert!(!log.run(&["calls"]).stdout.is_empty());
 }
+
+/// What a killed writer leaves is the same to both: a torn line is a finding, a lock that was not
+/// given back is none.
+#[cfg(unix)]
+#[test]
+fn doctor_and_verify_agree_on_a_killed_writer() {
+    let log = Log::imported();
+    let agree = |expected: i32| {
+        let verify = log.run(&["verify"]);
+        let doctor = log.run(&["doctor"]);
+        let strict = log.run(&["doctor", "--strict"]);
+        for output in [&verify, &doctor, &strict] {
+            assert_eq!(code(output), expected, "{}", out(output));
+        }
+        out(&strict)
+    };
+    agree(OK);
+    let mut child = spawn(&mut log.command(&["record", "--ack"]));
+    let mut acks = BufReader::new(child.stdout.take().unwrap());
+    let mut input = child.stdin.take().unwrap();
+    let mut ack = String::new();
+    for _ in 0..3 {
+        writeln!(
+            input,
+            r#"{{"kind":"events","event_type":"agent.started","created_at":1766832000000}}"#
+        )
+        .unwrap();
+        ack.clear();
+        acks.read_line(&mut ack).unwrap();
+        assert!(ack.contains("added"), "{ack}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It may have died while it kept the lock for its next record.
+    let text = agree(OK);
+    assert!(text.ends_with("\nall is well\n"), "{text}");
+    let name = "2025-12-27/events.0001.jsonl";
+    let mut bytes = std::fs::read(log.file(name)).unwrap();
+    bytes.extend_from_slice(br#"{"seq":99,"at":17668"#);
+    std::fs::write(log.file(name), bytes).unwrap();
+    agree(FINDINGS);
+}
+
+/// What is wrong with a seal is found by reading the seals, which opening the log does not.
+#[test]
+fn a_strict_doctor_checks_every_byte() {
+    let log = Log::imported();
+    log.ok(&["seal"]);
+    let seals = log.file("2025-12-09/seals.jsonl");
+    let text = std::fs::read_to_string(&seals).unwrap();
+    std::fs::write(&seals, text.replacen("\"bytes\":", "\"bytes\":1", 1)).unwrap();
+    assert_eq!(code(&log.run(&["doctor"])), OK);
+    assert_eq!(code(&log.run(&["verify"])), FINDINGS);
+    let strict = log.run(&["doctor", "--strict"]);
+    assert_eq!(code(&strict), FINDINGS);
+    assert!(
+        out(&strict).contains("'decklog verify' names them"),
+        "{}",
+        out(&strict)
+    );
+    let report = objects(&out(&log.run(&["doctor", "--strict", "--json"]))).remove(0);
+    assert_eq!(report["findings"][0]["about"], "verify");
+}

@@ -35,7 +35,7 @@ fn events_are_found_and_drawn_as_trees() {
         [4, 5, 6]
     );
     assert_eq!(
-        ids(&["events", "--order", "newest"]),
+        ids(&["events", "--order", "desc"]),
         [8, 7, 6, 5, 4, 3, 2, 1]
     );
     // Text is as a log, and --limit counts from its end.

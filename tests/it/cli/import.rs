@@ -30,7 +30,7 @@ fn an_import_counts_and_a_second_one_adds_nothing() {
     assert_eq!(sum["tool_calls"], 9);
     assert_eq!(sum["tool_results"], 9);
     assert_eq!(sum["conversations"], 3);
-    assert_eq!(sum["messages"], 38);
+    assert_eq!(sum["messages"], 52);
     assert_eq!(sum["broken"], Value::Array(Vec::new()));
 
     let again = log.json(&["import", samples().to_str().unwrap()]);
@@ -39,7 +39,7 @@ fn an_import_counts_and_a_second_one_adds_nothing() {
     assert_eq!(again[3]["messages"], sum["messages"]);
     let text = log.run(&["import", samples().to_str().unwrap()]);
     assert!(
-        out(&text).contains("\n  3 conversations with 38 messages\n"),
+        out(&text).contains("\n  3 conversations with 52 messages\n"),
         "{}",
         out(&text)
     );
@@ -89,69 +89,158 @@ fn what_cannot_be_read_makes_no_store() {
     assert!(!log.path().exists());
 }
 
-#[test]
-fn an_import_says_what_will_be_removed_and_how_to_keep_it() {
+/// A store that is there, and keeps what it has for a time.
+fn keeping_for_a_time() -> Log {
     let log = Log::new();
-    let session = samples().join("claude-code-session.jsonl");
-    let import = || {
-        let output = log.run(&["import", session.to_str().unwrap()]);
-        assert_eq!(code(&output), OK, "{}", err(&output));
-        err(&output)
-    };
-    let told = import();
-    // Not one byte is removed by saying so, and it is what a removal would remove.
-    let would_go = log.json(&["retain", "--dry-run"]);
-    let of = |kinds: &[&str]| {
-        let parts = would_go.iter();
-        let parts = parts.filter(|part| kinds.contains(&part["kind"].as_str().unwrap()));
-        parts
-            .map(|part| part["lines"].as_u64().unwrap())
-            .sum::<u64>()
-    };
-    let all = [
-        "conversation_turns",
-        "tool_calls",
-        "conversations",
-        "messages",
-    ];
-    assert!(all.iter().all(|kind| of(&[kind]) > 0), "{would_go:?}");
-    let sum = of(&all);
-    assert!(
-        told.starts_with(&format!("decklog: {sum} lines of the log are older than")),
-        "{told}"
-    );
-    for kind in all {
-        let counted = format!("{} of {kind}", of(&[kind]));
-        assert!(told.contains(&counted), "{counted}: {told}");
-    }
-    assert!(!told.contains("retention.conversations"), "{told}");
-    assert_eq!(
-        log.json(&["messages", &talk(&log)]).len() as u64,
-        of(&["messages"])
-    );
-
-    // Each does what it says.
-    for setting in ["messages", "conversation_turns"] {
-        let name = format!("retention.{setting}");
-        assert!(
-            told.contains(&format!("'decklog config set {name} forever'")),
-            "{told}"
-        );
-        log.ok(&["config", "set", &name, "forever"]);
-    }
-    let told = import();
-    assert!(
-        told.starts_with(&format!("decklog: {} lines", of(&["tool_calls"]))),
-        "{told}"
-    );
-    assert!(!told.contains("messages"), "{told}");
-    log.ok(&["config", "set", "privacy.auto_delete", "false"]);
-    assert_eq!(import(), "");
+    log.ok(&["config", "set", "retention.inbox", "forever"]);
+    log
 }
 
-fn talk(log: &Log) -> String {
-    log.column(&["conversations"], "id")[0]
-        .as_str()
-        .unwrap()
-        .to_owned()
+#[test]
+fn a_new_store_keeps_what_is_imported() {
+    let log = Log::new();
+    let told = log.ok(&["import", samples().to_str().unwrap()]);
+    assert!(told.contains("The new store keeps everything"), "{told}");
+    for kind in [
+        "conversation_turns",
+        "tool_calls",
+        "messages",
+        "errors",
+        "events",
+        "rollups",
+    ] {
+        let name = format!("retention.{kind}");
+        assert_eq!(log.ok(&["config", "get", &name]), "forever\n", "{kind}");
+    }
+    assert_eq!(log.ok(&["retain"]), "nothing removed\n");
+    let again = log.ok(&["import", samples().to_str().unwrap()]);
+    assert!(!again.contains("keeps everything"), "{again}");
+    let doctor = log.ok(&["doctor"]);
+    assert!(!doctor.contains("goes next"), "{doctor}");
+}
+
+#[test]
+fn an_import_that_would_expire_is_refused_until_it_is_told_what_to_do() {
+    let log = keeping_for_a_time();
+    let samples = samples();
+    let samples = samples.to_str().unwrap();
+    let output = log.run(&["import", samples]);
+    assert_eq!(code(&output), USAGE);
+    let told = err(&output);
+    for words in [
+        "nothing was imported",
+        "3 conversations with ",
+        " before 20",
+        "privacy.retention_days is 90 days",
+        "--keep",
+        "--expire",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert_eq!(log.ok(&["tail"]), "");
+    let both = log.run(&["import", samples, "--keep", "--expire"]);
+    assert_eq!(code(&both), USAGE);
+
+    // By the day after, it is gone; the reports count it once, whatever came back.
+    log.ok(&["import", samples, "--expire"]);
+    log.ok(&["import", samples]);
+    let usage = || log.json(&["stats", "usage", "--since", "2025-01-01"]);
+    let once = usage();
+    for _ in 0..2 {
+        log.ok(&["retain"]);
+        assert_eq!(code(&log.run(&["import", samples])), USAGE);
+        assert_eq!(usage(), once);
+        log.ok(&["import", samples, "--expire"]);
+        assert_eq!(usage(), once);
+    }
+    let told = log.ok(&["doctor"]);
+    assert!(told.contains("goes next   "), "{told}");
+    assert!(
+        told.contains("at the next daily upkeep (privacy.retention_days)"),
+        "{told}"
+    );
+    let next = &log.json(&["doctor"])[0]["next_removals"];
+    assert_eq!(next[0]["setting"], "privacy.retention_days", "{next}");
+
+    let told = log.ok(&["import", samples, "--keep"]);
+    assert!(told.contains("are forever now"), "{told}");
+    assert_eq!(
+        log.ok(&["config", "get", "retention.messages"]),
+        "forever\n"
+    );
+    assert_eq!(log.ok(&["retain"]), "nothing removed\n");
+    let told = log.ok(&["import", samples, "--keep"]);
+    assert!(!told.contains("are forever now"), "{told}");
+}
+
+#[test]
+fn an_erased_session_stays_erased_until_it_is_asked_for() {
+    let log = Log::new();
+    let samples = samples();
+    let samples = samples.to_str().unwrap();
+    log.ok(&["import", samples]);
+    let talk = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
+    log.ok(&["erase", "--conversation", talk]);
+    let told = log.ok(&["import", samples]);
+    assert!(
+        told.contains("left out, as they were erased: --restore-erased"),
+        "{told}"
+    );
+    assert_eq!(code(&log.run(&["get", "conversations", talk])), FINDINGS);
+    let sum = log.json(&["import", samples]);
+    assert_eq!(sum[3]["added"], 0);
+    assert!(sum[3]["left_out"].as_u64().unwrap() > 0);
+    let told = log.ok(&["import", samples, "--restore-erased"]);
+    assert!(!told.contains("as they were erased"), "{told}");
+    log.ok(&["get", "conversations", talk]);
+    assert_eq!(log.json(&["import", samples])[3]["left_out"], 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused_and_standard_input_is_read() {
+    let log = Log::keeping_all();
+    let fifo = log.dir.path().join("named.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let dir = log.dir.path().join("linked");
+    std::fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.join("zero.jsonl")).unwrap();
+    for path in [fifo.to_str().unwrap(), "/dev/zero", "/dev/null"] {
+        let output = log.run(&["import", path]);
+        assert_eq!(code(&output), USAGE, "{path}: {}", err(&output));
+        let text = out(&output);
+        assert!(text.contains("not a regular file"), "{path}: {text}");
+        assert!(text.contains(path), "{path}: {text}");
+    }
+    let output = log.run(&["import", dir.to_str().unwrap()]);
+    assert!(
+        out(&output).contains("not a regular file"),
+        "{}",
+        out(&output)
+    );
+
+    // As of 'zcat old.jsonl.gz | decklog import /dev/stdin'.
+    let session = std::fs::read(samples().join("claude-code-session.jsonl")).unwrap();
+    let output = log.run_with(&["import", "/dev/stdin", "--json"], &session);
+    assert_eq!(code(&output), OK, "{}", err(&output));
+    let sum = objects(&out(&output)).pop().unwrap();
+    assert_eq!(
+        (&sum["lines"], &sum["tokens_in"]),
+        (&26.into(), &98785.into())
+    );
+    let file = samples().join("claude-code-session.jsonl");
+    let again = log.json(&["import", file.to_str().unwrap()]);
+    assert_eq!(again[1]["added"], 0);
+    let named = ["import", "/dev/stdin", "--format", "claude-code", "--json"];
+    let output = log.run_with(&named, &session);
+    assert_eq!(objects(&out(&output)).pop().unwrap()["lines"], 26);
+    // A pipe that never has a line ends, and its bytes are not all held.
+    let endless = vec![b'x'; 80 << 20];
+    let mut child = spawn(&mut log.command(&["import", "/dev/stdin"]));
+    // It may stop reading before all is written.
+    let _ = child.stdin.take().unwrap().write_all(&endless);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), USAGE);
+    assert!(out(&output).contains("name the format"), "{}", out(&output));
 }

@@ -24,7 +24,7 @@ fn proposals_are_found_by_status_and_time_and_as_they_stood() {
     let ids = |args: &[&str]| log.column(args, "request_id");
     assert_eq!(ids(&["proposals"]), [id(3), id(2), id(1)]);
     assert_eq!(
-        ids(&["proposals", "--order", "oldest", "--until", "3000"]),
+        ids(&["proposals", "--order", "asc", "--until", "3000"]),
         [id(1), id(2)]
     );
     assert_eq!(ids(&["proposals", "--status", "approved"]), [id(2)]);
@@ -80,7 +80,7 @@ fn tasks_are_listed_where_they_stand() {
     let ids = |args: &[&str]| log.column(args, "id");
     assert_eq!(ids(&["inbox"]), [1, 2, 3, 4, 5]);
     assert_eq!(
-        ids(&["inbox", "--order", "newest", "--status", "queued"]),
+        ids(&["inbox", "--order", "desc", "--status", "queued"]),
         [5, 4, 3]
     );
     let text = log.ok(&["inbox", "--status", "failed"]);
@@ -248,7 +248,7 @@ fn every_list_goes_on_where_its_limit_cut_it() {
         &["inbox"],
         &["inbox", "--status", "queued"],
     ] {
-        let newest = [args, &["--order", "newest"]].concat();
+        let newest = [args, &["--order", "desc"]].concat();
         let mut whole = log.json(&newest);
         let output = log.run(&[&newest[..], &["--json", "--limit", "100"]].concat());
         let mut parts = objects(&out(&output));

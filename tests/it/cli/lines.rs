@@ -10,7 +10,7 @@ fn tail_shows_the_last_lines_of_all_kinds() {
         .iter()
         .map(|line| line["seq"].as_u64().unwrap())
         .collect();
-    assert_eq!(seqs, (75..=94).collect::<Vec<u64>>());
+    assert_eq!(seqs, (89..=108).collect::<Vec<u64>>());
     let kinds = |stem: &str| {
         lines
             .iter()
@@ -66,7 +66,7 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
         into.to_str().unwrap(),
     ];
     let first = log.json(&replay);
-    assert_eq!(first[0]["added"], 94);
+    assert_eq!(first[0]["added"], 108);
     for list in ["calls", "turns", "conversations"] {
         let lines = log.ok(&[list, "--json"]);
         assert!(!lines.is_empty());
@@ -75,7 +75,7 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
     let again = log.json(&replay);
     assert_eq!(
         (&again[0]["added"], &again[0]["unchanged"]),
-        (&0.into(), &94.into())
+        (&0.into(), &108.into())
     );
 
     let seqs: Vec<Value> = log
@@ -83,9 +83,9 @@ fn a_day_copied_alone_is_replayed_into_another_store() {
         .iter()
         .map(|line| line["seq"].clone())
         .collect();
-    assert_eq!(seqs, (1..=94).map(Value::from).collect::<Vec<Value>>());
+    assert_eq!(seqs, (1..=108).map(Value::from).collect::<Vec<Value>>());
     let paced = log.ok(&["replay", "2025-12-09", "--speed", "1e9"]);
-    assert_eq!(paced.lines().count(), 94);
+    assert_eq!(paced.lines().count(), 108);
     assert_eq!(code(&log.run(&["replay", "2025-12-10"])), USAGE);
     assert_eq!(
         code(&log.run(&["replay", "2025-12-09", "--speed", "0"])),

@@ -237,3 +237,27 @@ fn the_lines_of_the_help_are_records() {
     );
     assert_eq!((err(&output), out(&output)), (String::new(), expected));
 }
+
+/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+#[test]
+fn a_time_in_seconds_is_told_of() {
+    let log = Log::keeping_all();
+    let event = |at: i64| format!(r#"{{"kind":"events","event_type":"a.b","created_at":{at}}}"#);
+    let lines = [
+        event(1_766_832_000),
+        event(1_766_832_000_000),
+        event(315_532_799_999),
+    ];
+    let answered = log.run_with(&["record", "--ack"], lines.join("\n").as_bytes());
+    assert_eq!((code(&answered), err(&answered)), (OK, String::new()));
+    let acks = objects(&out(&answered));
+    for (ack, is_early) in acks.iter().zip([true, false, true]) {
+        assert_eq!(ack["status"], "added");
+        let warning = ack["warning"].as_str();
+        assert_eq!(
+            warning.is_some_and(|it| it.contains("in seconds")),
+            is_early,
+            "{ack}"
+        );
+    }
+}

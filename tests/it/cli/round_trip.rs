@@ -144,6 +144,7 @@ fn messages() {
         maybe("error", text()),
         maybe("tool_name", name()),
         maybe("models_in_chain", vec(name(), 0..3).prop_map(Value::from)),
+        maybe("part_of", Just(json!(uuid::Uuid::from_u128(0x7A1F)))),
         maybe("tool_args", payload()),
         maybe("tool_result", text()),
         maybe("inference_metadata", payload()),
@@ -171,7 +172,7 @@ fn messages() {
         let shown = log.json(&["show", &id(900)]);
         assert_eq!(shown[0]["message_count"], expected.len());
         assert_eq!(shown[1..], expected);
-        let backwards = log.json(&["messages", &id(900), "--order", "newest"]);
+        let backwards = log.json(&["messages", &id(900), "--order", "desc"]);
         assert!(backwards.iter().eq(expected.iter().rev()));
         assert_eq!(log.json(&["get", "messages", &id(1)]), expected[..1]);
     });

@@ -83,6 +83,70 @@ fn retain_tells_what_goes_and_removes_it() {
     );
 }
 
+/// Bug: without `decklog.json` some commands said that there is no store, and the others worked.
+#[test]
+fn a_store_that_lost_its_manifest_is_a_store_to_every_command_and_keeps_everything() {
+    let talk = id(1);
+    let writers: [&[&str]; 6] = [
+        &["seal"],
+        &["compact"],
+        &["retain"],
+        &["repair"],
+        &["erase", "--request", &id(77)],
+        &["config", "unset", "privacy.redact_pii"],
+    ];
+    let readers: [&[&str]; 6] = [
+        &["calls"],
+        &["turns"],
+        &["messages", &talk],
+        &["verify"],
+        &["doctor"],
+        &["config", "get"],
+    ];
+    let log = log();
+    let contents = || log.column(&["turns"], "content");
+    let before = (contents(), log.column(&["messages", &talk], "content"));
+    for args in readers {
+        lose_if_there(&log);
+        let output = log.run(args);
+        assert_eq!(code(&output), OK, "{args:?}: {}", err(&output));
+        assert!(!log.file("decklog.json").exists(), "{args:?}");
+    }
+    for args in writers {
+        lose_if_there(&log);
+        let output = log.run(args);
+        // The request that is to be erased is none of the log's.
+        let expected = if args[0] == "erase" { FINDINGS } else { OK };
+        assert_eq!(code(&output), expected, "{args:?}: {}", err(&output));
+        let told = err(&output);
+        assert!(
+            told.contains("made anew") && told.contains("nothing is removed"),
+            "{args:?}: {told}"
+        );
+        // Once.
+        let output = log.run(args);
+        assert!(!err(&output).contains("made anew"), "{args:?}");
+        assert_eq!(log.ok(&["retain"]), "nothing removed\n");
+        assert_eq!(
+            log.column(&["messages", &talk], "content"),
+            before.1,
+            "{args:?}"
+        );
+    }
+    // Until a person says again for how long.
+    lose_if_there(&log);
+    let output = log.run(&["config", "set", "retention.messages", "90"]);
+    assert_eq!(code(&output), OK, "{}", err(&output));
+    assert!(err(&output).contains("made anew"), "{}", err(&output));
+    assert!(!err(&output).contains("damaged"), "{}", err(&output));
+    assert_ne!(log.ok(&["retain"]), "nothing removed\n");
+    assert_eq!(contents(), before.0);
+}
+
+fn lose_if_there(log: &Log) {
+    let _ = fs::remove_file(log.file("decklog.json"));
+}
+
 #[test]
 fn a_cap_that_cannot_be_kept_is_told() {
     let log = log();
@@ -234,4 +298,52 @@ fn a_proof_outlasts_what_it_is_of() {
     assert_eq!(code(&log.run(&["prove", "messages", &id(101)])), FINDINGS);
     // The seals before are still in the chain.
     log.ok(&["verify", "--deep", "--head", &at("head")]);
+}
+
+/// Between its rounds, something is recorded again.
+#[test]
+fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let log = Log::new();
+    let id = "67e55044-10b1-426f-9247-bb680e5fe005";
+    let conversation = format!(
+        r#"{{"kind":"conversations","id":"{id}","client":"api","created_at":"2026-01-01T00:00:00Z"}}"#
+    );
+    log.record(std::slice::from_ref(&conversation));
+    let is_over = AtomicBool::new(false);
+    let (output, took) = std::thread::scope(|scope| {
+        let recording = scope.spawn(|| {
+            let store = decklog::Store::open(log.path()).unwrap();
+            let conversation =
+                decklog::Conversation::new(id.parse().unwrap(), decklog::Client::Api);
+            while !is_over.load(Ordering::Relaxed) {
+                // It is refused for a moment while it is being erased.
+                let _ = store.record(conversation.clone());
+                let message = decklog::ConversationMessage::new(
+                    conversation.id,
+                    decklog::Role::User,
+                    "once more",
+                );
+                let _ = store.record(message);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        let started = std::time::Instant::now();
+        let output = log.run(&["erase", "--conversation", id]);
+        let took = started.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        recording.join().unwrap();
+        (output, took)
+    });
+    assert_eq!(code(&output), 5, "{}", err(&output));
+    assert!(
+        err(&output).contains("recorded again and again"),
+        "{}",
+        err(&output)
+    );
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    // Once that has ended, it is done.
+    assert_eq!(code(&log.run(&["erase", "--conversation", id])), OK);
 }

@@ -1,13 +1,23 @@
 //! A server whose store cannot be written any more, as on a full disk, goes on once it can.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use decklog::Store;
+use decklog::http::{Options, Server};
+use decklog::storage::{Memory, Storage};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
+use super::client::{Answer, Client};
 use super::process::Process;
+use crate::support::{Spy, still};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_store_that_failed_is_opened_anew() {
@@ -62,4 +72,170 @@ fn a_store_that_failed_is_opened_anew() {
     let id = id.parse().unwrap();
     let (_, stats) = store.get_conversation(id).unwrap().unwrap();
     assert_eq!(stats.message_count, acknowledged + 1);
+}
+
+/// A disk of 2 MB that only the server sees, and that a test reaches through it.
+struct SmallDisk {
+    server: Process,
+    root: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None` where the system does not allow it.
+    fn start(dir: &Path) -> Option<SmallDisk> {
+        let shell = "mount -t tmpfs -o size=2m tmpfs \"$0\" && exec \"$@\"";
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c", shell]);
+            command.arg(dir);
+            command
+        };
+        let can_mount = unshare().arg("true").output();
+        if !can_mount.is_ok_and(|output| output.status.success()) {
+            assert!(
+                std::env::var_os("DECKLOG_FULL_DISKS").is_none(),
+                "a small disk is asked for"
+            );
+            println!("not run: such a disk cannot be had here");
+            return None;
+        }
+        let mut command = unshare();
+        command.arg(env!("CARGO_BIN_EXE_decklog"));
+        let server = Process::start_by(command, &dir.join("log"), 0);
+        let seen = format!("/proc/{}/root", server.kid.0.id());
+        let root = Path::new(&seen).join(dir.strip_prefix("/").unwrap());
+        Some(SmallDisk { server, root })
+    }
+
+    fn fill(&self) {
+        let mut options = File::options();
+        let filler = options.create(true).append(true);
+        let mut filler = filler.open(self.root.join("filler")).unwrap();
+        while filler.write_all(&[b'x'; 4096]).is_ok() {}
+        while filler.write_all(b"x").is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.root.join("filler")).unwrap();
+    }
+
+    /// Posts a message, also while the store is opened again and no one listens.
+    fn post(&self, path: &str, key: &str) -> Answer {
+        let body = json!({"role": "user", "content": "long ".repeat(2_000)}).to_string();
+        let client = self.server.client().with("Idempotency-Key", key);
+        let client = client.with("Content-Type", "application/json");
+        let head = client.head("POST", path, body.as_bytes());
+        self.send(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    fn ready(&self) -> Answer {
+        let head = self.server.client().head("GET", "/readyz", b"");
+        self.send(head.as_bytes())
+    }
+
+    fn send(&self, request: &[u8]) -> Answer {
+        let started = Instant::now();
+        loop {
+            if let Ok(answer) = self.server.client().try_send(request) {
+                return answer;
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// 202 is a promise: it is not given by a server that knows that its store takes nothing.
+#[test]
+fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::start(dir.path()) else {
+        return;
+    };
+    let client = disk.server.client();
+    let begun = client.post("/conversations", &json!({"client": "api"}));
+    let id = begun.expect(201)["id"].as_str().unwrap().to_owned();
+    let waits = format!("/conversations/{id}/messages");
+    let does_not = format!("{waits}?wait=none");
+    assert_eq!(disk.post(&does_not, "taken").status, 202);
+    assert_eq!(disk.ready().expect(200)["ready"], true);
+    disk.fill();
+
+    disk.post(&waits, "refused")
+        .expect_problem(507, "disk_full", None);
+    // Through several openings of the store.
+    let started = Instant::now();
+    let (mut full, mut n) = (0, 0);
+    while started.elapsed() < Duration::from_secs(4) {
+        n += 1;
+        // What the server gives back when it opens its store again.
+        disk.fill();
+        let answer = disk.post(&does_not, &format!("refused-{n}"));
+        assert!([503, 507].contains(&answer.status), "{}", answer.text());
+        full += u32::from(answer.status == 507);
+        let ready = disk.ready().expect(503);
+        assert_eq!(ready["ready"], false);
+    }
+    assert!(full > 0);
+    let is_told = || disk.ready().expect(503)["reason"] == "disk_full";
+    assert!((0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        disk.fill();
+        is_told()
+    }));
+
+    disk.make_room();
+    let started = Instant::now();
+    while disk.ready().status != 200 {
+        assert!(started.elapsed() < PATIENCE, "it stays as it is");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // The first is waited for, and shows that the store takes records again.
+    let mut promised = 0;
+    for n in 0..10 {
+        let answer = disk.post(&does_not, &format!("again-{n}"));
+        assert!([201, 202].contains(&answer.status), "{}", answer.text());
+        promised += u64::from(answer.status == 202);
+    }
+    assert!(promised >= 8, "{promised}");
+    // What was promised is there once the server has ended, which is when its disk goes.
+    let has_all = || {
+        let found = client.get(&format!("/conversations/{id}"));
+        found.expect(200)["message_count"] == 11
+    };
+    let started = Instant::now();
+    while !has_all() {
+        assert!(started.elapsed() < PATIENCE, "some are missing");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    disk.server.end();
+}
+
+/// As a mount that is read-only, or a directory of another user.
+#[test]
+fn a_store_that_cannot_be_written_is_not_ready() {
+    let spy = Spy::new(Memory::new());
+    let storage: Arc<dyn Storage> = Arc::new(spy.clone());
+    let store = still().storage(storage).open("memory").unwrap();
+    spy.hook(|operation, path| match operation {
+        "append" | "create_dir" => Err(std::io::ErrorKind::ReadOnlyFilesystem.into()),
+        "open" if path.starts_with("cache/") => Err(std::io::ErrorKind::ReadOnlyFilesystem.into()),
+        _ => Ok(()),
+    });
+    let server = Server::bind(store, "127.0.0.1:0".parse().unwrap(), &Options::default());
+    let server = server.unwrap();
+    let (client, stop) = (Client::new(server.local_addr()), server.stop_handle());
+    let serving = std::thread::spawn(move || server.run());
+    let ready = client.get("/readyz").expect(503);
+    assert_eq!(
+        (&ready["ready"], &ready["reason"]),
+        (&json!(false), &json!("io"))
+    );
+    let answer = client.post(
+        "/history?wait=none",
+        &json!({"chat_id": 1, "role": "user", "content": "hi"}),
+    );
+    assert_eq!(answer.status, 500, "{}", answer.text());
+    stop.stop();
+    let _ = serving.join().unwrap();
 }

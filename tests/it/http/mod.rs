@@ -14,6 +14,7 @@ mod inbox;
 mod kills;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memory;
 mod metrics;
 #[cfg(unix)]
 mod process;

@@ -20,20 +20,31 @@ impl Process {
     }
 
     /// By a command that runs it, with what follows.
-    pub fn start_by(mut command: Command, store: &Path, port: u16) -> Process {
+    pub fn start_by(command: Command, store: &Path, port: u16) -> Process {
+        Process::start_with(command, store, port, |_| ())
+    }
+
+    /// As [`start_by`](Self::start_by), with more options.
+    pub fn start_with(
+        mut command: Command,
+        store: &Path,
+        port: u16,
+        more: impl FnOnce(&mut Command),
+    ) -> Process {
         command.args(["serve", "--port", &port.to_string(), "--store"]);
         command
             .arg(store)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        more(&mut command);
         let mut kid = Kid(command.spawn().unwrap());
         let mut said = BufReader::new(kid.0.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("serving at http://") {
+        while !line.contains("serving at http") {
             line.clear();
             assert_ne!(said.read_line(&mut line).unwrap(), 0, "it does not serve");
         }
-        let (_, addr) = line.trim().split_once("http://").unwrap();
+        let (_, addr) = line.trim().split_once("://").unwrap();
         let addr = addr.parse().unwrap();
         // So that it never waits for who reads what it says.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));

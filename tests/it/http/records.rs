@@ -254,3 +254,61 @@ fn what_is_no_lines_is_refused() {
     }
     assert_eq!(all_lines(&service.store).len(), 1);
 }
+
+/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+#[test]
+fn a_time_in_seconds_is_told_of() {
+    let service = Service::start();
+    let client = service.client();
+    let is_told = |answer: &serde_json::Value| {
+        answer["warning"]
+            .as_str()
+            .is_some_and(|it| it.contains("in seconds"))
+    };
+    for (at, is_early) in [(1_766_832_000_i64, true), (1_766_832_000_000, false)] {
+        let event = serde_json::json!({ "event_type": "a.b", "created_at": at });
+        let answer = client.post("/events", &event).expect(201);
+        assert_eq!(is_told(&answer), is_early, "{answer}");
+        let line = serde_json::json!({ "kind": "events", "event_type": "a.b", "created_at": at });
+        let line = format!("{line}\n");
+        let answer = client.with("Content-Type", "application/x-ndjson").send(
+            "POST",
+            "/records",
+            line.as_bytes(),
+        );
+        let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(
+            (&answer["status"], is_told(&answer)),
+            (&"added".into(), is_early),
+            "{answer}"
+        );
+    }
+    let talk = uuid::Uuid::from_u128(7);
+    service
+        .store
+        .record(decklog::Conversation::new(talk, decklog::Client::Api))
+        .unwrap();
+    let message = serde_json::json!({
+        "role": "user", "content": "x", "timestamp": "1970-01-21T10:47:12Z",
+    });
+    let path = format!("/conversations/{talk}/messages");
+    let answer = client.post(&path, &message).expect(201);
+    assert!(is_told(&answer), "{answer}");
+}
+
+/// An id that is given leaves room for all that the log gives, and for JavaScript.
+#[test]
+fn an_id_past_the_bound_is_refused() {
+    let service = Service::start();
+    let client = service.client();
+    let bound = decklog::GIVEN_NUMBER_MAX;
+    for id in [bound + 1, (1 << 53) - 1, i64::MAX - 1] {
+        let event = serde_json::json!({ "event_type": "a.b", "id": id });
+        let refused = client.post("/events", &event);
+        assert_eq!(refused.status, 422, "{}", refused.text());
+    }
+    let event = serde_json::json!({ "event_type": "a.b", "id": bound });
+    assert_eq!(client.post("/events", &event).expect(201)["id"], bound);
+    let event = serde_json::json!({ "event_type": "a.b" });
+    assert_eq!(client.post("/events", &event).expect(201)["id"], bound + 1);
+}

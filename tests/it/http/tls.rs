@@ -108,3 +108,64 @@ fn files_that_hold_no_certificate_are_named() {
         assert!(error.contains(named), "{named}: {error}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_hangup_reloads_the_certificate_and_the_settings() {
+    use super::process::Process;
+    use std::time::{Duration, Instant};
+
+    let dir = tempfile::tempdir().unwrap();
+    let Some(tls) = certificate(dir.path()) else {
+        return;
+    };
+    let log = dir.path().join("log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    command.arg("--allow-network-fs");
+    let mut server = Process::start_with(command, &log, 0, |command| {
+        command.arg("--tls-cert").arg(&tls.certificates);
+        command.arg("--tls-key").arg(&tls.key);
+    });
+    let pinned = |certificate: &Path, args: &[&str]| {
+        Command::new("curl")
+            .args(["-s", "--max-time", "20", "--cacert"])
+            .arg(certificate)
+            .args(args)
+            .arg(format!("https://localhost:{}/history", server.addr.port()))
+            .output()
+            .unwrap()
+    };
+    let first = dir.path().join("first.pem");
+    std::fs::copy(&tls.certificates, &first).unwrap();
+    assert!(pinned(&first, &[]).status.success());
+
+    // Files that cannot be used change nothing.
+    std::fs::write(&tls.certificates, "no certificate").unwrap();
+    server.kid.signal("HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(pinned(&first, &[]).status.success());
+
+    certificate(dir.path()).unwrap();
+    let manifest = log.join("decklog.json");
+    let edited = std::fs::read_to_string(&manifest).unwrap();
+    let edited = edited.replace(r#""store_content":true"#, r#""store_content":false"#);
+    std::fs::write(&manifest, edited).unwrap();
+    server.kid.signal("HUP");
+    let started = Instant::now();
+    while !pinned(&tls.certificates, &[]).status.success() {
+        assert!(started.elapsed() < Duration::from_secs(30), "not reloaded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // The settings are read after the certificate.
+    std::thread::sleep(Duration::from_millis(500));
+    let body = r#"{"chat_id": 1, "role": "user", "content": "a secret plan"}"#;
+    let post = ["-H", "Content-Type: application/json", "-d", body];
+    let posted = pinned(&tls.certificates, &post);
+    let text = String::from_utf8_lossy(&posted.stdout).into_owned();
+    assert!(posted.status.success() && !text.contains("code"), "{text}");
+    server.kid.signal("TERM");
+    assert!(server.kid.0.wait().unwrap().success());
+    let store = still().read_only(true).open(&log).unwrap();
+    let kept = store.history(1, 1).unwrap();
+    assert!(kept[0].content.starts_with("[CONTENT:"), "{kept:?}");
+}

@@ -6,6 +6,7 @@ mod full;
 mod hostile;
 mod parties;
 mod prompts;
+pub mod reach;
 mod readme;
 mod resources;
 mod subscriptions;

@@ -762,3 +762,32 @@ fn a_long_call_tells_how_far_it_is() {
     assert_eq!(client.answer(id)["result"]["structuredContent"]["ok"], true);
     client.end();
 }
+
+/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+#[test]
+fn a_time_in_seconds_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut client = Client::legacy(&dir.path().join("log"));
+    for (at, is_early) in [(1_766_832_000_i64, true), (1_766_832_000_000, false)] {
+        for (tool, arguments) in [
+            (
+                "event_log",
+                json!({ "event_type": "a.b", "created_at": at }),
+            ),
+            (
+                "turn_record",
+                json!({ "kind": "user", "content": "x", "created_at": at }),
+            ),
+        ] {
+            let answer = client.call(tool, arguments);
+            assert_eq!(answer["ok"], true, "{answer}");
+            let warning = answer["data"]["warning"].as_str();
+            assert_eq!(
+                warning.is_some_and(|it| it.contains("in seconds")),
+                is_early,
+                "{answer}"
+            );
+        }
+    }
+    client.end();
+}

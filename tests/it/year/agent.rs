@@ -404,7 +404,10 @@ impl Known {
         let talk = self.talks.get_mut(&message.conversation_id).unwrap();
         talk.messages.push(day);
         talk.last = talk.last.max(day);
-        talk.is_error |= message.error.is_some();
+        talk.is_error = match message.role {
+            Role::Assistant => message.error.is_some(),
+            _ => talk.is_error || message.error.is_some(),
+        };
         self.messages_ever += 1;
         let (model, config) = (message.model_used.clone(), message.config_used.clone());
         let sum = self.sums.entry((day, model, config)).or_default();

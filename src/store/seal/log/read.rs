@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 
 use super::{Placed, REMOVALS, SEALS, SealLog, segment_of};
 use crate::error::{Error, Result, is_of_what_is_read};
+use crate::line::is_intact;
 use crate::record::Day;
-use crate::segment::seal::Seal;
+use crate::segment::seal::{Digest, Seal};
 use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::storage::{Access, FileStat, Storage, full_path, is_gone, read_full};
 use crate::store::{RemovalReason, SeqRange};
@@ -33,6 +34,7 @@ pub(super) struct Source {
 /// What this room needs to know of a line of `removals.jsonl`.
 #[derive(Deserialize)]
 struct Removal<'a> {
+    seq: u64,
     reason: RemovalReason,
     #[serde(default)]
     lines: u64,
@@ -42,6 +44,7 @@ struct Removal<'a> {
     last_seq: u64,
     #[serde(default, borrow)]
     seals: Vec<&'a RawValue>,
+    prev: Digest,
 }
 
 impl SealLog {
@@ -227,7 +230,11 @@ impl SealLog {
         }
         let place = (source.end, line.len() as u64);
         let read = if **path == *REMOVALS {
-            removal(line).map(|(removal, seals)| self.take_removal(path, source, &removal, seals))
+            removal(line).map(|(removal, seals)| {
+                let follows = self.follow(&removal, Digest::of(line));
+                self.take_removal(path, source, &removal, seals)
+                    .and(follows)
+            })
         } else {
             seal(line).map(|(name, seal)| self.take_seal(path, source, name, seal))
         };
@@ -245,6 +252,37 @@ impl SealLog {
                 reason,
             });
         }
+    }
+
+    /// Notes a removal as the last one of their chain; whether it follows the one before.
+    fn follow(&mut self, removal: &Removal<'_>, hash: Digest) -> Result<(), String> {
+        let hashes = &mut self.removals.hashes;
+        let seq = removal.seq;
+        let last = hashes.last_key_value();
+        let (before, prev) = last.map_or((0, Digest::ZERO), |(seq, hash)| (*seq, *hash));
+        hashes.insert(seq, hash);
+        if seq <= before {
+            return Err(format!(
+                "removal {seq} stands after removal {before}: lines changed places, or one was added"
+            ));
+        }
+        let expected = before.saturating_add(1);
+        if seq > expected {
+            let missing = if seq == expected + 1 {
+                format!("removal {expected} is")
+            } else {
+                format!("removals {expected} to {} are", seq - 1)
+            };
+            return Err(format!(
+                "{missing} missing before this one: lines were taken out of {REMOVALS}"
+            ));
+        }
+        if removal.prev == prev {
+            return Ok(());
+        }
+        Err(format!(
+            "removal {seq} does not follow the one before it: one of them was made anew"
+        ))
     }
 
     fn take_removal(
@@ -334,6 +372,9 @@ fn seal(line: &[u8]) -> Result<(SegmentName, Seal), String> {
 
 /// Reads a line of `removals.jsonl`, and the seals in it.
 fn removal(line: &[u8]) -> Result<(Removal<'_>, Vec<(SegmentName, Seal)>), String> {
+    if !is_intact(line) {
+        return Err("the line was changed: its checksum is wrong or missing".to_owned());
+    }
     let removal: Removal<'_> = serde_json::from_slice(line)
         .map_err(|e| format!("the line does not tell of a removal: {e}"))?;
     let seals = removal.seals.iter();

@@ -3,6 +3,7 @@
 
 mod asked;
 mod long;
+mod reach;
 mod sessions;
 mod slow;
 mod who;

@@ -1,0 +1,250 @@
+//! Lists of conversations. Which ones match is known by the index; the lines are read of those alone
+//! that are listed.
+
+use std::cell::RefCell;
+
+use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page_of};
+use super::{ConversationList, ConversationQuery, KIND, Names, read, stats};
+use crate::error::Result;
+use crate::index::{Hasher, Position, RowId, Select, Table, status_state};
+use crate::line::Op;
+use crate::store::{Inner, Reads};
+
+// As in [`Kind::lookups`](crate::record::Kind::lookups).
+const WORKSPACE: usize = 0;
+const PROJECT: usize = 1;
+const CLIENT: usize = 2;
+const USER: usize = 3;
+const SESSION: usize = 4;
+
+/// What a query asks for, as the index has it.
+struct Wanted {
+    /// Lookup fields, each with the hashes that it may have.
+    values: Vec<(usize, Vec<(u32, u32)>)>,
+    state: Option<Op>,
+    since: i64,
+    until: i64,
+    order: Order,
+}
+
+impl Wanted {
+    fn new(query: &ConversationQuery, user_ids: &[String], hasher: Hasher) -> Wanted {
+        let hash = |value: &str| (hasher.lookup(value), hasher.check(value));
+        let one = |field: usize, value: Option<&str>| Some((field, vec![hash(value?)]));
+        let user = query.user_id.as_ref().map(|_| {
+            let forms = user_ids.iter().map(|id| hash(id));
+            (USER, forms.collect())
+        });
+        let values = [
+            one(SESSION, query.session_id.as_deref()),
+            user,
+            one(PROJECT, query.project.as_deref()),
+            one(WORKSPACE, query.workspace.as_deref()),
+            one(CLIENT, query.client.as_ref().map(|client| client.as_str())),
+        ];
+        Wanted {
+            values: values.into_iter().flatten().collect(),
+            state: query.status.map(status_state),
+            since: query.since.unwrap_or(i64::MIN),
+            until: query.until.unwrap_or(i64::MAX),
+            order: query.order,
+        }
+    }
+
+    fn matches(&self, table: &Table, row: RowId) -> bool {
+        let has_value = |(field, hashes): &(usize, Vec<(u32, u32)>)| {
+            let mut hashes = hashes.iter();
+            hashes.any(|hash| table.has_value(row, *field, *hash))
+        };
+        let is_at = |state| table.row(row).is_some_and(|row| row.state == state);
+        self.state.is_none_or(is_at) && self.values.iter().all(has_value)
+    }
+
+    /// Where its rows stand in a list.
+    fn bounds(&self) -> (Position, Position) {
+        let to = match self.until {
+            i64::MAX => Position::END,
+            until => Position::before(until),
+        };
+        (Position::before(self.since), to)
+    }
+
+    /// The shortest list that has all rows that match, and how many those are if it has no others.
+    fn select(&self, table: &Table) -> (Select, Option<usize>) {
+        let (from, to) = self.bounds();
+        let mut lists = Vec::new();
+        for (field, hashes) in &self.values {
+            let list = |(hash, _): &(u32, u32)| Select::Lookup(*field, *hash);
+            let is_used = |list: &Select| {
+                let mut rows = table.walk(*list, Position::FIRST, Position::END);
+                rows.next().is_some()
+            };
+            // Of the forms of a user's id, the log has one as a rule.
+            let mut used = hashes.iter().map(list).filter(is_used);
+            match (used.next(), used.next()) {
+                (Some(list), None) => lists.push(list),
+                (None, _) => lists.extend(hashes.first().map(list)),
+                (Some(_), Some(_)) => {}
+            }
+        }
+        lists.extend(self.state.map(Select::State));
+        let criteria = self.values.len() + usize::from(self.state.is_some());
+        if lists.len() < criteria || criteria == 0 {
+            lists.push(Select::All);
+        }
+        let counted = lists.into_iter();
+        let counted = counted.map(|list| (table.walk(list, from, to).count(), list));
+        let shortest = counted.min_by_key(|(count, _)| *count);
+        let (count, list) = shortest.unwrap_or((0, Select::All));
+        let has_no_others = table.is_of_one(list) && criteria == usize::from(list != Select::All);
+        (list, has_no_others.then_some(count))
+    }
+
+    fn walk(&self, select: Select, limit: usize, after: Option<Cursor>) -> Walk {
+        Walk {
+            select,
+            since: self.since,
+            until: self.until,
+            ..Walk::all(self.order, limit, after)
+        }
+    }
+
+    /// How many conversations match.
+    fn total(&self, inner: &Inner) -> Result<usize> {
+        let mut total = 0;
+        let mut last: Option<(i64, u64)> = None;
+        loop {
+            let (count, seen) = inner.ask(|view| {
+                let table = view.table(KIND);
+                let (select, count) = self.select(table);
+                if let Some(count) = count.filter(|_| last.is_none()) {
+                    return Ok((count, None));
+                }
+                let (mut from, to) = self.bounds();
+                if let Some((at, seq)) = last {
+                    from = Position::after(at, seq);
+                }
+                let (mut count, mut end) = (0, PartEnd::new());
+                for row in table.walk(select, from, to) {
+                    count += usize::from(self.matches(table, row));
+                    if end.has_come(false) {
+                        return Ok((count, table.row(row).map(|row| (row.at, row.seq))));
+                    }
+                }
+                Ok((count, None))
+            })?;
+            total += count;
+            if seen.is_none() {
+                return Ok(total);
+            }
+            last = seen;
+        }
+    }
+
+    /// The place after so many that match, at least one; `None` if none follows.
+    fn place_after(&self, inner: &Inner, passed: usize) -> Result<Option<Cursor>> {
+        let mut left = passed;
+        let mut after = None;
+        loop {
+            let (rest, seen, is_end) = inner.ask(|view| {
+                let table = view.table(KIND);
+                let (select, count) = self.select(table);
+                let mut walk = self.walk(select, usize::MAX, after);
+                let mut left = left;
+                if let Some(count) = count.filter(|_| after.is_none()) {
+                    match self.jump(table, &mut walk, left, count) {
+                        Some(rest) => left = rest,
+                        None => return Ok((left, None, true)),
+                    }
+                }
+                let (mut seen, mut end) = (after, PartEnd::new());
+                for position in ordered(table, walk) {
+                    left -= usize::from(self.matches(table, position.row));
+                    seen = Some(cursor_at(position));
+                    if left == 0 || end.has_come(false) {
+                        return Ok((left, seen, false));
+                    }
+                }
+                Ok((left, seen, true))
+            })?;
+            if is_end {
+                return Ok(None);
+            }
+            if rest == 0 {
+                return Ok(seen);
+            }
+            (left, after) = (rest, seen);
+        }
+    }
+
+    /// Has a walk of `count` rows that all match begin at the time of the last of so many of them;
+    /// how many are left to pass then, at least one. `None` if there are no more than those.
+    fn jump(&self, table: &Table, walk: &mut Walk, passed: usize, count: usize) -> Option<usize> {
+        let last = passed.checked_sub(1)?;
+        let is_newest_first = self.order == Order::NewestFirst;
+        let others = count.checked_sub(passed).filter(|others| *others > 0)?;
+        let from_first = if is_newest_first { others } else { last };
+        let (from, to) = self.bounds();
+        let row = table.walk(walk.select, from, to).nth(from_first)?;
+        let at = table.row(row)?.at;
+        let before = if is_newest_first {
+            walk.until = walk.until.min(at.saturating_add(1));
+            (Position::before(walk.until), to)
+        } else {
+            walk.since = at;
+            (from, Position::before(at))
+        };
+        let before = table.walk(walk.select, before.0, before.1).count();
+        passed.checked_sub(before).filter(|left| *left > 0)
+    }
+}
+
+/// Lists what a query asks for, and says whether others follow; `user_ids` are the forms of its
+/// user's id.
+pub(super) fn list(
+    inner: &Inner,
+    query: &ConversationQuery,
+    user_ids: &[String],
+    bytes_max: usize,
+) -> Result<(ConversationList, bool)> {
+    let wanted = Wanted::new(query, user_ids, inner.hasher());
+    let mut list = ConversationList {
+        items: Vec::new(),
+        total: 0,
+    };
+    let after = match query.offset {
+        0 => None,
+        passed => wanted.place_after(inner, passed)?,
+    };
+    if query.limit > 0 && (query.offset == 0 || after.is_some()) {
+        let select = inner.ask(|view| Ok(wanted.select(view.table(KIND)).0))?;
+        let walk = Walk {
+            bytes_max,
+            ..wanted.walk(select, query.limit, after)
+        };
+        let names = RefCell::new(Names::default());
+        let matches = |table: &Table, row| wanted.matches(table, row);
+        let page = page_of(inner, KIND, walk, matches, |view, row| {
+            let found = read(view, row)?.filter(|found| query.matches(found, user_ids));
+            let Some(found) = found else {
+                return Ok(None);
+            };
+            let stats = stats(view, &found, &mut names.borrow_mut())?;
+            Ok(Some((found.created_at.at(), (found, stats))))
+        })?;
+        list.items = page.items;
+        if page.next.is_none() {
+            list.total = query.offset + list.items.len();
+            return Ok((list, false));
+        }
+    }
+    list.total = wanted.total(inner)?;
+    if !list.items.is_empty() {
+        // Some may have gone meanwhile.
+        list.total = list
+            .total
+            .max(query.offset.saturating_add(list.items.len()));
+    }
+    let is_more = !list.items.is_empty();
+    Ok((list, is_more))
+}

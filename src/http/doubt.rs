@@ -1,0 +1,85 @@
+//! Whether the store is known to refuse records. While it is, no record is answered with 202.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use super::problem;
+use crate::collections::{Ack, AckStatus};
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::Store;
+
+/// A check writes to the disk, so it is not done for each request.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Set after the store failed to write, until it writes a record again.
+#[derive(Clone)]
+pub(super) struct Doubt(Arc<Inner>);
+
+struct Inner {
+    is_set: AtomicBool,
+    checked: Mutex<Option<(Instant, Option<&'static str>)>>,
+}
+
+impl Doubt {
+    /// Set if the store cannot be written now.
+    pub(super) fn of(store: &Store) -> Doubt {
+        let refused = store.check_writable().err();
+        if let Some(error) = &refused {
+            tracing::error!(%error, "the store takes no records");
+        }
+        Doubt(Arc::new(Inner {
+            is_set: AtomicBool::new(refused.is_some()),
+            checked: Mutex::new(None),
+        }))
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Notes why a record was not taken.
+    pub(super) fn note_error(&self, error: &Error) {
+        // A lock that another process holds is given back, and a full queue gets room.
+        let is_passing = matches!(error.kind(), ErrorKind::Locked | ErrorKind::QueueFull);
+        if !error.kind().is_judgement() && !is_passing {
+            self.0.is_set.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes what became of records.
+    pub(super) fn note(&self, acks: &[Result<Ack>]) {
+        for ack in acks {
+            match ack {
+                Err(error) => self.note_error(error),
+                Ok(ack) if ack.status == AckStatus::Added => {
+                    self.0.is_set.store(false, Ordering::Relaxed);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Why a record would not be taken now, as the `code` of a problem; `None` if it would. The answer is at most a second
+    /// old, and not older than the last write that failed.
+    pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
+        let mut checked = self.0.checked.lock().await;
+        if let Some((at, refused)) = *checked
+            && at.elapsed() < CHECK_INTERVAL
+            // A write may have failed since.
+            && (refused.is_some() || !self.is_set())
+        {
+            return refused;
+        }
+        let store = store.clone();
+        let check = tokio::task::spawn_blocking(move || store.check_writable());
+        let refused = match check.await {
+            Ok(found) => found.err().as_ref().map(problem::code),
+            Err(_panicked) => Some(ErrorKind::Io.as_str()),
+        };
+        *checked = Some((Instant::now(), refused));
+        refused
+    }
+}

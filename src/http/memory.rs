@@ -1,0 +1,291 @@
+//! How much memory requests hold together: their bodies until they are answered, and answers until
+//! they are taken. What finds no room is told to come again.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use memmap2::MmapMut;
+
+use super::problem::Problem;
+
+/// Bodies up to this length have room of their own, so that long ones keep none of them out.
+pub(super) const SMALL_BYTES: usize = 64 << 10;
+/// The part of all room that is for those.
+const SMALL_PART: usize = 8;
+
+/// Room for bodies.
+#[derive(Debug)]
+pub(super) struct Memory {
+    bytes_max: usize,
+    small: AtomicUsize,
+    large: AtomicUsize,
+}
+
+impl Memory {
+    /// Room for this many bytes; for two bodies of the length that is allowed at the least, as one
+    /// that is compressed takes room twice.
+    pub(super) fn new(bytes_max: usize, body_bytes_max: usize) -> Arc<Memory> {
+        let small = (bytes_max / SMALL_PART).max(SMALL_BYTES);
+        let large = (bytes_max - bytes_max / SMALL_PART).max(body_bytes_max.saturating_mul(2));
+        Arc::new(Memory {
+            bytes_max: small.saturating_add(large),
+            small: AtomicUsize::new(small),
+            large: AtomicUsize::new(large),
+        })
+    }
+
+    /// Some room, none at first.
+    pub(super) fn held(self: &Arc<Memory>) -> Held {
+        Held {
+            memory: Arc::clone(self),
+            small: 0,
+            large: 0,
+        }
+    }
+}
+
+fn take(from: &AtomicUsize, bytes: usize) -> bool {
+    let taken = from.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+        left.checked_sub(bytes)
+    });
+    taken.is_ok()
+}
+
+/// Room that is held until this is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    memory: Arc<Memory>,
+    small: usize,
+    large: usize,
+}
+
+impl Held {
+    /// Holds room for this many bytes in all.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        if bytes <= self.small + self.large {
+            return Ok(());
+        }
+        let Memory { small, large, .. } = &*self.memory;
+        if bytes <= SMALL_BYTES && self.large == 0 && take(small, bytes - self.small) {
+            self.small = bytes;
+            return Ok(());
+        }
+        // Some at a time.
+        let wanted = bytes.next_multiple_of(SMALL_BYTES);
+        if !take(large, wanted - self.large) {
+            let detail = format!(
+                "other requests hold the {} bytes of memory that there are for bodies: send it again later",
+                self.memory.bytes_max
+            );
+            return Err(Problem::unavailable("busy", detail));
+        }
+        self.large = wanted;
+        small.fetch_add(std::mem::take(&mut self.small), Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.small.fetch_add(self.small, Ordering::AcqRel);
+        self.memory.large.fetch_add(self.large, Ordering::AcqRel);
+    }
+}
+
+/// A body as it comes. A long one is in pages of its own, which the system has back as soon as it
+/// is dropped: what an allocator frees it may keep.
+pub(super) struct Gathered {
+    held: Held,
+    bytes_max: usize,
+    few: Vec<u8>,
+    pages: Option<(MmapMut, usize)>,
+}
+
+/// The body is longer than it may be, or finds no room.
+#[derive(Debug)]
+pub(super) enum Refused {
+    TooLong,
+    NoRoom(Problem),
+}
+
+impl Gathered {
+    pub(super) fn new(memory: &Arc<Memory>, bytes_max: usize) -> Gathered {
+        Gathered {
+            held: memory.held(),
+            bytes_max,
+            few: Vec::new(),
+            pages: None,
+        }
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn len(&self) -> usize {
+        self.pages.as_ref().map_or(self.few.len(), |(_, len)| *len)
+    }
+
+    pub(super) fn push(&mut self, more: &[u8]) -> Result<(), Refused> {
+        let len = self.len() + more.len();
+        if len > self.bytes_max {
+            return Err(Refused::TooLong);
+        }
+        self.held.grow(len).map_err(Refused::NoRoom)?;
+        if self.pages.is_none() && len > SMALL_BYTES {
+            // Pages that nothing is written to take no memory.
+            let mapped = MmapMut::map_anon(self.bytes_max);
+            let mut pages = mapped.map_err(|e| {
+                tracing::warn!(error = %e, "no memory for a body");
+                let detail = "there is no memory for the body: send it again later";
+                Refused::NoRoom(Problem::unavailable("busy", detail))
+            })?;
+            let few = std::mem::take(&mut self.few);
+            pages[..few.len()].copy_from_slice(&few);
+            self.pages = Some((pages, few.len()));
+        }
+        match &mut self.pages {
+            Some((pages, end)) => {
+                pages[*end..len].copy_from_slice(more);
+                *end = len;
+            }
+            None => self.few.extend_from_slice(more),
+        }
+        Ok(())
+    }
+
+    /// The body, which holds its room until it is dropped; and so does what comes with it.
+    pub(super) fn whole(self) -> (Bytes, Arc<Held>) {
+        let Gathered {
+            held, few, pages, ..
+        } = self;
+        let held = Arc::new(held);
+        let bytes = match pages {
+            Some((pages, len)) => Bytes::from_owner(Pages {
+                map: pages,
+                len,
+                _held: Arc::clone(&held),
+            }),
+            None => Bytes::from(few),
+        };
+        (bytes, held)
+    }
+}
+
+struct Pages {
+    map: MmapMut,
+    len: usize,
+    _held: Arc<Held>,
+}
+
+impl AsRef<[u8]> for Pages {
+    fn as_ref(&self) -> &[u8] {
+        self.map.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// An answer that holds its room until it is written.
+pub(super) struct Answer {
+    body: Body,
+    held: Arc<Held>,
+}
+
+impl Answer {
+    pub(super) fn new(body: Body, held: Held) -> Answer {
+        let held = Arc::new(held);
+        Answer { body, held }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let held = &self.held;
+        let frame = frame.map(|frame| {
+            let keep = |bytes| {
+                Bytes::from_owner(Part {
+                    bytes,
+                    _held: Arc::clone(held),
+                })
+            };
+            frame.map(|frame| frame.map_data(keep))
+        });
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes of an answer: the body goes before they are written.
+struct Part {
+    bytes: Bytes,
+    _held: Arc<Held>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(memory: &Memory) -> (usize, usize) {
+        let read = |of: &AtomicUsize| of.load(Ordering::Acquire);
+        (read(&memory.small), read(&memory.large))
+    }
+
+    /// Long bodies take what there is and no more, short ones still come, and all is given back.
+    #[test]
+    fn long_bodies_keep_no_short_one_out() {
+        const MIB: usize = 1 << 20;
+        let memory = Memory::new(16 * MIB, 4 * MIB);
+        let all = left(&memory);
+        let mut bodies = Vec::new();
+        let mut refused = 0;
+        for _ in 0..8 {
+            let mut body = Gathered::new(&memory, 4 * MIB);
+            let pushed = (0..4 * MIB / 1_000).try_for_each(|_| body.push(&[7; 1_000]));
+            match pushed {
+                Ok(()) => bodies.push(body.whole()),
+                Err(Refused::NoRoom(problem)) => {
+                    assert_eq!(problem.status().as_u16(), 503);
+                    refused += 1;
+                }
+                Err(Refused::TooLong) => panic!("it is not"),
+            }
+        }
+        assert_eq!((bodies.len(), refused), (3, 5));
+        let mut short = Gathered::new(&memory, 4 * MIB);
+        short.push(b"short").unwrap();
+        assert_eq!(&short.whole().0[..], b"short");
+        let (bytes, held) = bodies.pop().unwrap();
+        assert_eq!(bytes.len(), 4 * MIB / 1_000 * 1_000);
+        assert!(bytes.iter().all(|byte| *byte == 7));
+        // Each alone holds the room.
+        drop(held);
+        assert!(left(&memory).1 < all.1 - 8 * MIB);
+        drop((bytes, bodies));
+        assert_eq!(left(&memory), all);
+        let mut long = Gathered::new(&memory, 10);
+        assert!(matches!(long.push(&[0; 11]), Err(Refused::TooLong)));
+    }
+}

@@ -1,0 +1,313 @@
+//! What retention would remove of what is to be imported, asked before anything is written.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::batch::Log;
+use crate::collections::{Ack, AckStatus, RECORD_BYTES};
+use crate::error::{Error, Result};
+use crate::line::text_len;
+use crate::record::{
+    ConversationMessage, ConversationTurn, Day, Kind, Record, Role, ToolCall, now,
+};
+use crate::retention::{Cutoffs, Keep};
+use crate::store::{Reads, RemovalReason, Settings, Store, Tombstones, View};
+
+/// What an import does where the store's retention would remove some of what it adds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Expired {
+    /// It stops before anything is written, with an error that says what would be removed.
+    #[default]
+    Refuse,
+    /// It changes the store's settings first: what is imported is kept forever.
+    Keep,
+    /// It imports all. Retention removes what is past its time, and reports count it all the same.
+    Expire,
+}
+
+/// Some of what retention would remove of an import; from
+/// [`Importer::expiring`](super::Importer::expiring).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Expiring {
+    /// The kind of record; `conversations` stands for these and their messages.
+    pub kind: Kind,
+    /// Why they would go: by age or by size.
+    pub reason: RemovalReason,
+    /// Number of conversations.
+    pub conversations: u64,
+    /// Number of records that the store does not have: messages, turns, or requests and outcomes
+    /// of tool calls. By size, all of them.
+    pub records: u64,
+    /// The first day that is kept, by age.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Day>,
+    /// The setting that says so.
+    pub setting: &'static str,
+    /// Its value: days or bytes.
+    pub value: u64,
+}
+
+impl fmt::Display for Expiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (records, setting, value) = (self.records, self.setting, self.value);
+        let talks = count(self.conversations, "conversation");
+        let Some(before) = self.before else {
+            let records = count(records, "record");
+            return write!(
+                f,
+                "the oldest of {records} of {talks} ({setting} is {value} bytes)"
+            );
+        };
+        let what = match self.kind {
+            Kind::Conversations => format!("{talks} with {}", count(records, "message")),
+            Kind::ToolCalls => format!("{} of tool calls", count(records, "record")),
+            _ => count(records, "turn"),
+        };
+        write!(f, "{what} before {before} ({setting} is {value} days)")
+    }
+}
+
+/// The error of an import that is refused.
+pub(super) fn refused(expiring: &[Expiring]) -> Error {
+    let what: Vec<String> = expiring.iter().map(Expiring::to_string).collect();
+    Error::invalid(format!(
+        "retention would remove {}: nothing was imported; choose to keep it or to let it expire",
+        what.join("; ")
+    ))
+}
+
+/// A log that takes records only to ask what would become of them.
+pub(super) struct Survey<'a> {
+    store: &'a Store,
+    found: RefCell<Found>,
+}
+
+/// What the store does not have.
+#[derive(Default)]
+struct Found {
+    talks: HashMap<Uuid, Talk>,
+    turns: BTreeMap<Day, u64>,
+    /// The latest time of each call, and how many records are new.
+    calls: HashMap<(Uuid, String), (i64, u64)>,
+    records: u64,
+    bytes: u64,
+}
+
+/// A conversation, by all of its messages.
+struct Talk {
+    latest: i64,
+    is_error: bool,
+    is_new: bool,
+    messages: u64,
+}
+
+impl Log for Survey<'_> {
+    fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
+        let are_known = |view: &View<'_>| {
+            let known = records.iter().map(|record| is_known(view, record));
+            Ok(known.collect::<Vec<bool>>())
+        };
+        let known = self.store.inner().ask(are_known)?;
+        let mut found = self.found.borrow_mut();
+        for (record, is_known) in records.iter().zip(known) {
+            found.add(record, is_known);
+        }
+        let taken = |_| {
+            Ok(Ack {
+                seq: 0,
+                status: AckStatus::Unchanged,
+                assigned: None,
+                warning: None,
+            })
+        };
+        Ok(records.into_iter().map(taken).collect())
+    }
+
+    fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
+        Log::get_tool_call(self.store, request_id, call_id)
+    }
+
+    fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        Log::get_message(self.store, id)
+    }
+
+    fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        Log::get_turn(self.store, id)
+    }
+
+    fn tombstones(&self) -> Result<Tombstones> {
+        Log::tombstones(self.store)
+    }
+}
+
+/// Whether the store has a record of this key.
+fn is_known(view: &View<'_>, record: &Record) -> bool {
+    let (id, call_id) = match record {
+        Record::Turn(turn) => (turn.id, ""),
+        Record::CallRequested(req) => (req.request_id, &*req.call_id),
+        Record::CallDone(done) => (done.request_id, &*done.call_id),
+        Record::Conversation(conversation) => (conversation.id, ""),
+        Record::Message(message) => (message.id, ""),
+        _ => return false,
+    };
+    let found = view.find(record.kind(), [&id.to_string(), call_id]);
+    found.is_some_and(|(_, row)| match record {
+        Record::CallDone(_) => row.done.is_some(),
+        _ => row.asserted.is_some(),
+    })
+}
+
+impl Found {
+    fn add(&mut self, record: &Record, is_known: bool) {
+        let new = u64::from(!is_known);
+        self.records += new;
+        if !is_known {
+            self.bytes += (RECORD_BYTES + text_len(record)) as u64;
+        }
+        match record {
+            Record::Conversation(conversation) => {
+                let talk = self.talk(conversation.id, conversation.created_at.at());
+                talk.is_new |= !is_known;
+            }
+            Record::Message(message) => {
+                let talk = self.talk(message.conversation_id, message.timestamp.at());
+                talk.messages += new;
+                if message.error.is_some() {
+                    talk.is_error = true;
+                } else if message.role == Role::Assistant {
+                    talk.is_error = false;
+                }
+            }
+            Record::Turn(turn) if !is_known => {
+                if let Ok(day) = Day::of(turn.created_at.at) {
+                    *self.turns.entry(day).or_default() += 1;
+                }
+            }
+            Record::CallRequested(req) => {
+                self.call(req.request_id, &req.call_id, req.started_at.at, new);
+            }
+            Record::CallDone(done) => {
+                self.call(done.request_id, &done.call_id, done.ended_at.at, new);
+            }
+            _ => {}
+        }
+    }
+
+    fn talk(&mut self, id: Uuid, at: i64) -> &mut Talk {
+        let talk = self.talks.entry(id).or_insert(Talk {
+            latest: at,
+            is_error: false,
+            is_new: false,
+            messages: 0,
+        });
+        talk.latest = talk.latest.max(at);
+        talk
+    }
+
+    fn call(&mut self, request_id: Uuid, call_id: &str, at: i64, new: u64) {
+        let key = (request_id, call_id.to_owned());
+        let (latest, records) = self.calls.entry(key).or_insert((at, 0));
+        *latest = at.max(*latest);
+        *records += new;
+    }
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn new(store: &'a Store) -> Survey<'a> {
+        Survey {
+            store,
+            found: RefCell::default(),
+        }
+    }
+
+    /// What retention would remove by now of what was handed over.
+    pub(super) fn expiring(self, settings: &Settings) -> Result<Vec<Expiring>> {
+        let Settings { privacy, retention } = settings;
+        let cutoffs = Cutoffs::at(now(), retention, privacy);
+        let found = self.found.into_inner();
+        let is_before = |at: i64, first: Option<Day>| {
+            let day = Day::of(at).ok();
+            first.is_some_and(|first| day.is_some_and(|day| day < first))
+        };
+        let mut expiring = Vec::new();
+        let mut add = |kind, (keep, setting): (Keep, _), before, (conversations, records)| {
+            if let Keep::Days(days) = keep
+                && conversations + records > 0
+            {
+                expiring.push(Expiring {
+                    kind,
+                    reason: RemovalReason::Retention,
+                    conversations,
+                    records,
+                    before,
+                    setting,
+                    value: days.into(),
+                });
+            }
+        };
+        // Of which the log has later messages, it goes later.
+        let latest = self.store.inner().ask(|view| {
+            let of = |(id, talk): (&Uuid, &Talk)| {
+                let key = view.hasher().key([&id.to_string(), ""]);
+                let known = view.index().talks().get(key);
+                (
+                    *id,
+                    known.map_or(talk.latest, |known| known.latest.max(talk.latest)),
+                )
+            };
+            Ok(found.talks.iter().map(of).collect::<HashMap<Uuid, i64>>())
+        })?;
+        for is_error in [false, true] {
+            let before = cutoffs.of_conversation(is_error);
+            let talks = found.talks.iter().filter(|(id, talk)| {
+                let latest = latest.get(id).copied().unwrap_or(talk.latest);
+                talk.is_error == is_error
+                    && (talk.is_new || talk.messages > 0)
+                    && is_before(latest, before)
+            });
+            let sums = talks.fold((0, 0), |sum, (_, talk)| (sum.0 + 1, sum.1 + talk.messages));
+            let keep = if is_error {
+                (retention.keep_errors(privacy), "retention.errors")
+            } else {
+                retention.keep_by(Kind::Messages, privacy)
+            };
+            add(Kind::Conversations, keep, before, sums);
+        }
+        let before = cutoffs.last(Kind::ConversationTurns);
+        let turns = found.turns.iter().filter(|(day, _)| Some(**day) < before);
+        let turns = turns.map(|(_, turns)| turns).sum();
+        let keep = retention.keep_by(Kind::ConversationTurns, privacy);
+        add(Kind::ConversationTurns, keep, before, (0, turns));
+        let before = cutoffs.last(Kind::ToolCalls);
+        let calls = found.calls.values();
+        let calls = calls.filter(|(latest, _)| is_before(*latest, before));
+        let calls = calls.map(|(_, records)| records).sum();
+        let keep = retention.keep_by(Kind::ToolCalls, privacy);
+        add(Kind::ToolCalls, keep, before, (0, calls));
+        if let Some(max_bytes) = retention.max_bytes
+            && found.records > 0
+        {
+            let by_day = self.store.inner().bytes_by_day()?;
+            let bytes = by_day.values().sum::<u64>() + found.bytes;
+            let is_new = |talk: &&Talk| talk.is_new || talk.messages > 0;
+            if bytes > max_bytes {
+                expiring.push(Expiring {
+                    kind: Kind::Conversations,
+                    reason: RemovalReason::Size,
+                    conversations: found.talks.values().filter(is_new).count() as u64,
+                    records: found.records,
+                    before: None,
+                    setting: "retention.max_bytes",
+                    value: max_bytes,
+                });
+            }
+        }
+        Ok(expiring)
+    }
+}

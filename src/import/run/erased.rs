@@ -1,0 +1,79 @@
+//! What was erased and is left out of an import, unless it is to come back.
+
+use uuid::Uuid;
+
+use super::Run;
+use crate::error::Result;
+use crate::import::batch::Place;
+use crate::import::facts::Facts;
+
+impl Run<'_> {
+    /// Leaves out what was erased by now, or has it come back.
+    pub(in crate::import) fn mind_erased(&mut self, restores: bool) -> Result<()> {
+        self.tombstones = self.batch.log().tombstones()?;
+        self.restores = restores;
+        Ok(())
+    }
+
+    /// What a line says of what was not erased; `None` if that is nothing. What a sub-agent did is
+    /// erased with the session that it belongs to.
+    pub(super) fn not_erased<'f>(
+        &mut self,
+        place: Place,
+        mut facts: Facts<'f>,
+    ) -> Result<Option<Facts<'f>>> {
+        if self.tombstones.is_empty() {
+            return Ok(Some(facts));
+        }
+        let talk = facts.said.as_ref().map(|said| said.talk.id);
+        let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
+        let [of_talk, of_thread] = [talk, thread].map(|id| id.map(|id| self.is_erased(id)));
+        if of_talk.transpose()? == Some(true) || of_thread.transpose()? == Some(true) {
+            let is_new = talk.or(thread).is_some_and(|id| self.erased.insert(id));
+            let records = usize::from(facts.turn.is_some())
+                + usize::from(facts.said.is_some())
+                + facts.calls.len()
+                + facts.results.len();
+            self.leave_out(place, is_new, records);
+            return Ok(None);
+        }
+        for at in (0..facts.calls.len()).rev() {
+            if self.is_request_erased(place, facts.calls[at].request_id)? {
+                facts.calls.remove(at);
+            }
+        }
+        for at in (0..facts.results.len()).rev() {
+            if self.is_request_erased(place, facts.results[at].request_id)? {
+                facts.results.remove(at);
+            }
+        }
+        Ok(Some(facts))
+    }
+
+    fn is_request_erased(&mut self, place: Place, id: Uuid) -> Result<bool> {
+        let is_erased = self.is_erased(id)?;
+        if is_erased {
+            let is_new = self.erased.insert(id);
+            self.leave_out(place, is_new, 1);
+        }
+        Ok(is_erased)
+    }
+
+    /// Whether a conversation or a request is erased, and is to stay so.
+    fn is_erased(&mut self, id: Uuid) -> Result<bool> {
+        if !self.tombstones.has(id) {
+            return Ok(false);
+        }
+        if self.restores {
+            self.batch.log().restore(id)?;
+            self.tombstones.lift(id);
+        }
+        Ok(!self.restores)
+    }
+
+    fn leave_out(&mut self, place: Place, is_new: bool, records: usize) {
+        let report = self.report(place);
+        report.erased += u64::from(is_new);
+        report.left_out += records as u64;
+    }
+}

@@ -1,0 +1,221 @@
+//! Passwords that commands and statements are given: `mysql -p…`, `curl -u user:…`,
+//! `IDENTIFIED BY '…'`.
+
+use super::Found;
+use super::assignment::{is_blank, quote_at, skip};
+use super::context::{Place, stands_for_password};
+use super::names::Holds;
+use super::runs::Class;
+use super::text::starts_word;
+use super::values::{VALUE_BYTES_MAX, secret_in};
+
+/// How far before an option its command is looked for, and how far after a command its options.
+const COMMAND_BYTES_MAX: usize = 1024;
+
+fn password(start: usize, end: usize) -> Found {
+    Found {
+        name: Holds::Password.name(),
+        start,
+        end,
+    }
+}
+
+/// The password after an option of one letter, of the commands that take one there.
+pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
+    const BEFORE_BYTES_MAX: usize = 256;
+    const SQL: &[&str] = &[
+        "mysql",
+        "mysqldump",
+        "mysqladmin",
+        "mysqlimport",
+        "mysqlcheck",
+        "mysqlshow",
+        "mysqlsh",
+        "mariadb",
+        "mariadb-dump",
+        "mariadb-admin",
+        "7z",
+        "7za",
+    ];
+    const REGISTRIES: &[&str] = &[
+        "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
+    ];
+    const OTHERS: &[&str] = &[
+        "mongo",
+        "mongosh",
+        "mongodump",
+        "mongorestore",
+        "mongoimport",
+        "mongoexport",
+        "cypher-shell",
+    ];
+    let Place {
+        text, at, after, ..
+    } = *place;
+    let from = at.saturating_sub(BEFORE_BYTES_MAX);
+    let before = &text[from..at];
+    let ends = |byte: &u8| matches!(byte, b'|' | b';' | b'&' | b'`' | b'\n');
+    let begins = before.iter().rposition(ends).map_or(0, |end| end + 1);
+    // Lines that a backslash joins are one command.
+    let is_joined = before[..begins].ends_with(b"\\\n");
+    let begins = if is_joined { 0 } else { begins };
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let has = |known: &[&str]| {
+        let mut words = before[begins..].split(|byte| !is_word(byte));
+        words.any(|word| {
+            // The letter of an escape may be before it.
+            let rest = word.get(1..).unwrap_or_default();
+            known
+                .iter()
+                .any(|name| word == name.as_bytes() || rest == name.as_bytes())
+        })
+    };
+    let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
+    let takes = match (text[after - 1], is_apart) {
+        (b'p', false) => has(SQL),
+        (b'p', true) => has(OTHERS) || has(REGISTRIES) && has(&["login"]),
+        (b'a', true) => has(&["redis-cli", "valkey-cli", "keydb-cli"]),
+        (b'P', _) => has(&[
+            "sqlcmd",
+            "bcp",
+            "zip",
+            "unzip",
+            "ipmitool",
+            "mosquitto_pub",
+            "mosquitto_sub",
+        ]),
+        (b'w', true) => has(&[
+            "ldapsearch",
+            "ldapadd",
+            "ldapmodify",
+            "ldapdelete",
+            "ldapwhoami",
+        ]),
+        _ => false,
+    };
+    if !takes {
+        return None;
+    }
+    if place.is_raw {
+        return Some(password(at, after));
+    }
+    given(place, skip(text, after, is_blank))
+}
+
+/// The password that stands at `at`, in quotes or without.
+fn given(place: &Place<'_>, at: usize) -> Option<Found> {
+    let quoted = quote_at(place.text, at);
+    let (start, end) = match quoted {
+        Some((start, (quote, _))) => {
+            let rest = place.text[start..].iter().take(VALUE_BYTES_MAX);
+            let len = rest
+                .take_while(|byte| **byte != quote && **byte != b'\n')
+                .count();
+            (start, start + len)
+        }
+        None => (at, place.runs.end(Class::Unquoted, at)),
+    };
+    let value = place.text.get(start..end)?;
+    let value = value.strip_suffix(b"\\").unwrap_or(value);
+    let (from, to) = secret_in(Holds::Password, value, quoted.is_some())?;
+    Some(password(start + from, start + to))
+}
+
+/// What a database user is `IDENTIFIED BY`, or `IDENTIFIED WITH … BY`.
+pub(super) fn identified_by(place: &Place<'_>) -> Option<Found> {
+    const PLUGIN_BYTES_MAX: usize = 64;
+    let text = place.text;
+    if place.is_raw {
+        return place
+            .follows(b"iden")
+            .then(|| password(place.at, place.after));
+    }
+    let mut at = skip(text, place.after, is_blank);
+    let rest = &text[at..text.len().min(at + PLUGIN_BYTES_MAX)];
+    if text[place.after - 1].eq_ignore_ascii_case(&b'h') {
+        let by = rest
+            .windows(4)
+            .position(|four| four.eq_ignore_ascii_case(b" by "))?;
+        at += by + 4;
+    } else if rest.len() > 9 && rest[..9].eq_ignore_ascii_case(b"password ") {
+        at += 9;
+    }
+    place
+        .follows(b"iden")
+        .then(|| given(place, skip(text, at, is_blank)))?
+}
+
+/// The password of `user:password@tcp(host:port)/name`, as Go's drivers have it.
+pub(super) fn driver_password(place: &Place<'_>) -> Option<Found> {
+    const USERINFO_BYTES_MAX: usize = 256;
+    let from = place.at.saturating_sub(USERINFO_BYTES_MAX);
+    let before = &place.text[from..place.at];
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
+    };
+    let start = before.iter().rposition(stops).map_or(0, |stop| stop + 1);
+    let colon = start + memchr::memchr(b':', &before[start..])?;
+    let secret = &before[colon + 1..];
+    let is_secret = colon > start && !stands_for_password(secret);
+    is_secret.then(|| Found {
+        name: "url_password",
+        start: from + colon + 1,
+        end: place.at,
+    })
+}
+
+/// The password of `curl -u user:password`.
+pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
+    const BYTES_MIN: usize = 4;
+    if !starts_word(place.text, place.at) {
+        return None;
+    }
+    if place.is_raw {
+        return Some(password(place.at, place.after));
+    }
+    let rest = &place.text[place.after - 1..];
+    let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
+    // Lines that a backslash joins are one command.
+    let is_end = |(at, byte): (usize, &u8)| match byte {
+        b'\n' => at == 0 || rest[at - 1] != b'\\',
+        b'|' | b';' => true,
+        _ => false,
+    };
+    let end = rest.iter().enumerate().position(is_end);
+    let command = &rest[..end.unwrap_or(rest.len())];
+    let mut options = memchr::memmem::find_iter(command, b" -");
+    let value = options.find_map(|at| user_after(command, at + 2))?;
+    let quoted = quote_at(command, value);
+    let value = quoted.map_or(value, |(start, _)| start);
+    let stops = |byte: &u8| match quoted {
+        Some((_, (quote, _))) => *byte == quote || *byte == b'\\',
+        None => byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\'),
+    };
+    let len = command[value..].iter().position(stops);
+    let user = &command[value..value + len.unwrap_or(command.len() - value)];
+    let colon = memchr::memchr(b':', user)?;
+    let secret = &user[colon + 1..];
+    let start = place.after - 1 + value + colon + 1;
+    let is_secret = secret.len() >= BYTES_MIN && !stands_for_password(secret);
+    is_secret.then(|| password(start, start + secret.len()))
+}
+
+/// Where the user and password begin that an option of `curl` takes whose name is at `at`.
+fn user_after(command: &[u8], at: usize) -> Option<usize> {
+    let rest = &command[at..];
+    for long in [&b"-user"[..], b"-proxy-user"] {
+        if let Some([b' ' | b'=', ..]) = rest.strip_prefix(long) {
+            return Some(skip(command, at + long.len() + 1, is_blank));
+        }
+    }
+    // Letters of several options may stand together, of which the last takes a value.
+    let letters = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let last = rest[..letters].last()?;
+    if matches!(last, b'u' | b'U') && rest.get(letters).is_some_and(|byte| is_blank(*byte)) {
+        return Some(skip(command, at + letters, is_blank));
+    }
+    (rest[0] == b'u').then_some(at + 1)
+}

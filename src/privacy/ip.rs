@@ -1,0 +1,161 @@
+//! IP addresses that may be a person's: not those of a machine itself or of networks, and not the
+//! versions of programs, which look alike.
+
+use super::Found;
+use super::text::starts_word;
+
+/// As placeholders have it.
+const NAME: &str = "ip_address";
+
+fn is_label(before: &[u8]) -> bool {
+    const LABELS: [&[u8]; 12] = [
+        b"ip",
+        b"addr",
+        b"address",
+        b"host",
+        b"client",
+        b"remote",
+        b"from",
+        b"peer",
+        b"src",
+        b"dst",
+        b"forwarded-for",
+        b"real-ip",
+    ];
+    let is_sign = |byte: u8| {
+        matches!(
+            byte,
+            b':' | b'=' | b'"' | b'\'' | b' ' | b'\\' | b'[' | b'('
+        )
+    };
+    let signs = before
+        .iter()
+        .rev()
+        .take(8)
+        .take_while(|byte| is_sign(**byte));
+    let label = &before[..before.len() - signs.count()];
+    let label = label[label.len().saturating_sub(16)..].to_ascii_lowercase();
+    LABELS.iter().any(|known| {
+        let start = label.len().wrapping_sub(known.len());
+        label.ends_with(known) && (start == 0 || !label[start - 1].is_ascii_alphabetic())
+    })
+}
+
+/// Four numbers from `at` on, where the first digit is.
+pub(super) fn v4(text: &[u8], at: usize) -> Option<Found> {
+    let (octets, end) = octets(text, at)?;
+    let before = &text[..at];
+    let last = before.last().copied().unwrap_or(b' ');
+    // `chrome/120.1.2.3` is a version, and `http://120.1.2.3` is an address.
+    let begins = match last {
+        b'/' => before.ends_with(b"//") || before.ends_with(b"\\/"),
+        b'.' | b'-' | b'_' | b'+' | b'~' | b'^' | b'<' | b'>' | b'$' | b'#' => false,
+        b'@' => !before.ends_with(b" @"),
+        b'=' => !before.ends_with(b"=="),
+        _ => !last.is_ascii_alphanumeric() || starts_word(text, at),
+    };
+    let next = |place: usize| text.get(end + place).copied().unwrap_or(b' ');
+    let ends = match next(0) {
+        b'.' | b'-' => !next(1).is_ascii_alphanumeric(),
+        // A network, but for one of a single address.
+        b'/' => !next(1).is_ascii_digit() || text[end..].starts_with(b"/32"),
+        other => !other.is_ascii_alphanumeric() && other != b'_',
+    };
+    let is_local = matches!(
+        octets,
+        [0 | 127 | 224..=255, ..]
+            | [169, 254, ..]
+            | [.., 0]
+            | [1, 1, 1, 1]
+            | [8, 8, 8, 8]
+            | [8, 8, 4, 4]
+    );
+    let is_version = || {
+        let word = before[before.len().saturating_sub(24)..].to_ascii_lowercase();
+        let word = word.trim_ascii_end();
+        memchr::memmem::find(word, b"version").is_some()
+            || [
+                &b" v"[..],
+                b"ver",
+                b"ver.",
+                b"release",
+                b"rev",
+                b"section",
+                b"build",
+            ]
+            .iter()
+            .any(|end| word.ends_with(end))
+    };
+    let is_small = octets.iter().all(|octet| *octet < 32);
+    let has_port = next(0) == b':' && next(1).is_ascii_digit();
+    let is_address = has_port || is_label(before) || !is_small && !is_version();
+    (begins && ends && !is_local && is_address).then_some(Found {
+        name: NAME,
+        start: at,
+        end,
+    })
+}
+
+/// Four numbers up to 255 with full stops between them, and where they end.
+fn octets(text: &[u8], at: usize) -> Option<([u8; 4], usize)> {
+    let (mut octets, mut end) = ([0; 4], at);
+    for (place, octet) in octets.iter_mut().enumerate() {
+        if place > 0 {
+            end += usize::from(text.get(end) == Some(&b'.'));
+        }
+        let digits = text.get(end..)?.iter().take(4);
+        let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(text.get(end..end + digits)?).ok()?;
+        if digits > 1 && number.starts_with('0') || place > 0 && text[end - 1] != b'.' {
+            return None;
+        }
+        *octet = number.parse().ok()?;
+        end += digits;
+    }
+    Some((octets, end))
+}
+
+/// The address whose first group is before the colon at `colon`: of those that are given out, and
+/// of private networks.
+pub(super) fn v6(text: &[u8], colon: usize) -> Option<Found> {
+    const ADDRESS_BYTES_MAX: usize = 46;
+    let at = colon.checked_sub(4)?;
+    let is_given = matches!(
+        text[at..colon],
+        [b'2' | b'3', ..] | [b'f' | b'F', b'c' | b'C' | b'd' | b'D', ..]
+    );
+    if !is_given {
+        return None;
+    }
+    let near = &text[at..text.len().min(at + ADDRESS_BYTES_MAX)];
+    let is_of_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+    let len = near.iter().take_while(|byte| is_of_address(byte)).count();
+    let address = near[..len].trim_ascii_end();
+    let stops = address
+        .iter()
+        .rev()
+        .take_while(|byte| matches!(byte, b':' | b'.'));
+    // `2001:db8::` is a network.
+    let kept = address.len() - stops.count();
+    let address = std::str::from_utf8(&address[..kept]).ok()?;
+    let address: std::net::Ipv6Addr = address.parse().ok()?;
+    let begins = at == 0
+        || !text[at - 1].is_ascii_alphanumeric()
+            && !matches!(text[at - 1], b':' | b'_' | b'.' | b'-')
+        || starts_word(text, at);
+    let next = |place: usize| text.get(at + kept + place).copied().unwrap_or(b' ');
+    let is_network = next(0) == b'/' && next(1).is_ascii_digit() && next(3) != b'8';
+    let ends = !next(0).is_ascii_alphanumeric() && next(0) != b'_' && !is_network;
+    // `2000::2` is a part of a list in some languages.
+    let groups = address
+        .segments()
+        .iter()
+        .filter(|group| **group > 0)
+        .count();
+    let has_letter = text[at..at + kept].iter().any(u8::is_ascii_alphabetic);
+    (begins && ends && (groups > 2 || has_letter)).then_some(Found {
+        name: NAME,
+        start: at,
+        end: at + kept,
+    })
+}

@@ -1,0 +1,98 @@
+//! Every form of a provider's token, at random: chance spells nothing that lets one stay.
+
+use super::*;
+use crate::privacy::rules::TOKENS;
+use crate::privacy::runs::{Class, Runs};
+
+/// How many of each form. Of 100,000 of each, 11 million in all, one stays: its 20 characters are
+/// capital letters alone, as those of `YOUR-TOKEN` are.
+const TOKENS_EACH: usize = 2_000;
+/// How long a token's body is where the table takes less than providers give out.
+const BODY_BYTES: usize = 24;
+
+/// Random numbers: Marsaglia's xorshift64*.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let mixed = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
+        (mixed >> 33) as usize % bound
+    }
+}
+
+/// The characters of a form, as its provider has them.
+fn alphabet(class: Class, prefix: &str) -> Vec<u8> {
+    let of = |is_one: fn(&u8) -> bool| (b'!'..=b'~').filter(is_one).collect();
+    match (class, prefix) {
+        (_, "AKIA" | "ASIA") => of(|byte| byte.is_ascii_uppercase() || matches!(byte, b'2'..=b'7')),
+        (Class::Hex, _) => b"0123456789abcdef".to_vec(),
+        (Class::Upper, _) => of(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+        (Class::Alnum, _) => of(u8::is_ascii_alphanumeric),
+        (Class::Base64, _) => {
+            of(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+        }
+        (Class::Word, _) => of(|byte| byte.is_ascii_alphanumeric() || *byte == b'_'),
+        _ => of(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')),
+    }
+}
+
+#[test]
+fn every_token_of_every_form_is_found() {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    for form in TOKENS {
+        let (class, least, most) = form.body();
+        let alphabet = alphabet(class, form.prefix);
+        let is_short = least < 20;
+        let len = if is_short { BODY_BYTES } else { least }.min(most);
+        let mut token = form.prefix.as_bytes().to_vec();
+        for _ in 0..TOKENS_EACH {
+            token.truncate(form.prefix.len());
+            for place in 0..len {
+                // Full stops and strokes at the ends of a text are taken for those of a sentence.
+                let is_end = place == 0 || place + 1 == len;
+                let sign = loop {
+                    let sign = alphabet[dice.below(alphabet.len())];
+                    if !is_end || sign.is_ascii_alphanumeric() {
+                        break sign;
+                    }
+                };
+                token.push(sign);
+            }
+            let found = form.found(&token, &Runs::new(&token), 0);
+            let is_whole = found.is_some_and(|found| (found.start, found.end) == (0, token.len()));
+            assert!(is_whole, "{}", String::from_utf8_lossy(&token));
+        }
+    }
+}
+
+#[test]
+fn letters_and_short_words_leave_no_token() {
+    // In parts, so that no scanner of a hosting service takes it for a real one.
+    for (prefix, body) in [
+        ("AKIA", "QWERTZXNBVKLMPOI"),
+        ("ASIA", "ZMXNCBVLAKSJDHFG"),
+        ("ghp_", "a8Kfake3Qz0Lw2Xc5Vb7Nm9Rt4Yp6Ws1Ed8H"),
+        (
+            "sk-ant-api03-",
+            "Zq8TODOw3Xc5Vb7Nm9Rt4-yOuRYp6Ws1Ed8HxXxX2k",
+        ),
+        ("glpat-", "x7Your2Qm9Rt4Yp6Ws1E"),
+    ] {
+        let token = [prefix, body].concat();
+        let kept = defaults(&format!("a {token} b"));
+        assert!(!kept.contains(body), "{kept}");
+    }
+    for text in [
+        ["AKIA", "IOSFODNN7EXAMPLE"].concat(),
+        ["AKIA", "XXXXXXXXXXXXXXXX"].concat(),
+        ["AKIA", "1234567890ABCDEF"].concat(),
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".into(),
+        "sk-ant-your-key-goes-here-1234".into(),
+        "glpat-fake-token-for-tests-1".into(),
+    ] {
+        assert_eq!(defaults(&text), text);
+    }
+}

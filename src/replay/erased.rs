@@ -1,0 +1,98 @@
+//! What was erased and is left out of a replay into a store.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::Replay;
+use crate::error::Result;
+use crate::record::Record;
+use crate::store::Store;
+
+impl Replay {
+    /// Leaves out the conversations and requests that were erased from a store, with all that
+    /// belongs to them, as [`Store::erase`] erases it; returns how many records these are.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if `removals.jsonl` of the store cannot be read.
+    pub fn leave_out_erased(&mut self, store: &Store) -> Result<u64> {
+        let tombstones = store.inner().tombstones()?;
+        if tombstones.is_empty() {
+            return Ok(0);
+        }
+        let mut erased = Erased::default();
+        let is_talk = |id: Uuid| tombstones.has(id);
+        for line in &self.lines {
+            if let Record::Conversation(talk) | Record::ConversationUpdated(talk) = &line.record {
+                // What a sub-agent did is erased with its session.
+                let session = talk.session_id.as_deref().map(Uuid::try_parse);
+                let of_session = session.and_then(Result::ok).is_some_and(is_talk);
+                if of_session || is_talk(talk.id) {
+                    erased.talks.insert(talk.id);
+                }
+            }
+        }
+        // A line may be of lines that come after it.
+        for line in &self.lines {
+            if let Record::Message(message) = &line.record {
+                let talk = message.conversation_id;
+                let is_erased = erased.talks.contains(&talk) || is_talk(talk);
+                let known = if is_erased {
+                    &mut erased.messages
+                } else {
+                    &mut erased.others
+                };
+                known.insert(message.id);
+            }
+        }
+        for line in &self.lines {
+            if let Record::Turn(turn) = &line.record {
+                let is_of_other = erased.others.contains(&turn.message_id);
+                let is_in_thread = turn.thread_id.is_some_and(is_talk) && !is_of_other;
+                if is_in_thread || erased.messages.contains(&turn.message_id) {
+                    erased.turns.insert(turn.id);
+                }
+            }
+        }
+        for line in &self.lines {
+            if let Record::CallRequested(req) = &line.record {
+                let under = req.parent_id;
+                let known = [&erased.messages, &erased.turns];
+                let is_under = known.iter().any(|known| known.contains(&under)) || is_talk(under);
+                if is_under || tombstones.has(req.request_id) {
+                    erased.calls.insert((req.request_id, req.call_id.clone()));
+                }
+            }
+        }
+        let before = self.lines.len();
+        self.lines.retain(|line| match &line.record {
+            Record::Conversation(talk) | Record::ConversationUpdated(talk) => {
+                !erased.talks.contains(&talk.id)
+            }
+            Record::Message(message) => !erased.messages.contains(&message.id),
+            Record::Turn(turn) => !erased.turns.contains(&turn.id),
+            Record::CallRequested(req) => !erased
+                .calls
+                .contains(&(req.request_id, req.call_id.clone())),
+            Record::CallDone(done) => {
+                let call = (done.request_id, done.call_id.clone());
+                !erased.calls.contains(&call) && !tombstones.has(done.request_id)
+            }
+            Record::Proposal(proposal) => !tombstones.has(proposal.request_id),
+            Record::ProposalStep(step) => !tombstones.has(step.request_id),
+            _ => true,
+        });
+        Ok((before - self.lines.len()) as u64)
+    }
+}
+
+/// What of the lines is erased.
+#[derive(Default)]
+struct Erased {
+    talks: HashSet<Uuid>,
+    messages: HashSet<Uuid>,
+    /// Messages of other conversations, which turns of an erased thread may be of.
+    others: HashSet<Uuid>,
+    turns: HashSet<Uuid>,
+    calls: HashSet<(Uuid, String)>,
+}

@@ -1,0 +1,33 @@
+//! Whether the store still is where it was opened.
+
+use std::io;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+
+/// Fails once the store's path does not lead to the directory that this handle has open: what is
+/// written there goes unseen by whoever opens the path.
+///
+/// # Errors
+/// [`Io`](ErrorKind::Io) while there is nothing at the path; [`Poisoned`](ErrorKind::Poisoned) if
+/// another directory is.
+pub(super) fn check(storage: &dyn Storage) -> Result<()> {
+    match storage.is_in_place() {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let message =
+                "another directory has taken the place of the store's: open the store again";
+            Err(Error::new(ErrorKind::Poisoned, message).with_path(storage.root()))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let doing =
+                "find the store's directory (move it back, or open the store at its new path)";
+            Err(Error::io(doing, storage.root(), e))
+        }
+        Err(e) => Err(Error::io(
+            "look at the store's directory",
+            storage.root(),
+            e,
+        )),
+    }
+}

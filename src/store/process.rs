@@ -1,0 +1,29 @@
+//! Which process something is of: a child that is forked without exec has copies of all that its
+//! parent has, but none of its threads, and shares its locks.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind};
+
+/// The store is used in such a child.
+pub(super) fn forked(root: &Path) -> Error {
+    let message = "the store was opened before this process was forked: open another one here";
+    Error::new(ErrorKind::Poisoned, message).with_path(root)
+}
+
+/// The process that made this.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Process(u32);
+
+impl Default for Process {
+    fn default() -> Process {
+        Process(std::process::id())
+    }
+}
+
+impl Process {
+    /// Whether this is a copy in a child.
+    pub(crate) fn is_another(self) -> bool {
+        std::process::id() != self.0
+    }
+}

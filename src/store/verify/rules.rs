@@ -1,0 +1,117 @@
+//! What the format promises of values, and of what no two lines share: a reader takes such lines
+//! as they are, so that only who verifies looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::line::{LINE_BYTES_MAX, decode};
+use crate::record::{Kind, Record};
+use crate::segment::{Damage, DamageClass, Fact, Found, SegmentName, scan};
+use crate::storage::{Access, Storage};
+
+/// Looks at lines that count.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub found: Vec<Damage>,
+    /// Hashes of what must be unique.
+    unique: Vec<u64>,
+}
+
+impl Rules {
+    pub(super) fn look(&mut self, name: SegmentName, line: &Found<'_>) {
+        line.facts(name.kind, &mut |fact: Fact<'_>| {
+            let Ok(decoded) = decode(name.kind, fact.bytes) else {
+                return;
+            };
+            if let Some((of, _)) = unique(&decoded.record) {
+                self.unique.push(xxh3_64(of.as_bytes()));
+            }
+            if let Err(e) = decoded.record.checked() {
+                let reason = format!("no writer of decklog writes such a value: {}", e.reason());
+                self.found.push(breach(name, &fact, reason));
+            }
+        });
+    }
+
+    pub(super) fn add(&mut self, other: Rules) {
+        self.found.extend(other.found);
+        self.unique.extend(other.unique);
+    }
+
+    /// Finds lines that share what is unique, in these segments.
+    pub(super) fn compare(&mut self, storage: &dyn Storage, names: &[SegmentName]) {
+        self.unique.sort_unstable();
+        let pairs = self.unique.windows(2).filter(|pair| pair[0] == pair[1]);
+        let shared: BTreeSet<u64> = pairs.map(|pair| pair[0]).collect();
+        if shared.is_empty() {
+            return;
+        }
+        // By what they share, the record and the place of the first line.
+        let mut first: BTreeMap<String, (String, String)> = BTreeMap::new();
+        let names = names.iter().copied().filter(|name| {
+            matches!(
+                name.kind,
+                Kind::Messages | Kind::Inbox | Kind::ThoughtRecords
+            )
+        });
+        for name in names {
+            // What cannot be read was told before.
+            let Ok(file) = storage.open(&name.path(), Access::Read) else {
+                continue;
+            };
+            let mut look = |line: Found<'_>| {
+                line.facts(name.kind, &mut |fact: Fact<'_>| {
+                    let decoded = decode(name.kind, fact.bytes).ok();
+                    let Some((of, id)) = decoded.and_then(|decoded| unique(&decoded.record)) else {
+                        return;
+                    };
+                    if !shared.contains(&xxh3_64(of.as_bytes())) {
+                        return;
+                    }
+                    let Some((known, place)) = first.get(&of) else {
+                        let place = format!("{name} at byte {}", fact.offset);
+                        first.insert(of, (id, place));
+                        return;
+                    };
+                    // The same record may be there twice.
+                    if *known != id {
+                        let reason =
+                            format!("the line has {of}, which the line of {place} has, too");
+                        self.found.push(breach(name, &fact, reason));
+                    }
+                });
+            };
+            // As above.
+            let _ = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look);
+        }
+    }
+}
+
+fn breach(name: SegmentName, fact: &Fact<'_>, reason: String) -> Damage {
+    Damage {
+        file: name.path(),
+        offset: fact.offset,
+        length: fact.bytes.len() as u64,
+        class: DamageClass::Altered,
+        reason,
+    }
+}
+
+/// What no other record of the kind has, in words, and which record it is.
+fn unique(record: &Record) -> Option<(String, String)> {
+    match record {
+        Record::Message(message) => {
+            let sequence = message.sequence?;
+            let of = format!("sequence {sequence} of {}", message.conversation_id);
+            Some((of, message.id.to_string()))
+        }
+        Record::InboxTask(task) => {
+            Some((format!("update_id {}", task.update_id), task.id.to_string()))
+        }
+        Record::Thought(thought) if !thought.hash.is_empty() => {
+            Some((format!("hash {}", thought.hash), thought.id.clone()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,289 @@
+//! What retention removed or someone had erased does not come back by itself, and what is imported
+//! is not lost unasked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use decklog::import::{Expired, Importer, Report, foreign_id, named};
+use decklog::{
+    AckStatus, Analytics, AnalyticsQuery, Client, Conversation, ConversationQuery, Erasure,
+    ErrorKind, Keep, RetainOptions, RetentionSettings, Settings, Store, UsageSums, replay,
+};
+use uuid::Uuid;
+
+use super::erase::{conversation, erase, holding, record};
+use super::support::{DAY_1, plain_users, still, turn};
+
+/// Of the sample session, and of what it said.
+const SESSION: &str = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
+const CALL: &str = "toolu_01GLEN5BsyXUTQaQV2fdQ9ea";
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+fn import(store: &Store, expired: Expired, restore: bool) -> decklog::Result<Report> {
+    let mut importer = Importer::new(store)
+        .expired(expired)
+        .restore_erased(restore);
+    importer.path(&samples())?;
+    importer.finish()
+}
+
+fn usage(store: &Store) -> UsageSums {
+    let analytics: Analytics = store.analytics();
+    analytics.usage(&AnalyticsQuery::default()).unwrap().total
+}
+
+fn retain(store: &Store) {
+    let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
+    store.retain(RetainOptions::now(&mut go_on)).unwrap();
+}
+
+fn conversations(store: &Store) -> u64 {
+    let query = ConversationQuery::default();
+    store.conversations(&query).unwrap().items.len() as u64
+}
+
+#[test]
+fn an_import_that_retention_would_remove_stops_before_it_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    let error = import(&store, Expired::Refuse, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let text = error.to_string();
+    for words in [
+        "3 conversations with ",
+        " turns before ",
+        " records of tool calls before ",
+        "(privacy.retention_days is 90 days)",
+        "nothing was imported",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(store.counts().unwrap().last_seq, 0);
+
+    // It names the setting that says so, and only what goes.
+    let change = |change: fn(&mut RetentionSettings)| {
+        store
+            .change_settings(|settings| change(&mut settings.retention))
+            .unwrap();
+    };
+    change(|retention| {
+        retention.messages = Some(Keep::Days(60));
+        retention.tool_calls = Some(Keep::Forever);
+        retention.conversation_turns = Some(Keep::Days(36_525));
+    });
+    let text = import(&store, Expired::Refuse, false)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("(retention.messages is 60 days)"), "{text}");
+    assert!(
+        !text.contains("tool calls") && !text.contains("turns"),
+        "{text}"
+    );
+    change(|retention| {
+        retention.messages = Some(Keep::Days(36_525));
+        retention.max_bytes = Some(65_536);
+    });
+    let long = turn(9, &"long ".repeat(20_000), decklog::Timestamp::now().at());
+    store.record(long).unwrap();
+    let text = import(&store, Expired::Refuse, false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("(retention.max_bytes is 65536 bytes)"),
+        "{text}"
+    );
+    change(|retention| retention.max_bytes = None);
+    assert!(import(&store, Expired::Refuse, false).unwrap().added > 0);
+}
+
+#[test]
+fn what_is_to_be_kept_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    let added = import(&store, Expired::Keep, false).unwrap().added;
+    let retention = store.settings().unwrap().retention;
+    let keeps = [
+        retention.conversation_turns,
+        retention.tool_calls,
+        retention.messages,
+        retention.errors,
+    ];
+    assert_eq!(keeps, [Some(Keep::Forever); 4]);
+    retain(&store);
+    assert_eq!(store.counts().unwrap().last_seq, added);
+    assert_eq!(conversations(&store), 3);
+    // Every later import is of what is kept.
+    assert_eq!(import(&store, Expired::Refuse, false).unwrap().added, 0);
+
+    let settings = Settings {
+        retention: RetentionSettings::forever(),
+        ..plain_users()
+    };
+    let other = still().settings(settings).open(dir.path().join("other"));
+    let other = other.unwrap();
+    import(&other, Expired::Refuse, false).unwrap();
+    retain(&other);
+    assert_eq!(conversations(&other), 3);
+}
+
+/// A daily import of a machine's history into a log that keeps it for a time.
+#[test]
+fn what_may_expire_is_counted_once_at_whatever_number_of_imports() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    import(&store, Expired::Expire, false).unwrap();
+    let once = usage(&store);
+    assert!(once.tokens_in > 0);
+    // While the log has it all, nothing is new.
+    assert_eq!(import(&store, Expired::Refuse, false).unwrap().added, 0);
+    for _ in 0..3 {
+        retain(&store);
+        assert_eq!((conversations(&store), usage(&store)), (0, once));
+        assert!(import(&store, Expired::Refuse, false).is_err());
+        assert!(import(&store, Expired::Expire, false).unwrap().added > 0);
+        assert_eq!((conversations(&store), usage(&store)), (3, once));
+    }
+}
+
+/// The ids of the session's conversations: its own, and that of its sub-agent.
+fn talks() -> [Uuid; 2] {
+    let agent = foreign_id("claude-code:agent", &format!("{SESSION}:0c4c3cf8"));
+    [SESSION.parse().unwrap(), agent]
+}
+
+#[test]
+fn an_erased_conversation_comes_back_only_when_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let all = import(&store, Expired::Expire, false).unwrap();
+    let [session, agent] = talks();
+    assert!(store.get_conversation(agent).unwrap().is_some());
+    erase(&store, &Erasure::Conversation(session));
+    // What belongs to the session does not come, whatever of it was erased.
+    let again = import(&store, Expired::Expire, false).unwrap();
+    assert_eq!((again.added, again.erased), (0, 2));
+    assert!(again.left_out > 0 && again.turns < all.turns);
+    erase(&store, &Erasure::Conversation(agent));
+    let removals = fs::read_to_string(path.join("removals.jsonl")).unwrap();
+    assert!(removals.contains("\"erased\":[\""));
+    for store in [store, still().open(&path).unwrap()] {
+        let again = import(&store, Expired::Expire, false).unwrap();
+        assert_eq!(
+            (again.added, again.erased, again.left_out > 30),
+            (0, 2, true)
+        );
+        assert_eq!(again.conversations, 1);
+        assert_eq!(conversations(&store), 1);
+        assert_eq!(holding(&path, SESSION), Vec::<PathBuf>::new());
+        assert_eq!(holding(&path, &agent.to_string()), Vec::<PathBuf>::new());
+    }
+
+    let store = still().open(&path).unwrap();
+    let back = import(&store, Expired::Expire, true).unwrap();
+    assert_eq!((back.erased, back.left_out), (0, 0));
+    assert_eq!(back.turns, all.turns);
+    assert_eq!(conversations(&store), 3);
+    // And it stays: the next import finds it there, without being told.
+    drop(store);
+    let store = still().open(&path).unwrap();
+    let after = import(&store, Expired::Expire, false).unwrap();
+    assert_eq!((after.added, after.left_out), (0, 0));
+    // Until it is erased again.
+    erase(&store, &Erasure::Conversation(session));
+    assert!(import(&store, Expired::Expire, false).unwrap().left_out > 0);
+    assert!(store.get_conversation(session).unwrap().is_none());
+    assert!(
+        decklog::verify(&decklog::storage::Disk::new(&path))
+            .unwrap()
+            .is_clean()
+    );
+}
+
+/// The log need not have any of it: retention may have been there first.
+#[test]
+fn what_is_erased_before_it_comes_does_not_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    let [session, _] = talks();
+    for _ in 0..2 {
+        erase(&store, &Erasure::Conversation(session));
+    }
+    let found = import(&store, Expired::Expire, false).unwrap();
+    assert!(found.left_out > 0);
+    assert_eq!(conversations(&store), 1);
+    let removals = fs::read_to_string(store.path().join("removals.jsonl")).unwrap();
+    assert_eq!(removals.lines().count(), 1, "{removals}");
+    // Whoever records it means it.
+    let talk = Conversation::new(session, Client::Cli);
+    assert_eq!(store.record(talk).unwrap().status, AckStatus::Added);
+    assert!(import(&store, Expired::Expire, false).unwrap().left_out > 0);
+}
+
+#[test]
+fn an_erased_request_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    import(&store, Expired::Expire, false).unwrap();
+    let request = named("claude-code:tool_use", CALL);
+    assert!(store.get_tool_call_of(request).is_some());
+    erase(&store, &Erasure::Request(request));
+    let again = import(&store, Expired::Expire, false).unwrap();
+    assert_eq!((again.added, again.erased, again.left_out), (0, 1, 2));
+    assert!(store.get_tool_call_of(request).is_none());
+    import(&store, Expired::Expire, true).unwrap();
+    assert!(store.get_tool_call_of(request).is_some());
+}
+
+trait CallOf {
+    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::ToolCall>;
+}
+
+impl CallOf for Store {
+    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::ToolCall> {
+        decklog::ObservabilityStore::get_tool_call(self, request, CALL).unwrap()
+    }
+}
+
+/// Days that were copied out before do not bring back what was erased since.
+#[test]
+fn a_replay_leaves_out_what_was_erased() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let options = still().settings(plain_users());
+        options.open(dir.path().join(name)).unwrap()
+    };
+    let (store, copy) = (open("log"), open("copy"));
+    for (id, user, word) in [(1_000, "ann", "pear"), (2_000, "bob", "plum")] {
+        for store in [&store, &copy] {
+            record(store, conversation(id, user, word));
+        }
+    }
+    store.sync().unwrap();
+    copy.sync().unwrap();
+    erase(&store, &Erasure::User("ann".into()));
+    assert_eq!(holding(store.path(), "pear"), Vec::<PathBuf>::new());
+    let kept = conversations(&store);
+    let mut left_out = 0;
+    let days = fs::read_dir(copy.path()).unwrap();
+    let days = days.filter_map(|entry| {
+        let name = entry.unwrap().file_name();
+        name.to_str().unwrap().parse::<decklog::Day>().ok()
+    });
+    let mut days: Vec<_> = days.collect();
+    days.sort_unstable();
+    assert!(days.len() > 1 && days[0].bounds_ms().0 <= DAY_1);
+    for day in days {
+        let mut replay = replay::day(copy.path(), day).unwrap();
+        left_out += replay.leave_out_erased(&store).unwrap();
+        let records = replay.lines.into_iter().map(|line| line.record);
+        store.record_batch(records).unwrap();
+    }
+    assert!(left_out > 0);
+    assert_eq!(conversations(&store), kept);
+    assert_eq!(holding(store.path(), "pear"), Vec::<PathBuf>::new());
+    assert!(!holding(store.path(), "plum").is_empty());
+}

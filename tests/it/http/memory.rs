@@ -1,0 +1,204 @@
+//! What requests hold in memory together is bounded, and given back; and so is every answer.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
+
+use decklog::http::Options;
+use decklog::{Client, Conversation, ConversationMessage, Event, Role};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::Service;
+#[cfg(target_os = "linux")]
+use super::process::Process;
+
+const MIB: usize = 1 << 20;
+
+#[cfg(target_os = "linux")]
+fn resident_mib(server: &Process) -> usize {
+    let status = format!("/proc/{}/status", server.kid.0.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse::<usize>().unwrap() / 1024
+}
+
+fn begins(bytes: usize) -> String {
+    format!(
+        "POST /records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Length: {bytes}\r\n\r\n"
+    )
+}
+
+/// Bug: 150 bodies of 16 MiB that did not end took 2.3 GB, which never came back.
+#[cfg(target_os = "linux")]
+#[test]
+fn unfinished_bodies_take_what_there_is_for_them_and_no_more() {
+    // 128 MiB for bodies, and what connections and allocators take.
+    const RESIDENT_MIB_MAX: usize = 192;
+    const BODY: usize = 16 * MIB;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Process::start(&dir.path().join("log"), 0);
+    let client = server.client();
+    client.get("/healthz").expect(200);
+    let before = resident_mib(&server);
+    let mut bodies: Vec<Option<TcpStream>> = Vec::new();
+    for _ in 0..150 {
+        let mut stream = client.connect();
+        stream
+            .set_write_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(begins(BODY).as_bytes()).unwrap();
+        bodies.push(Some(stream));
+    }
+    let part = vec![b'x'; MIB];
+    let mut most = before;
+    let (mut sent, mut refused) = (0, 0);
+    for _ in 0..16 {
+        for body in &mut bodies {
+            let Some(stream) = body else { continue };
+            // All but the last byte at the end.
+            if stream.write_all(&part[1..]).is_ok() {
+                sent += 1;
+            } else {
+                refused += 1;
+                *body = None;
+            }
+        }
+        // Others are answered meanwhile.
+        client.get("/healthz").expect(200);
+        let begun = client.post("/conversations", &json!({"client": "api"}));
+        begun.expect(201);
+        most = most.max(resident_mib(&server));
+    }
+    println!("{before} MiB before, {most} MiB beside {sent} MiB that were sent, {refused} refused");
+    assert!(refused > 100, "{refused}");
+    assert!(most < before + RESIDENT_MIB_MAX, "{most} after {before}");
+    drop(bodies);
+    let started = Instant::now();
+    while resident_mib(&server) > before + 32 {
+        let now = resident_mib(&server);
+        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("{} MiB after", resident_mib(&server));
+    server.end();
+}
+
+/// Who finds no room is told when to come again, also with a body that is small but for what it
+/// expands to.
+#[test]
+fn a_body_without_room_is_answered_503() {
+    let mut options = Options::default();
+    options.body_bytes_max = MIB;
+    // Twice the longest body, and 64 KiB for short ones.
+    options.bodies_bytes_max = 0;
+    let service = Service::with(&options);
+    let client = service.client();
+    let mut refused = client.with("Content-Type", "application/x-ndjson");
+    let long = vec![b' '; 100 << 10];
+    let mut waits_ms = [100, 300, 1_000, 3_000, 9_000].into_iter();
+    let (held, answer) = loop {
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let mut stream = client.connect();
+            stream.write_all(begins(MIB).as_bytes()).unwrap();
+            stream.write_all(&vec![b' '; MIB - 1]).unwrap();
+            held.push(stream);
+        }
+        // Until all of both has come.
+        let wait = waits_ms.next().expect("they do not come");
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        let answer = refused.send("POST", "/records", &long);
+        if answer.status == 503 {
+            break (held, answer);
+        }
+    };
+    answer.expect_problem(503, "busy", None);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    refused = refused.with("Content-Encoding", "zstd");
+    let bomb = zstd::encode_all(&long[..], 3).unwrap();
+    assert!(bomb.len() < 1_000);
+    let answer = refused.send("POST", "/records", &bomb);
+    answer.expect_problem(503, "busy", None);
+    client
+        .post("/conversations", &json!({"client": "api"}))
+        .expect(201);
+    for mut stream in held {
+        stream.write_all(b"\n").unwrap();
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+    }
+    // There is room again.
+    let answer = refused.send("POST", "/records", &bomb);
+    assert_eq!(answer.status, 200);
+}
+
+/// Bug: lists, samples of errors and trees answered with hundreds of MB.
+#[test]
+fn no_answer_is_longer_than_a_page_and_a_record() {
+    let service = Service::start();
+    let store = &service.store;
+    store
+        .change_settings(|it| it.privacy.redact_secrets = false)
+        .unwrap();
+    let long = "x".repeat(5 * MIB);
+    let mut last = Uuid::nil();
+    for n in 0..3 {
+        last = Uuid::from_u128(n + 1);
+        let conversation = Conversation {
+            last_error: Some(long.clone()),
+            ..Conversation::new(last, Client::Api)
+        };
+        store.record(conversation).unwrap();
+    }
+    let client = service.client();
+    let list = |path: &str| {
+        let answer = client.get(path);
+        assert!(answer.body.len() < 24 * MIB, "{path}");
+        answer.expect(200)
+    };
+    let first = list("/conversations?order=asc");
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    assert_eq!((&first["total"], &first["next"]), (&json!(3), &json!(2)));
+    let rest = list("/conversations?order=asc&offset=2");
+    assert_eq!(rest["items"][0]["id"], json!(last));
+    assert_eq!((&rest["total"], rest.get("next")), (&json!(3), None));
+
+    for n in 0..3 {
+        let message = ConversationMessage {
+            error: (n < 2).then(|| "é".repeat(100_000)),
+            ..ConversationMessage::new(last, Role::Assistant, long.clone())
+        };
+        store.record(message).unwrap();
+    }
+    let path = format!("/conversations/{last}/messages");
+    let first = list(&path);
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    let after = first["next"].as_str().unwrap();
+    let rest = list(&format!("{path}?after={after}"));
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+    assert_eq!(rest.get("next"), None);
+    let errors = list("/analytics/errors");
+    let samples = errors["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 2);
+    let shown = format!("{}…", "é".repeat(2 << 10));
+    assert_eq!(samples[0]["error"], json!(shown));
+
+    let event = |id, parent_id| Event {
+        id,
+        parent_id,
+        event_type: "agent.started".to_owned(),
+        created_at: 1_766_832_000_000,
+        payload: Some(long.clone()),
+    };
+    store.record(event(1, None)).unwrap();
+    store.record(event(2, Some(1))).unwrap();
+    let answer = client.get("/events/1/tree");
+    answer.expect_problem(422, "invalid_input", None);
+    let below = list("/events/2/tree");
+    assert_eq!(below["nodes"].as_array().unwrap().len(), 1);
+    assert_eq!(store.event_tree(1).unwrap().unwrap().nodes.len(), 2);
+}

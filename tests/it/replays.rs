@@ -1,0 +1,501 @@
+//! What stands, and in which order, is the same in every process and for every way there: before
+//! and after a compaction, on handles that were open meanwhile or not, and in a store into which
+//! the lines that are left were recorded anew.
+
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::Path;
+
+use decklog::{
+    CallQuery, CallStatus, Client, CodeEditProposal, CompactOptions, Conversation,
+    ConversationMessage, ConversationQuery, ConversationStatus, Cursor, ErrorKind, Event,
+    EventQuery, HistoryEntry, InboxStep, InboxTask, MessageQuery, Order, ProposalQuery,
+    ProposalStatus, ProposalStep, Record, Role, Store, TaskQuery, TaskStatus, ThoughtRecord,
+    ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity,
+    replay,
+};
+use uuid::Uuid;
+
+use super::support::{DAY_1, DAY_MS, Rng, count, request, turn};
+use super::upkeep::compact;
+
+const DAYS: i64 = 6;
+const ORDERS: [Order; 2] = [Order::OldestFirst, Order::NewestFirst];
+
+fn id(n: usize) -> Uuid {
+    Uuid::from_u128(0x4000 << 64 | n as u128)
+}
+
+fn instant(at: i64) -> Timestamp {
+    Timestamp::from_ms(at).unwrap()
+}
+
+/// Any record of a few keys and moments, which the log may take or not.
+fn any(rng: &mut Rng, day: i64) -> Record {
+    let at = DAY_1 + day * DAY_MS + rng.below(3) as i64;
+    let is_valid = !rng.one_in(4);
+    let text = (*rng.pick(&["one", "two"])).to_owned();
+    let key = rng.below(5);
+    match rng.below(14) {
+        0 | 1 => decklog::ConversationTurn {
+            id: id(key),
+            parent_id: rng.one_in(2).then(|| id(rng.below(5))),
+            thread_id: Some(id(rng.below(2))),
+            kind: *rng.pick(&[TurnKind::User, TurnKind::Assistant]),
+            created_at: Validity { at, is_valid },
+            ..turn(1, &text, at)
+        }
+        .into(),
+        2 | 3 => ToolCallReq {
+            parent_id: id(rng.below(2)),
+            tool_name: text,
+            started_at: Validity { at, is_valid },
+            ..request(key as u128 + 1, "c", at)
+        }
+        .into(),
+        4 => ToolCallDone {
+            request_id: request(key as u128 + 1, "c", at).request_id,
+            call_id: "c".into(),
+            ended_at: Validity::at(at),
+            latency_ms: 1,
+            outcome_json: Some(text),
+            error_kind: None,
+            error_msg: None,
+            status: *rng.pick(&[ToolStatus::Completed, ToolStatus::Failed]),
+        }
+        .into(),
+        5 => CodeEditProposal {
+            created_at: Validity { at, is_valid },
+            ..CodeEditProposal::new(id(key), text, at)
+        }
+        .into(),
+        6 => {
+            let to = *rng.pick(&ProposalStatus::ALL[1..]);
+            ProposalStep::new(id(key), to, at).into()
+        }
+        7 => {
+            let began = DAY_1 + key as i64 % 2;
+            let conversation = Conversation {
+                created_at: instant(began),
+                updated_at: instant(at.max(began)),
+                status: *rng.pick(ConversationStatus::ALL),
+                last_error: rng.one_in(3).then_some(text),
+                ..Conversation::new(id(key), Client::Cli)
+            };
+            if rng.one_in(2) {
+                return Record::ConversationUpdated(conversation);
+            }
+            conversation.into()
+        }
+        8 | 9 => ConversationMessage {
+            id: Uuid::from_u128(u128::from(rng.next())),
+            timestamp: instant(at),
+            model_used: rng.one_in(2).then(|| text.clone()),
+            tokens_in: Some(1),
+            error: rng.one_in(3).then(|| text.clone()),
+            ..ConversationMessage::new(
+                id(key),
+                *rng.pick(&[Role::User, Role::Assistant]),
+                text.clone(),
+            )
+        }
+        .into(),
+        10 => {
+            let types = ["agent.started", "revision.promoted", "worker.spawned"];
+            Event {
+                created_at: at,
+                ..Event::new(
+                    rng.one_in(2).then(|| rng.below(9) as i64 + 1),
+                    *rng.pick(&types),
+                )
+            }
+            .into()
+        }
+        11 => InboxTask {
+            created_at: at,
+            ..InboxTask::new(rng.below(9) as i64, Some(text))
+        }
+        .into(),
+        12 => InboxStep {
+            id: rng.below(9) as i64 + 1,
+            status: *rng.pick(TaskStatus::ALL),
+            at,
+            attempt: 0,
+            error: rng.one_in(3).then_some(text),
+        }
+        .into(),
+        _ if rng.one_in(2) => HistoryEntry {
+            id: 0,
+            chat_id: rng.below(2) as i64,
+            role: Role::User,
+            created_at: at,
+            content: text,
+        }
+        .into(),
+        _ => ThoughtRecord {
+            id: Uuid::from_u128(u128::from(rng.next())).to_string(),
+            task_id: text,
+            prev_hash: String::new(),
+            hash: String::new(),
+            thought_type: ThoughtType::Plan,
+            agent_id: "a".into(),
+            timestamp: instant(at),
+            content: String::new(),
+        }
+        .into(),
+    }
+}
+
+/// Records what the log takes.
+fn record(store: &Store, records: Vec<Record>) {
+    for answer in store.record_batch(records).unwrap() {
+        if let Err(e) = answer {
+            let is_judged = [ErrorKind::Lifecycle, ErrorKind::Conflict].contains(&e.kind());
+            assert!(is_judged, "{e}");
+        }
+    }
+}
+
+/// A list, walked page by page from a cursor on.
+type Walk<'a> = Box<dyn Fn(&Store, Option<Cursor>) -> (Vec<String>, Option<Cursor>) + 'a>;
+
+fn texts<T: Debug>(page: decklog::Result<decklog::Page<T>>) -> (Vec<String>, Option<Cursor>) {
+    let page = page.unwrap();
+    let items = page.items.iter().map(|item| format!("{item:?}"));
+    (items.collect(), page.next)
+}
+
+/// The lists that have cursors; those as of a time, too.
+fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
+    let mut walks: Vec<Walk<'static>> = Vec::new();
+    for order in ORDERS {
+        for (thread, parent) in [(None, None), (Some(id(0)), None), (None, Some(id(1)))] {
+            let query = move |after| TurnQuery {
+                thread_id: thread,
+                parent_id: parent,
+                order,
+                limit,
+                after,
+                ..TurnQuery::default()
+            };
+            walks.push(Box::new(move |store, after| {
+                texts(store.turns(&query(after)))
+            }));
+            for at in as_of.iter().copied() {
+                walks.push(Box::new(move |store, after| {
+                    texts(store.as_of(at).turns(&query(after)))
+                }));
+            }
+        }
+        for (status, parent) in [
+            (None, None),
+            (None, Some(id(0))),
+            (Some(CallStatus::Requested), None),
+            (Some(CallStatus::Completed), None),
+        ] {
+            let query = move |after| CallQuery {
+                parent_id: parent,
+                status,
+                order,
+                limit,
+                after,
+                ..CallQuery::default()
+            };
+            walks.push(Box::new(move |store, after| {
+                texts(store.tool_calls(&query(after)))
+            }));
+            for at in as_of.iter().copied() {
+                walks.push(Box::new(move |store, after| {
+                    texts(store.as_of(at).tool_calls(&query(after)))
+                }));
+            }
+        }
+        for status in ProposalStatus::ALL.iter().copied().map(Some).chain([None]) {
+            let query = move |after| ProposalQuery {
+                status,
+                order,
+                limit,
+                after,
+                ..ProposalQuery::default()
+            };
+            walks.push(Box::new(move |store, after| {
+                texts(store.proposals(&query(after)))
+            }));
+            for at in as_of.iter().copied() {
+                walks.push(Box::new(move |store, after| {
+                    texts(store.as_of(at).proposals(&query(after)))
+                }));
+            }
+        }
+        for (parent_id, roots) in [(None, false), (None, true), (Some(1), false)] {
+            walks.push(Box::new(move |store, after| {
+                texts(store.events(&EventQuery {
+                    parent_id,
+                    roots,
+                    order,
+                    limit,
+                    after,
+                    ..EventQuery::default()
+                }))
+            }));
+        }
+        for status in TaskStatus::ALL.iter().copied().map(Some).chain([None]) {
+            walks.push(Box::new(move |store, after| {
+                texts(store.inbox().list(&TaskQuery {
+                    status,
+                    order,
+                    limit,
+                    after,
+                }))
+            }));
+        }
+        for conversation in 0..5 {
+            walks.push(Box::new(move |store, after| {
+                let query = MessageQuery {
+                    order,
+                    limit,
+                    after,
+                    ..MessageQuery::default()
+                };
+                texts(store.messages(id(conversation), &query))
+            }));
+        }
+    }
+    walks.push(Box::new(move |store, after| {
+        texts(store.thoughts().page(None, limit, after))
+    }));
+    walks
+}
+
+/// All that a store answers, in the order in which it does; as of some times, too.
+fn answers(store: &Store, as_of: &[i64]) -> Vec<String> {
+    let mut answers: Vec<String> = Vec::new();
+    for walk in walks(usize::MAX, as_of) {
+        answers.push(format!("{:#?}", walk(store, None).0));
+    }
+    let mut add = |answer: &dyn Debug| answers.push(format!("{answer:#?}"));
+    for order in ORDERS {
+        for status in ConversationStatus::ALL
+            .iter()
+            .copied()
+            .map(Some)
+            .chain([None])
+        {
+            add(&store.conversations(&ConversationQuery {
+                order,
+                status,
+                limit: usize::MAX,
+                ..ConversationQuery::default()
+            }));
+        }
+    }
+    for n in 0..5 {
+        add(&store.get_turn(id(n)));
+        let key = request(n as u128 + 1, "c", 0).request_id;
+        add(&store.get_tool_call(key, "c"));
+        add(&store.get_proposal(id(n)));
+        add(&store.get_conversation(id(n)));
+        add(&store.session_tree(id(n)));
+    }
+    for event in 1..20 {
+        add(&store.event_tree(event));
+        add(&store.worker_sequence(event));
+    }
+    add(&store.current_revision());
+    add(&store.inbox().counts());
+    add(&store.telegram_offset());
+    for chat in 0..2 {
+        add(&store.history(chat, usize::MAX));
+    }
+    add(&store.thoughts().verify_chains());
+    let mut rollups = store.rollups(&decklog::RollupQuery::default()).unwrap();
+    for rollup in &mut rollups {
+        // A number of this log.
+        rollup.through_seq = 0;
+    }
+    add(&rollups);
+    answers
+}
+
+fn open(path: &Path) -> Store {
+    let options = Store::options().upkeep(false).segment_bytes_max(2_000);
+    options.sidecar_bytes_min(0).open(path).unwrap()
+}
+
+fn same(found: &[String], expected: &[String], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found == expected, "{what}: {found}\nnot {expected}");
+    }
+}
+
+/// Records what was read into a new store, which must take all of it.
+fn replayed(into: &Path, sources: &[std::path::PathBuf]) -> Store {
+    let store = open(into);
+    for source in sources {
+        let found = replay::dir(source).unwrap();
+        assert_eq!(found.unreadable, 0);
+        let texts: Vec<String> = found.lines.iter().map(|line| line.text.clone()).collect();
+        let records = found.lines.into_iter().map(|line| line.record);
+        let answers = store.record_batch(records).unwrap();
+        for (answer, text) in answers.into_iter().zip(texts) {
+            assert!(answer.is_ok(), "{}: {text}", answer.unwrap_err());
+        }
+    }
+    store
+}
+
+/// The days of a store, in order.
+fn days(path: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let is_day = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        name.to_str().unwrap().parse::<decklog::Day>().is_ok()
+    };
+    let days: BTreeSet<_> = entries.filter(is_day).map(|entry| entry.path()).collect();
+    days.into_iter().collect()
+}
+
+/// Some pages of each list are read before a compaction, by handles of their own, and the rest
+/// after it: together they are the list.
+#[test]
+fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
+    let mut rng = Rng::seeded("answers_are_the_same_before_and_after_a_compaction");
+    for round in 0..count("DECKLOG_REPLAY_ROUNDS", 6) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (writer, sleeper) = (open(&path), open(&path));
+        for _ in 0..8 {
+            let records = (0..40).map(|_| {
+                let day = rng.below(DAYS as usize) as i64;
+                any(&mut rng, day)
+            });
+            record(&writer, records.collect());
+        }
+        answers(&sleeper, &[]);
+        let keep_days = rng.below(4) as i64;
+        let now = DAY_1 + (DAYS + 1) * DAY_MS;
+        let horizon = DAY_1 - DAY_1 % DAY_MS + (DAYS + 1 - keep_days) * DAY_MS;
+        let as_of: Vec<i64> = (0..4).map(|n| horizon + n * DAY_MS / 2).collect();
+        let before = answers(&writer, &as_of);
+        let begun: Vec<_> = walks(2, &as_of)
+            .iter()
+            .map(|walk| walk(&writer, None))
+            .collect();
+        let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
+        let options = CompactOptions {
+            now,
+            keep_days: keep_days as u32,
+            ..CompactOptions::now(&mut go_on)
+        };
+        let compacted = open(&path).compact(options).unwrap();
+        assert!(compacted.parts.iter().any(|part| part.lines > 0));
+        // One that takes the sidecar, and one that finds none.
+        let with_sidecar = open(&path);
+        let fresh = Store::options().read_only(true).open(&path).unwrap();
+        for (what, store) in [
+            ("writer", &writer),
+            ("sleeper", &sleeper),
+            ("sidecar", &with_sidecar),
+            ("fresh", &fresh),
+        ] {
+            same(&answers(store, &as_of), &before, &format!("{round} {what}"));
+            let walks = walks(2, &as_of);
+            for ((walk, (first, next)), whole) in walks.iter().zip(&begun).zip(&before) {
+                let (mut items, mut next) = (first.clone(), *next);
+                while let Some(after) = next {
+                    let (more, then) = walk(store, Some(after));
+                    items.extend(more);
+                    next = then;
+                }
+                let items = format!("{items:#?}");
+                assert!(items == *whole, "{round} {what}: {items}\nnot {whole}");
+            }
+        }
+        // And go on alike.
+        let more = (0..40).map(|_| any(&mut rng, DAYS)).collect();
+        record(&sleeper, more);
+        let after = answers(&writer, &as_of);
+        drop((sleeper, with_sidecar));
+        std::fs::remove_file(path.join("cache/index")).unwrap();
+        for store in [&fresh, &open(&path)] {
+            same(&answers(store, &as_of), &after, &format!("{round} after"));
+        }
+    }
+}
+
+/// Bug: what compaction left could not be recorded anew, as an outcome came before the request that
+/// was left of its call, and done before the claims of its task.
+#[test]
+fn a_store_replayed_into_an_empty_one_gives_equal_answers() {
+    let mut rng = Rng::seeded("a_store_replayed_into_an_empty_one_gives_equal_answers");
+    for round in 0..count("DECKLOG_REPLAY_ROUNDS", 6) {
+        // Day by day, what was recorded of days in their order; whole, whatever came when.
+        let in_order = round % 2 == 0;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let store = open(&path);
+        for day in 0..DAYS {
+            let records = (0..60).map(|_| {
+                let any_day = rng.below(DAYS as usize) as i64;
+                any(&mut rng, if in_order { day } else { any_day })
+            });
+            record(&store, records.collect());
+        }
+        let as_of: Vec<i64> = (0..DAYS).map(|day| DAY_1 + day * DAY_MS + 1).collect();
+        for step in 0..3 {
+            if step > 0 {
+                compact(&store, DAY_1 + (DAYS + 4 + step) * DAY_MS);
+            }
+            let expected = answers(&store, &as_of);
+            let into = dir.path().join(format!("whole {step}"));
+            let whole = replayed(&into, std::slice::from_ref(&path));
+            let what = format!("round {round}, step {step}");
+            same(
+                &answers(&whole, &as_of),
+                &expected,
+                &format!("{what}, whole"),
+            );
+            if in_order {
+                let into = dir.path().join(format!("daily {step}"));
+                let daily = replayed(&into, &days(&path));
+                same(
+                    &answers(&daily, &as_of),
+                    &expected,
+                    &format!("{what}, daily"),
+                );
+            }
+        }
+    }
+}
+
+/// Bug: a call that was requested, completed and requested anew lost its outcome.
+#[test]
+fn a_call_that_was_requested_anew_keeps_its_outcome_through_compaction_and_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = open(&path);
+    let first = request(1, "c", DAY_1);
+    let again = ToolCallReq {
+        started_at: Validity::at(DAY_1 + DAY_MS),
+        ..first.clone()
+    };
+    let outcome = super::support::done(&first);
+    store.record(first.clone()).unwrap();
+    store.record(outcome.clone()).unwrap();
+    store.record(again.clone()).unwrap();
+    compact(&store, DAY_1 + 30 * DAY_MS);
+    let expected = Some((again, Some(outcome)));
+    for sources in [vec![path.clone()], days(&path)] {
+        let into = dir.path().join(format!("{} sources", sources.len()));
+        let other = replayed(&into, &sources);
+        for store in [&store, &other] {
+            assert_eq!(
+                store.get_tool_call(first.request_id, "c").unwrap(),
+                expected
+            );
+        }
+    }
+}
