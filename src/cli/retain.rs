@@ -43,7 +43,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     if retained.bytes_over > 0 {
         output::say(&format!(
-            "{} bytes are there beyond retention.max_bytes: they are of today, kept forever, or belong to what is",
+            "{} bytes are there beyond retention.max_bytes: they are of today, are kept forever, or belong to records that stay",
             grouped(retained.bytes_over)
         ));
         return Ok(Exit::Findings);

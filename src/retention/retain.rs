@@ -123,19 +123,25 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
         options,
         done: Retained::default(),
         counted: HashMap::new(),
+        has_rolled: false,
     };
+    // Rollups last: those of what goes before them may be past their time too.
     if by_age {
-        run.remove(cutoffs, RemovalReason::Retention)?;
+        for kinds in [&RECORDS[..], &ROLLUPS] {
+            run.remove(kinds, cutoffs, RemovalReason::Retention)?;
+        }
     }
     if let Some(max_bytes) = settings.retention.max_bytes {
-        run.shrink(cutoffs, max_bytes)?;
+        for kinds in [&RECORDS[..], &ROLLUPS] {
+            run.shrink(kinds, cutoffs, max_bytes)?;
+        }
     }
     Ok(run.done)
 }
 
 /// The order in which kinds go: what is found by others after these, so that what is left of a
 /// run that is interrupted is found to be over by the next.
-const ORDER: [Kind; Kind::ALL.len()] = [
+const RECORDS: [Kind; Kind::ALL.len() - 1] = [
     Kind::Conversations,
     Kind::Messages,
     Kind::ConversationTurns,
@@ -145,8 +151,11 @@ const ORDER: [Kind; Kind::ALL.len()] = [
     Kind::Inbox,
     Kind::History,
     Kind::ThoughtRecords,
-    Kind::Rollups,
 ];
+
+/// What reports have left of removed messages. For the store's size they go only once nothing else
+/// can.
+const ROLLUPS: [Kind; 1] = [Kind::Rollups];
 
 struct Run<'s, 'o> {
     store: &'s Store,
@@ -155,16 +164,26 @@ struct Run<'s, 'o> {
     done: Retained,
     /// In a dry run: what would go of each segment, as far as it was told.
     counted: HashMap<SegmentName, (u64, u64)>,
+    /// Rollups were written, and their segments are not sealed yet.
+    has_rolled: bool,
 }
 
 impl Run<'_, '_> {
-    /// Removes all that is over.
-    fn remove(&mut self, cutoffs: Cutoffs, reason: RemovalReason) -> Result<()> {
+    /// Removes all of these kinds that is over.
+    fn remove(&mut self, kinds: &[Kind], cutoffs: Cutoffs, reason: RemovalReason) -> Result<()> {
+        if self.done.is_interrupted {
+            return Ok(());
+        }
+        if kinds.contains(&Kind::Rollups) && std::mem::take(&mut self.has_rolled) {
+            self.store.seal(self.options.now)?;
+        }
         let mut due = Due::new(cutoffs, self.options.dry_run);
         let settled = self.store.inner().settled(self.today)?;
-        let is_before = |(day, kind): &(Day, Kind)| cutoffs.last(*kind) > Some(*day);
+        let rank = |kind: &Kind| kinds.iter().position(|one| one == kind);
+        let is_before =
+            |(day, kind): &(Day, Kind)| rank(kind).is_some() && cutoffs.last(*kind) > Some(*day);
         let mut parts: Vec<(Day, Kind)> = settled.keys().copied().filter(is_before).collect();
-        parts.sort_by_key(|(day, kind)| (ORDER.iter().position(|one| one == kind), *day));
+        parts.sort_by_key(|(day, kind)| (rank(kind), *day));
         while !parts.is_empty() {
             let mut has_removed = false;
             for place in parts {
@@ -222,6 +241,7 @@ impl Run<'_, '_> {
             }
             if kind == Kind::Messages && !std::mem::replace(&mut is_rolled, true) {
                 self.store.roll_up(day)?;
+                self.has_rolled = true;
             }
             if inner.apply(&cut, reason, &with)? {
                 part.lines += gone.lines;
@@ -233,37 +253,36 @@ impl Run<'_, '_> {
         Ok(part)
     }
 
-    /// Removes the oldest days until the store is no larger than it may be.
-    fn shrink(&mut self, cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
+    /// Removes these kinds, of the oldest days first, until the store is no larger than it may be.
+    fn shrink(&mut self, kinds: &[Kind], cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
         let inner = self.store.inner();
         let mut tried = None;
         loop {
-            let by_day = inner.bytes_by_day()?;
+            let bytes = inner.bytes_by_part()?;
             let would_go: u64 = self.counted.values().map(|(_, bytes)| bytes).sum();
-            let total = by_day.values().sum::<u64>().saturating_sub(would_go);
+            let total = bytes.values().sum::<u64>().saturating_sub(would_go);
             self.done.bytes_over = total.saturating_sub(max_bytes);
-            // The days whose going would do, if all of them went.
-            let mut freed = 0;
-            let untried = by_day
-                .iter()
-                .filter(|(day, _)| **day < self.today && tried.is_none_or(|tried| **day > tried));
-            let enough = untried.map(|(day, bytes)| {
-                freed += bytes;
-                (*day, freed)
-            });
-            let enough: Vec<_> = enough.collect();
             let over = self.done.bytes_over;
-            let last = enough
-                .iter()
-                .find(|(_, freed)| *freed >= over)
-                .or(enough.last());
-            let Some((last, _)) = last.filter(|_| over > 0 && !self.done.is_interrupted) else {
+            let untried = bytes.iter().filter(|((day, kind), _)| {
+                let can_go = kinds.contains(kind) && cutoffs.last(*kind).is_some();
+                can_go && *day < self.today && tried.is_none_or(|tried| *day > tried)
+            });
+            // The first days whose going would do, if all of them went, or else all days.
+            let (mut freed, mut last) = (0, None);
+            for ((day, _), bytes) in untried {
+                if freed >= over && last != Some(*day) {
+                    break;
+                }
+                freed += bytes;
+                last = Some(*day);
+            }
+            let Some(last) = last.filter(|_| over > 0 && !self.done.is_interrupted) else {
                 return Ok(());
             };
-            tried = Some(*last);
+            tried = Some(last);
             let (_, next_ms) = last.bounds_ms();
             let cutoffs = cutoffs.no_earlier_than(Day::of(next_ms)?);
-            self.remove(cutoffs, RemovalReason::Size)?;
+            self.remove(kinds, cutoffs, RemovalReason::Size)?;
         }
     }
 }

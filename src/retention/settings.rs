@@ -59,8 +59,7 @@ pub struct RetentionSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Keep>,
     /// Conversations whose status is `error`, with their messages: those whose last answer failed.
-    /// Default: 30 days, or what
-    /// `messages` says, if that is less or forever.
+    /// Default: 30 days, or what `messages` says, if that is less or forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Keep>,
     /// Trees of events. Default: [`PrivacySettings::retention_days`].
@@ -79,7 +78,7 @@ pub struct RetentionSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollups: Option<Keep>,
     /// The most bytes that the store's segments may have; more, and the oldest days go first, of
-    /// all that is not kept forever. Default: no limit.
+    /// all that is not kept forever. Rollups go once nothing else can. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }

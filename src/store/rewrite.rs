@@ -48,13 +48,14 @@ impl Inner {
         Ok(settled)
     }
 
-    /// How long the segments of each day are.
-    pub(crate) fn bytes_by_day(&self) -> Result<BTreeMap<Day, u64>> {
+    /// How long the segments of each day and kind are.
+    pub(crate) fn bytes_by_part(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
         let view = self.fresh()?;
         let mut bytes = BTreeMap::new();
         for segment in &view.state.segments {
             if segment.identity != 0 {
-                *bytes.entry(segment.name.day).or_default() += segment.expected_len();
+                let SegmentName { day, kind, .. } = segment.name;
+                *bytes.entry((day, kind)).or_default() += segment.expected_len();
             }
         }
         Ok(bytes)

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use decklog::{Analytics, AnalyticsQuery, CompactOptions, EraseOptions, Erasure, RetainOptions};
 
 use super::*;
-use crate::support::still;
+use crate::support::{still, turn};
 
 /// A log, a handle of another process that makes reports all along, and every message there ever
 /// was.
@@ -197,6 +197,45 @@ fn passes_that_find_nothing_new_write_no_rollups() {
         assert_eq!((log.left(), rollups(&log)), (0, first));
         log.check("retained");
     }
+}
+
+/// Rollups are no part of what goes first for the store's size, whatever day they are of: reports
+/// stay as they are, from pass to pass of a daily import.
+#[test]
+fn a_cap_removes_no_rollup_while_something_else_can_go() {
+    const CAP: u64 = 65_536;
+    let mut rng = Rng(6);
+    let mut log = Kept::new();
+    log.add(&mut rng, 120);
+    let content = "long ".repeat(400);
+    let turn = |n| Record::from(turn(n, &content, DAY_1 + 3 * DAY_MS));
+    for answer in log.store.record_batch((1..=25).map(turn)).unwrap() {
+        answer.unwrap();
+    }
+    let cap = |bytes| {
+        let change = |settings: &mut decklog::Settings| settings.retention.max_bytes = bytes;
+        log.store.change_settings(change).unwrap();
+    };
+    for pass in 0..3 {
+        hand_over(&log.store, &log.all);
+        cap(Some(CAP));
+        log.retain(5);
+        assert!(log.left() < 120, "pass {pass}: nothing went");
+        log.check("shrunk");
+        cap(None);
+    }
+}
+
+/// Rollups that are past their time when they are made go in the same run.
+#[test]
+fn one_run_removes_all_that_is_past_its_time() {
+    let mut rng = Rng(7);
+    let mut log = Kept::new();
+    log.add(&mut rng, 50);
+    log.retain(1_000);
+    assert_eq!(log.left(), 0);
+    let left = log.store.last_lines(usize::MAX).unwrap();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// What is erased after its day was rolled up counts on, and once, when it is recorded again. What
