@@ -97,6 +97,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             one_line(file)
         ));
     }
+    for thread in &erased.continued {
+        output::say(&format!(
+            "conversation {thread} holds what came before it, which both sessions have: erase that one too, if it is to go"
+        ));
+    }
     let is_missing = erased.parts.is_empty();
     Ok(Exit::with_findings(
         is_missing || !erased.foreign.is_empty(),

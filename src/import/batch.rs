@@ -23,7 +23,7 @@ pub(super) trait Log {
     }
 
     /// Has what was erased come back, for good.
-    fn restore(&self, _id: Uuid) -> Result<()> {
+    fn restore(&self, _tombstone: &str) -> Result<()> {
         Ok(())
     }
 }
@@ -49,8 +49,8 @@ impl Log for Store {
         self.inner().tombstones()
     }
 
-    fn restore(&self, id: Uuid) -> Result<()> {
-        self.inner().unbury([id])
+    fn restore(&self, tombstone: &str) -> Result<()> {
+        self.inner().unbury(tombstone)
     }
 }
 

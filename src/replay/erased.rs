@@ -36,7 +36,8 @@ impl Replay {
         for line in &self.lines {
             if let Record::Message(message) = &line.record {
                 let talk = message.conversation_id;
-                let is_erased = erased.talks.contains(&talk) || is_talk(talk);
+                let is_of_talk = erased.talks.contains(&talk) || is_talk(talk);
+                let is_erased = is_of_talk || tombstones.has_part(message.id);
                 let known = if is_erased {
                     &mut erased.messages
                 } else {
@@ -49,7 +50,8 @@ impl Replay {
             if let Record::Turn(turn) = &line.record {
                 let is_of_other = erased.others.contains(&turn.message_id);
                 let is_in_thread = turn.thread_id.is_some_and(is_talk) && !is_of_other;
-                if is_in_thread || erased.messages.contains(&turn.message_id) {
+                let is_part = erased.messages.contains(&turn.message_id);
+                if is_in_thread || is_part || tombstones.has_part(turn.id) {
                     erased.turns.insert(turn.id);
                 }
             }

@@ -73,6 +73,9 @@ pub struct Erased {
     /// Files that are none of the store's own and hold some of it: they are left as they are. They
     /// are looked for in the store's directory and in those of its days, not in others.
     pub foreign: Vec<String>,
+    /// Threads that hold what came before turns that were erased: where one session was forked from
+    /// another, lines of both stand in the one that was recorded first. They are left as they are.
+    pub continued: Vec<Uuid>,
     /// It ended early, as [`EraseOptions::progress`] said.
     pub is_interrupted: bool,
 }
@@ -141,6 +144,7 @@ impl Store {
                 self.sync()?;
                 return Ok(run.done);
             }
+            run.look_before()?;
             for step in steps {
                 run.patience.check(self)?;
                 let Some(went_on) = run.take(&step)? else {
@@ -242,15 +246,25 @@ impl Step {
 }
 
 impl Run<'_, '_> {
+    /// Looks for the threads that go on in what is erased.
+    fn look_before(&mut self) -> Result<()> {
+        for (before, thread) in self.traces.before() {
+            let turn = self.store.get_turn(before)?;
+            let before = turn.and_then(|turn| turn.thread_id);
+            let before = before.filter(|before| *before != thread);
+            if let Some(before) = before.filter(|id| !self.done.continued.contains(id)) {
+                self.done.continued.push(before);
+            }
+        }
+        Ok(())
+    }
+
     /// Notes, before anything goes, that what is erased is not to come back.
     fn bury(&self) -> Result<()> {
         if self.options.dry_run {
             return Ok(());
         }
-        let inner = self.store.inner();
-        let known = inner.tombstones()?;
-        let ids = self.traces.asked_for();
-        inner.bury(ids.filter(|id| !known.has(*id)))
+        self.store.inner().bury(&self.traces.buried())
     }
 
     /// What is to be erased, in an order in which what is left, should this end early, still leads

@@ -2,12 +2,13 @@
 //! outlast the lines: the greatest numbers that were given, and the last hash of each chain whose
 //! start is gone. Its lines form a chain: each has a number, and the hash of the one before.
 
-use std::collections::HashSet;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
+use super::tombstones::{Tombstone, Tombstones};
 use crate::index::Index;
 use crate::line::{is_intact, stamped};
 use crate::record::{Kind, NUMBER_MAX, now};
@@ -70,10 +71,13 @@ pub(super) struct Removal {
     pub anchors: Vec<Anchor>,
     /// The greatest numbers that the log had given by then.
     pub marks: Marks,
-    /// Keyed hashes of the ids of conversations and requests that were erased.
+    /// The key of the hashes of ids in `erased` and `restored`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Uuid>,
+    /// Conversations and requests that were erased.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub erased: Vec<String>,
-    /// The same of those that may come back.
+    pub erased: Vec<Tombstone>,
+    /// Those that may come back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
     /// The segment's seals as they stood, where the segment itself is gone.
@@ -99,6 +103,7 @@ impl Removal {
             last_at: 0,
             anchors: Vec::new(),
             marks,
+            key: None,
             erased: Vec::new(),
             restored: Vec::new(),
             seals: Vec::new(),
@@ -206,8 +211,7 @@ pub(super) struct Remains {
     pub marks: Marks,
     pub anchors: Vec<Anchor>,
     pub removed: Removed,
-    /// Keyed hashes of what was erased and is not to come back.
-    pub erased: HashSet<String>,
+    pub tombstones: Tombstones,
 }
 
 impl Remains {
@@ -228,8 +232,9 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         marks: Marks,
         #[serde(default)]
         anchors: Vec<Anchor>,
+        key: Option<Uuid>,
         #[serde(default)]
-        erased: Vec<String>,
+        erased: Vec<Tombstone>,
         #[serde(default)]
         restored: Vec<String>,
     }
@@ -248,10 +253,9 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         {
             remains.marks.raise_to(line.marks);
             remains.anchors.extend(line.anchors);
-            for hash in &line.restored {
-                remains.erased.remove(hash);
-            }
-            remains.erased.extend(line.erased);
+            remains
+                .tombstones
+                .read(line.key, line.erased, &line.restored);
             let removed = &mut remains.removed;
             removed.lines = removed.lines.saturating_add(line.lines);
             removed.bytes = removed.bytes.saturating_add(line.bytes);

@@ -1,49 +1,115 @@
 //! What was erased and does not come back by itself: conversations and requests, of which nothing
-//! is kept but a keyed hash of their ids, in `removals.jsonl`.
+//! is kept but keyed hashes of ids, in `removals.jsonl`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use uuid::Uuid;
 
 use super::Inner;
 use super::removals::{self, Removal, RemovalReason};
 use crate::error::{Error, Result};
-use crate::record::hex;
+use crate::record::{IdHashes, hex};
 use crate::storage::full_path;
+
+/// A conversation or request that was erased, as a removal has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tombstone {
+    /// The keyed hash of its id.
+    pub id: String,
+    /// The first 64 bits of those of its messages and turns.
+    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
+    pub parts: IdHashes,
+}
 
 /// The tombstones of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tombstones {
-    key: Uuid,
-    hashes: HashSet<String>,
+    /// `None` if there never was one.
+    key: Option<Uuid>,
+    ids: HashMap<Arc<str>, IdHashes>,
+    /// Whose part a message or turn was.
+    parts: HashMap<u64, Arc<str>>,
 }
 
 impl Tombstones {
+    /// Takes in what a removal says, after those before it.
+    pub(super) fn read(&mut self, key: Option<Uuid>, erased: Vec<Tombstone>, restored: &[String]) {
+        restored.iter().for_each(|id| self.lift(id));
+        // No other key is ever written.
+        if erased.is_empty()
+            || *self.key.get_or_insert(key.unwrap_or_default()) != key.unwrap_or_default()
+        {
+            return;
+        }
+        for Tombstone { id, parts } in erased {
+            let id: Arc<str> = id.into();
+            let known = self.ids.remove(&id).unwrap_or_default();
+            self.parts
+                .extend(parts.iter().map(|part| (part, id.clone())));
+            let parts = IdHashes::of(known.iter().chain(parts.iter()).collect());
+            self.ids.insert(id, parts);
+        }
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
+        self.ids.is_empty()
     }
 
     /// Has one come back.
-    pub(crate) fn lift(&mut self, id: Uuid) {
-        self.hashes.remove(&keyed_hash(self.key, id));
+    pub(crate) fn lift(&mut self, tombstone: &str) {
+        let parts = self.ids.remove(tombstone).unwrap_or_default();
+        for part in parts.iter() {
+            if self.parts.get(&part).is_some_and(|of| **of == *tombstone) {
+                self.parts.remove(&part);
+            }
+        }
+    }
+
+    /// The tombstone of a conversation or request that was erased.
+    pub(crate) fn of(&self, id: Uuid) -> Option<Arc<str>> {
+        let key = self.key.filter(|_| !self.is_empty())?;
+        let (tombstone, _) = self.ids.get_key_value(&*hex(&keyed_hash(key, id)))?;
+        Some(tombstone.clone())
+    }
+
+    /// The tombstone of the conversation that a message or turn was of, under whatever other one
+    /// it stands elsewhere.
+    pub(crate) fn of_part(&self, id: Uuid) -> Option<Arc<str>> {
+        let key = self.key.filter(|_| !self.parts.is_empty())?;
+        self.parts.get(&part_hash(key, id)).cloned()
     }
 
     /// Whether a conversation or request was erased.
     pub(crate) fn has(&self, id: Uuid) -> bool {
-        !self.hashes.is_empty() && self.hashes.contains(&keyed_hash(self.key, id))
+        self.of(id).is_some()
+    }
+
+    /// Whether a message or turn was of a conversation that was erased.
+    pub(crate) fn has_part(&self, id: Uuid) -> bool {
+        self.of_part(id).is_some()
     }
 }
 
-/// The HMAC-SHA-256 of an id under the store's id, as lower-case hex digits.
-fn keyed_hash(key: Uuid, id: Uuid) -> String {
+/// The HMAC-SHA-256 of an id.
+fn keyed_hash(key: Uuid, id: Uuid) -> [u8; 32] {
     // A key may have any length.
-    Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_or_else(
-        |_| String::new(),
-        |mac| hex(&mac.chain_update(id.as_bytes()).finalize().into_bytes()),
-    )
+    Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_or([0; 32], |mac| {
+        mac.chain_update(id.as_bytes())
+            .finalize()
+            .into_bytes()
+            .into()
+    })
+}
+
+fn part_hash(key: Uuid, id: Uuid) -> u64 {
+    let hash = keyed_hash(key, id);
+    let first = hash.first_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(first)
 }
 
 impl Inner {
@@ -53,34 +119,39 @@ impl Inner {
         let remains = removals::read(storage);
         let remains =
             remains.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
-        Ok(Tombstones {
-            key: self.store_id,
-            hashes: remains.erased,
+        Ok(remains.tombstones)
+    }
+
+    /// Notes conversations and requests as erased, each with its messages and turns, unless all of
+    /// it is noted already; on disk once this returns.
+    pub(crate) fn bury(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
+        self.note_erased(|known, removal| {
+            let key = known.key.unwrap_or_else(Uuid::new_v4);
+            let is_known = |(id, parts): &(&Uuid, &Vec<Uuid>)| {
+                known.has(**id) && parts.iter().all(|part| known.has_part(*part))
+            };
+            let new = erased.iter().filter(|one| !is_known(one));
+            let tombstone = |(id, parts): (&Uuid, &Vec<Uuid>)| Tombstone {
+                id: hex(&keyed_hash(key, *id)),
+                parts: IdHashes::of(parts.iter().map(|part| part_hash(key, *part)).collect()),
+            };
+            removal.erased = new.map(tombstone).collect();
+            // Their order would tell which came first.
+            removal.erased.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+            removal.key = (!removal.erased.is_empty()).then_some(key);
         })
     }
 
-    /// Notes conversations and requests as erased; on disk once this returns.
-    pub(crate) fn bury(&self, ids: impl IntoIterator<Item = Uuid>) -> Result<()> {
-        self.note_ids(ids, |removal, hashes| removal.erased = hashes)
+    /// Notes that one that was erased may come back; on disk once this returns.
+    pub(crate) fn unbury(&self, tombstone: &str) -> Result<()> {
+        self.note_erased(|known, removal| {
+            if known.ids.contains_key(tombstone) {
+                removal.restored = vec![tombstone.to_owned()];
+            }
+        })
     }
 
-    /// Notes that those that were erased may come back; on disk once this returns.
-    pub(crate) fn unbury(&self, ids: impl IntoIterator<Item = Uuid>) -> Result<()> {
-        self.note_ids(ids, |removal, hashes| removal.restored = hashes)
-    }
-
-    fn note_ids(
-        &self,
-        ids: impl IntoIterator<Item = Uuid>,
-        set: impl FnOnce(&mut Removal, Vec<String>),
-    ) -> Result<()> {
-        let hashes = ids.into_iter().map(|id| keyed_hash(self.store_id, id));
-        let mut hashes: Vec<String> = hashes.collect();
-        if hashes.is_empty() {
-            return Ok(());
-        }
-        // Their order would tell which came first.
-        hashes.sort_unstable();
+    fn note_erased(&self, set: impl FnOnce(&Tombstones, &mut Removal)) -> Result<()> {
         let storage = &*self.storage;
         let io = |e| {
             Error::io(
@@ -91,10 +162,20 @@ impl Inner {
         };
         let txn = self.begin()?;
         let mut removal = Removal::new(RemovalReason::Erasure, String::new(), txn.marks());
-        set(&mut removal, hashes);
-        let appended = removals::append(storage, removal);
+        let known = removals::read(storage).map(|remains| remains.tombstones);
+        let appended = known.and_then(|known| {
+            set(&known, &mut removal);
+            let is_nothing = removal.erased.is_empty() && removal.restored.is_empty();
+            (!is_nothing)
+                .then(|| removals::append(storage, removal))
+                .transpose()
+        });
         txn.commit()?;
-        let file = appended.map_err(io)?;
-        file.sync().and_then(|()| storage.sync_dir("")).map_err(io)
+        if let Some(file) = appended.map_err(io)? {
+            file.sync()
+                .and_then(|()| storage.sync_dir(""))
+                .map_err(io)?;
+        }
+        Ok(())
     }
 }

@@ -169,7 +169,7 @@ fn an_erased_conversation_comes_back_only_when_asked_for() {
     assert!(again.left_out > 0 && again.turns < all.turns);
     erase(&store, &Erasure::Conversation(agent));
     let removals = fs::read_to_string(path.join("removals.jsonl")).unwrap();
-    assert!(removals.contains("\"erased\":[\""));
+    assert!(removals.contains("\"erased\":[{\"id\":\""));
     for store in [store, still().open(&path).unwrap()] {
         let again = import(&store, Expired::Expire, false).unwrap();
         assert_eq!(
@@ -201,6 +201,127 @@ fn an_erased_conversation_comes_back_only_when_asked_for() {
             .unwrap()
             .is_clean()
     );
+}
+
+const FORK: Uuid = Uuid::from_u128(0xf0f0);
+const SHARED_WORDS: &str = "add myapp directory";
+const OWN_WORDS: &str = "and now something else";
+
+/// Writes the session, and one that was forked from it: all of its lines under another id, and one
+/// more.
+fn write_forked(dir: &Path) -> [PathBuf; 2] {
+    let session = fs::read_to_string(samples().join("claude-code-session.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(session.lines().last().unwrap()).unwrap();
+    let own = serde_json::json!({
+        "type": "user",
+        "uuid": Uuid::from_u128(0xf0f1),
+        "parentUuid": last["uuid"],
+        "sessionId": FORK,
+        "timestamp": "2025-12-10T08:00:00.000Z",
+        "message": {"role": "user", "content": OWN_WORDS},
+    });
+    let forked = session.replace(SESSION, &FORK.to_string());
+    let forked = format!("{}\n{own}\n", forked.trim_end());
+    [("session", session), ("fork", forked)].map(|(name, text)| {
+        let path = dir.join(format!("{name}.jsonl"));
+        fs::write(&path, text).unwrap();
+        path
+    })
+}
+
+fn import_file(store: &Store, path: &Path, restore: bool) -> Report {
+    let mut importer = Importer::new(store)
+        .expired(Expired::Expire)
+        .restore_erased(restore);
+    importer.path(path).unwrap();
+    importer.finish().unwrap()
+}
+
+/// A fork holds the lines of the session that it was forked from.
+#[test]
+fn an_erased_conversation_does_not_come_back_through_a_fork() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let [session, fork] = write_forked(dir.path());
+    let store = still().open(&path).unwrap();
+    import_file(&store, &session, false);
+    let id = SESSION.parse().unwrap();
+    let erased = erase(&store, &Erasure::Conversation(id));
+    assert!(erased.continued.is_empty());
+    for store in [store, still().open(&path).unwrap()] {
+        let found = import_file(&store, &fork, false);
+        assert!(found.left_out > 30, "{}", found.left_out);
+        assert_eq!(holding(&path, SHARED_WORDS), Vec::<PathBuf>::new());
+        assert_eq!(
+            store
+                .get_conversation(FORK)
+                .unwrap()
+                .unwrap()
+                .1
+                .message_count,
+            1
+        );
+    }
+    assert!(!holding(&path, OWN_WORDS).is_empty());
+    // Nor from a copy of a log that has the fork.
+    let other = still().open(dir.path().join("other")).unwrap();
+    import_file(&other, &fork, false);
+    other.sync().unwrap();
+    let store = still().open(&path).unwrap();
+    for day in ["2025-12-09", "2025-12-10"] {
+        let mut replay = replay::day(other.path(), day.parse().unwrap()).unwrap();
+        replay.leave_out_erased(&store).unwrap();
+        let records = replay.lines.into_iter().map(|line| line.record);
+        store.record_batch(records).unwrap();
+    }
+    assert_eq!(holding(&path, SHARED_WORDS), Vec::<PathBuf>::new());
+
+    let back = import_file(&store, &fork, true);
+    assert_eq!(back.left_out, 0);
+    assert!(!holding(&path, SHARED_WORDS).is_empty());
+    assert_eq!(import_file(&store, &session, false).left_out, 0);
+}
+
+/// What two sessions share stands in the one that was recorded first: who erases the other is told.
+#[test]
+fn an_erasure_says_which_conversation_has_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let [session, fork] = write_forked(dir.path());
+    let store = still().open(dir.path().join("log")).unwrap();
+    import_file(&store, &session, false);
+    import_file(&store, &fork, false);
+    let erased = erase(&store, &Erasure::Conversation(FORK));
+    assert_eq!(erased.continued, [SESSION.parse::<Uuid>().unwrap()]);
+    assert_eq!(holding(store.path(), OWN_WORDS), Vec::<PathBuf>::new());
+    assert!(!holding(store.path(), SHARED_WORDS).is_empty());
+}
+
+/// The key is beside the hashes: another manifest forgets nothing.
+#[test]
+fn what_was_erased_stays_out_when_the_manifest_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    import(&store, Expired::Expire, false).unwrap();
+    let [session, agent] = talks();
+    erase(&store, &Erasure::Conversation(session));
+    erase(&store, &Erasure::Conversation(agent));
+    drop(store);
+    fs::remove_file(path.join("decklog.json")).unwrap();
+    let store = still().open(&path).unwrap();
+    let again = import(&store, Expired::Expire, false).unwrap();
+    assert_eq!((again.added, again.erased), (0, 2));
+    // What is erased from then on has the same key.
+    let [codex] = &store
+        .conversations(&ConversationQuery::default())
+        .unwrap()
+        .items[..]
+    else {
+        panic!("there is one left");
+    };
+    erase(&store, &Erasure::Conversation(codex.0.id));
+    let again = import(&store, Expired::Expire, false).unwrap();
+    assert_eq!((again.added, again.erased), (0, 3));
 }
 
 /// The log need not have any of it: retention may have been there first.

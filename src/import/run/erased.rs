@@ -25,11 +25,24 @@ impl Run<'_> {
         if self.tombstones.is_empty() {
             return Ok(Some(facts));
         }
+        // A fork holds the lines of another session under its own id.
+        let parts = [
+            facts.turn.as_ref().map(|turn| turn.id),
+            facts.said.as_ref().map(|said| said.message.id),
+            facts
+                .said
+                .as_ref()
+                .and_then(|said| said.counted)
+                .map(|counted| counted.response),
+        ];
         let talk = facts.said.as_ref().map(|said| said.talk.id);
         let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
         let [of_talk, of_thread] = [talk, thread].map(|id| id.map(|id| self.is_erased(id)));
-        if of_talk.transpose()? == Some(true) || of_thread.transpose()? == Some(true) {
-            let is_new = talk.or(thread).is_some_and(|id| self.erased.insert(id));
+        let is_erased = of_talk.transpose()? == Some(true) || of_thread.transpose()? == Some(true);
+        let is_part = !is_erased && self.is_part_erased(parts)?;
+        if is_erased || is_part {
+            let id = talk.or(thread).filter(|_| !is_part);
+            let is_new = id.is_some_and(|id| self.erased.insert(id));
             let records = usize::from(facts.turn.is_some())
                 + usize::from(facts.said.is_some())
                 + facts.calls.len()
@@ -61,12 +74,24 @@ impl Run<'_> {
 
     /// Whether a conversation or a request is erased, and is to stay so.
     fn is_erased(&mut self, id: Uuid) -> Result<bool> {
-        if !self.tombstones.has(id) {
-            return Ok(false);
+        let tombstone = self.tombstones.of(id);
+        tombstone.map_or(Ok(false), |tombstone| self.stays_erased(&tombstone))
+    }
+
+    /// Whether a line is one of a conversation that is erased, and is to stay so.
+    fn is_part_erased(&mut self, parts: [Option<Uuid>; 3]) -> Result<bool> {
+        for part in parts.into_iter().flatten() {
+            if let Some(tombstone) = self.tombstones.of_part(part) {
+                return self.stays_erased(&tombstone);
+            }
         }
+        Ok(false)
+    }
+
+    fn stays_erased(&mut self, tombstone: &str) -> Result<bool> {
         if self.restores {
-            self.batch.log().restore(id)?;
-            self.tombstones.lift(id);
+            self.batch.log().restore(tombstone)?;
+            self.tombstones.lift(tombstone);
         }
         Ok(!self.restores)
     }

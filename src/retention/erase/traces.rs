@@ -49,8 +49,12 @@ pub(super) struct Traces {
     /// The conversation that was asked for.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
-    messages: HashSet<Uuid>,
-    turns: HashSet<Uuid>,
+    /// The conversation that each is of.
+    messages: HashMap<Uuid, Uuid>,
+    /// The same, or the thread.
+    turns: HashMap<Uuid, Uuid>,
+    /// The turns that those follow, and the thread of one that does.
+    before: HashMap<Uuid, Uuid>,
     requests: HashSet<Uuid>,
     calls: HashSet<(Uuid, Vec<u8>)>,
     /// Hashes of pieces of the texts, as they stand in lines.
@@ -103,9 +107,21 @@ impl Traces {
         all.map(|id| (key(id), u64::MAX)).collect()
     }
 
-    /// The conversations and requests that are erased.
-    pub(super) fn asked_for(&self) -> impl Iterator<Item = Uuid> {
-        self.conversations.iter().chain(&self.requests).copied()
+    /// The conversations and requests that are erased, each with its messages and turns.
+    pub(super) fn buried(&self) -> BTreeMap<Uuid, Vec<Uuid>> {
+        let asked_for = self.conversations.iter().chain(&self.requests);
+        let mut buried: BTreeMap<Uuid, Vec<Uuid>> = asked_for.map(|id| (*id, Vec::new())).collect();
+        for (part, of) in self.messages.iter().chain(&self.turns) {
+            buried.entry(*of).or_default().push(*part);
+        }
+        buried
+    }
+
+    /// The turns before those that are erased, each with the thread of one that follows it.
+    pub(super) fn before(&self) -> impl Iterator<Item = (Uuid, Uuid)> {
+        let others = self.before.iter();
+        let others = others.filter(|(turn, _)| !self.turns.contains_key(*turn));
+        others.map(|(turn, thread)| (*turn, *thread))
     }
 
     /// How much is known that leads to more.
@@ -199,9 +215,10 @@ impl Traces {
                 (leads, self.conversations.contains(&id))
             }
             Kind::Messages => {
-                let is_known = id_at(0).is_some_and(|talk| self.conversations.contains(&talk));
-                if is_known {
-                    self.messages.insert(id);
+                let talk = id_at(0).filter(|talk| self.conversations.contains(talk));
+                let is_known = talk.is_some();
+                if let Some(talk) = talk {
+                    self.messages.insert(id, talk);
                 } else if !self.conversations.is_empty() {
                     self.others.insert(id);
                 }
@@ -209,23 +226,23 @@ impl Traces {
             }
             Kind::ConversationTurns => {
                 let message = id_at(1);
-                let is_of_known = message.is_some_and(|id| self.messages.contains(&id));
+                let of_message = message.and_then(|id| self.messages.get(&id).copied());
                 // A thread may hold turns of another conversation, as a sub-agent's are.
                 let is_of_other = message.is_some_and(|id| self.others.contains(&id));
-                let is_in_thread = id_at(2).is_some_and(|id| self.conversations.contains(&id));
-                let leads = is_of_known || is_in_thread && !is_of_other;
-                if leads {
-                    self.turns.insert(id);
+                let of_thread =
+                    id_at(2).filter(|id| self.conversations.contains(id) && !is_of_other);
+                let of = of_message.or(of_thread);
+                if let Some(of) = of {
+                    self.turns.insert(id, of);
+                    let before = id_at(0).zip(id_at(2));
+                    self.before.extend(before);
                 }
-                (leads, self.turns.contains(&id))
+                (of.is_some(), self.turns.contains_key(&id))
             }
             Kind::ToolCalls => {
                 let mut room = [0; Value::BYTES];
                 let call = (id, envelope.key[1].text(&mut room).to_vec());
-                let is_under = id_at(0).is_some_and(|id| {
-                    let known = [&self.conversations, &self.messages, &self.turns];
-                    known.iter().any(|known| known.contains(&id))
-                });
+                let is_under = id_at(0).is_some_and(|id| self.is_known(id));
                 let follows = self.calls.contains(&call);
                 if is_under {
                     self.calls.insert(call);
@@ -240,6 +257,13 @@ impl Traces {
             (false, true) => Trace::Follows,
             _ => Trace::Other,
         }
+    }
+
+    /// Whether an id is that of a conversation, message or turn that is erased.
+    fn is_known(&self, id: Uuid) -> bool {
+        self.conversations.contains(&id)
+            || self.messages.contains_key(&id)
+            || self.turns.contains_key(&id)
     }
 
     /// Notes what a line says.
@@ -266,15 +290,7 @@ impl Traces {
         let has_id = |window: &[u8]| {
             let text = str::from_utf8(window).ok();
             let id = text.and_then(|text| Uuid::parse_str(text).ok());
-            id.is_some_and(|id| {
-                let known = [
-                    &self.conversations,
-                    &self.messages,
-                    &self.turns,
-                    &self.requests,
-                ];
-                known.iter().any(|known| known.contains(&id))
-            })
+            id.is_some_and(|id| self.is_known(id) || self.requests.contains(&id))
         };
         let is_id = |window: &[u8]| window[8] == b'-' && window[13] == b'-' && has_id(window);
         bytes.windows(ID_BYTES).any(is_id)
