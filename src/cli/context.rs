@@ -109,7 +109,9 @@ impl Context {
             retention: RetentionSettings::forever(),
             ..Settings::default()
         };
-        Ok((told(options.settings(settings).open(path)?)?, true))
+        let store = told(options.settings(settings).open(path)?)?;
+        let is_new = !store.damage()?.iter().any(is_of_manifest);
+        Ok((store, is_new))
     }
 
     /// How many records to list; `None` for all.
@@ -123,7 +125,7 @@ impl Context {
 fn told(store: Store) -> Result<Store, Failure> {
     let damage = store.damage()?;
     told_of_manifest(&damage);
-    let damage = damage.iter().filter(|it| !is_made_anew(it)).count();
+    let damage = damage.iter().filter(|it| !is_of_manifest(it)).count();
     if damage > 0 {
         let places = count(damage as u64, "place");
         output::say(&format!(
@@ -134,13 +136,13 @@ fn told(store: Store) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// A manifest that was made anew is told once, as the next who opens the store finds nothing wrong.
+/// A manifest that is missing is told of here, as one that was made anew is only told of once.
 fn told_of_manifest(damage: &[Damage]) {
-    if let Some(manifest) = damage.iter().find(|it| is_made_anew(it)) {
+    if let Some(manifest) = damage.iter().find(|it| is_of_manifest(it)) {
         output::say(&format!("decklog.json: {}", manifest.reason));
     }
 }
 
-fn is_made_anew(damage: &Damage) -> bool {
+fn is_of_manifest(damage: &Damage) -> bool {
     damage.file == "decklog.json" && damage.class == DamageClass::Missing
 }

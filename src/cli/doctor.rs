@@ -97,6 +97,9 @@ fn findings(health: &Health) -> Vec<Finding> {
         repeated,
         misplaced,
         no_file,
+        missing,
+        changed,
+        chain,
         ..
     } = health.damage;
     if unreadable > 0 {
@@ -114,6 +117,23 @@ fn findings(health: &Health) -> Vec<Finding> {
             "damaged",
             format!("{} no line of the log", places(damaged + too_long)),
             "'decklog verify' tells where; 'decklog repair' moves those bytes into quarantine/",
+        );
+    }
+    if missing > 0 {
+        find(
+            "missing",
+            format!(
+                "{} gone that nobody noted the removal of",
+                count(missing, "file")
+            ),
+            "'decklog verify' names them: put back a copy",
+        );
+    }
+    if changed + chain > 0 {
+        find(
+            "seals",
+            format!("{} not as the seals say", places(changed + chain)),
+            "'decklog verify' names them",
         );
     }
     if altered > 0 {

@@ -1,6 +1,6 @@
 //! How a store is: what a readiness probe, or a person with a doubt, wants to know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::TryLockError;
 
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::{Inner, Settings, Store};
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
 use crate::retention::Keep;
-use crate::segment::DamageCounts;
+use crate::segment::{DamageClass, DamageCounts, SegmentName};
 use crate::storage::{Access, Volume, append_all, full_path, is_gone};
 
 const QUARANTINE: &str = "quarantine";
@@ -154,7 +154,7 @@ impl Store {
         let inner = self.inner();
         let storage = &*inner.storage;
         let view = inner.fresh()?;
-        let damage = view.damage_counts();
+        let mut damage = view.damage_counts();
         let mut usage = BTreeMap::new();
         for segment in &view.state.segments {
             // It was taken away, or its making failed.
@@ -181,8 +181,18 @@ impl Store {
         let settings = self.settings().unwrap_or_default();
         let talks = view.state.index.talks().iter();
         let talks = talks.map(|talk| (talk.latest, talk.error.is_some()));
-        let next_removals = next_removals(&settings, &usage, talks);
+        // Without its settings, a store keeps everything.
+        let is_set = inner.manifest_damage.is_none();
+        let next_removals = is_set
+            .then(|| next_removals(&settings, &usage, talks))
+            .unwrap_or_default();
+        let there = view.state.segments.iter();
+        let there = there.filter(|segment| segment.identity != 0);
+        let known: HashSet<SegmentName> = there.map(|segment| segment.name).collect();
         drop(view);
+        for class in inner.damage_of_seals(&known)? {
+            damage.add(class);
+        }
         let removed = removals::read(storage);
         let removed = removed
             .map_err(|e| Error::io("read", &full_path(storage, REMOVALS), e))?
@@ -322,6 +332,17 @@ impl Inner {
             Err(TryLockError::WouldBlock) => None,
         };
         by_write.or_else(|| self.sync.failure().map(|e| e.to_string()))
+    }
+
+    /// What the seals say of files that are not there, and what is wrong with themselves.
+    fn damage_of_seals(&self, known: &HashSet<SegmentName>) -> Result<Vec<DamageClass>> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        log.refresh_whole(storage)?;
+        let missing = log.missing(storage, |name| known.contains(&name)).len();
+        let missing = std::iter::repeat_n(DamageClass::Missing, missing);
+        let of_log = log.damage().into_iter().map(|damage| damage.class);
+        Ok(missing.chain(of_log).collect())
     }
 
     /// How many files a directory has, and how many bytes they have.

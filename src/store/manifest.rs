@@ -134,7 +134,7 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
         // It may repeat what stands there.
         let reason: String = e.to_string().chars().take(REASON_CHARS_MAX).collect();
         let message = format!(
-            "the manifest does not read as one ({reason}): restore it from a copy, or move it away and a new one is made"
+            "the manifest does not read as one ({reason}): restore it from a copy, or move it away and a new one is made, without its settings of privacy and retention"
         );
         Error::new(ErrorKind::Damaged, message).with_path(&path)
     };
@@ -188,14 +188,24 @@ pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<
     if !has_segments(storage) {
         return Err(damage.map_or_else(|| no_store(storage), |(_, e)| e));
     }
-    let damage = damage.map(|(class, e)| Damage {
+    let damage = damage.map_or_else(
+        || {
+            let reason = "the manifest is missing: put back a copy of the file, or the next program that writes makes it anew, without its settings of privacy and retention, and removes nothing";
+            of_manifest(DamageClass::Missing, reason.to_owned())
+        },
+        |(class, e)| of_manifest(class, e.reason()),
+    );
+    Ok((Manifest::unknown(), Some(damage)))
+}
+
+fn of_manifest(class: DamageClass, reason: String) -> Damage {
+    Damage {
         file: NAME.to_owned(),
         offset: 0,
         length: 0,
         class,
-        reason: e.reason(),
-    });
-    Ok((Manifest::unknown(), damage))
+        reason,
+    }
 }
 
 /// Refuses a directory that holds no store.
@@ -231,13 +241,8 @@ pub(super) fn create_anew(
     settings.privacy.auto_delete = false;
     settings.retention = RetentionSettings::forever();
     let manifest = create(storage, settings)?;
-    let damage = Damage {
-        file: NAME.to_owned(),
-        offset: 0,
-        length: 0,
-        class: DamageClass::Missing,
-        reason: "the manifest was missing and was made anew: its settings of privacy and retention and the store's id are lost. Privacy has the defaults, and nothing is removed (privacy.auto_delete is false, all retention is forever): set both again with 'decklog config', or put back a copy of the file".to_owned(),
-    };
+    let reason = "the manifest was missing and was made anew: its settings of privacy and retention and the store's id are lost. Privacy has the defaults, and nothing is removed (privacy.auto_delete is false, all retention is forever): set both again with 'decklog config', or put back a copy of the file";
+    let damage = of_manifest(DamageClass::Missing, reason.to_owned());
     Ok((manifest, Some(damage)))
 }
 

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::Store;
 use super::manifest;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::{AccessRole, Privacy, PrivacySettings};
 use crate::retention::RetentionSettings;
-use crate::storage::Disk;
+use crate::storage::{Disk, full_path};
 
 /// A hundred years; what is kept longer is kept forever.
 const DAYS_MAX: u32 = 36_525;
@@ -69,14 +69,16 @@ impl Settings {
     ///
     /// # Errors
     /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none;
-    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read.
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest is missing or does not read.
     pub fn read(path: impl AsRef<Path>) -> Result<Settings> {
         let storage = Disk::new(path.as_ref());
-        let manifest = match manifest::read(&storage)? {
-            Some(manifest) => manifest,
-            None => manifest::read_leniently(&storage)?.0,
-        };
-        Ok(manifest.settings)
+        match manifest::read_leniently(&storage)? {
+            (manifest, None) => Ok(manifest.settings),
+            (_, Some(damage)) => {
+                let error = Error::new(ErrorKind::Damaged, damage.reason);
+                Err(error.with_path(&full_path(&storage, &damage.file)))
+            }
+        }
     }
 
     /// The names of all settings, as `privacy.redact_pii`.

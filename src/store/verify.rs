@@ -354,20 +354,14 @@ impl<'a> Check<'a> {
 
     /// Notes sealed segments that are not there.
     fn missing(&mut self, taken: &[SegmentName], unread_dirs: &BTreeSet<&str>) {
-        for name in self.log.segments() {
-            let is_told = taken.contains(&name) || unread_dirs.contains(&*name.day.to_string());
-            if is_told || self.segments.binary_search(&name).is_ok() {
-                continue;
-            }
-            let Some(seal) = self.log.last_of(name) else {
-                continue;
-            };
-            // Made and sealed since the segments were listed.
-            if self.storage.stat(&name.path()).is_ok() {
-                continue;
-            }
+        let is_known = |name: SegmentName| {
+            taken.contains(&name)
+                || unread_dirs.contains(&*name.day.to_string())
+                || self.segments.binary_search(&name).is_ok()
+        };
+        for seal in self.log.missing(self.storage, is_known) {
             self.found.damage.push(Damage {
-                file: name.path(),
+                file: seal.file.clone(),
                 offset: 0,
                 length: seal.bytes,
                 class: DamageClass::Missing,

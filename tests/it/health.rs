@@ -347,3 +347,25 @@ fn a_look_at_health_that_fails_says_so() {
     assert!(failed > 3, "{failed} of {operations}");
     assert_eq!(store.health().unwrap().last_seq, 1);
 }
+
+#[test]
+fn a_sealed_segment_that_was_taken_away_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = sample(&path);
+    store.seal(DAY_1 + 9 * DAY_MS).unwrap();
+    assert!(store.health().unwrap().is_good());
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::rename(path.join(TURNS_1), &elsewhere).unwrap();
+    let anew = Store::options().read_only(true).open(&path).unwrap();
+    for store in [&store, &anew] {
+        assert_eq!(store.health().unwrap().damage.missing, 1);
+    }
+    std::fs::rename(&elsewhere, path.join(TURNS_1)).unwrap();
+    assert!(store.health().unwrap().is_good());
+    // And seals that are not as they were.
+    edit(&path, "2025-12-27/seals.jsonl", |bytes| bytes[20] ^= 1);
+    let anew = Store::options().read_only(true).open(&path).unwrap();
+    let damage = anew.health().unwrap().damage;
+    assert!(damage.total() > 0, "{damage:?}");
+}

@@ -176,6 +176,20 @@ impl SealLog {
         self.by_segment.keys().copied()
     }
 
+    /// The last seals of segments that are not there, and were not taken away by someone who noted
+    /// it; but for those of which `is_known` says that they are.
+    pub(crate) fn missing(
+        &self,
+        storage: &dyn Storage,
+        is_known: impl Fn(SegmentName) -> bool,
+    ) -> Vec<&Seal> {
+        let unknown = self.segments().filter(|name| !is_known(*name));
+        let left = unknown.filter_map(|name| Some((name, self.last_of(name)?)));
+        // Some may have been made and sealed since the others were listed.
+        let missing = left.filter(|(name, _)| storage.stat(&name.path()).is_err());
+        missing.map(|(_, seal)| seal).collect()
+    }
+
     /// Whether a seal's segment was taken away by someone who noted it, or joined to another.
     fn is_gone(&self, seal: &Seal) -> bool {
         self.removals.seals.contains_key(&seal.seal) || self.replaced.contains(&seal.seal)

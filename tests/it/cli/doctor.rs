@@ -125,14 +125,17 @@ fn doctor_and_verify_agree_on_a_killed_writer() {
     agree(FINDINGS);
 }
 
-/// What is wrong with a seal is found by reading the seals, which opening the log does not.
+/// What is wrong with a sealed segment is found by reading it against its seal, which opening the
+/// log does not.
 #[test]
 fn a_strict_doctor_checks_every_byte() {
     let log = Log::imported();
     log.ok(&["seal"]);
-    let seals = log.file("2025-12-09/seals.jsonl");
-    let text = std::fs::read_to_string(&seals).unwrap();
-    std::fs::write(&seals, text.replacen("\"bytes\":", "\"bytes\":1", 1)).unwrap();
+    let segment = log.file("2025-12-09/conversation_turns.0001.jsonl");
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let (rest, _) = text.trim_end().rsplit_once('\n').unwrap();
+    std::fs::remove_file(&segment).unwrap();
+    std::fs::write(&segment, format!("{rest}\n")).unwrap();
     assert_eq!(code(&log.run(&["doctor"])), OK);
     assert_eq!(code(&log.run(&["verify"])), FINDINGS);
     let strict = log.run(&["doctor", "--strict"]);
