@@ -37,7 +37,8 @@ impl Start {
         let made_at = json::timestamp(payload.timestamp).ok().flatten();
         let own_from = json::number(payload.history_start);
         Start {
-            made_at: made_at.unwrap_or(at),
+            // A fork may open with its parent's time, on a line that was written when it was made.
+            made_at: made_at.map_or(at, |made_at| made_at.max(at)),
             own_from,
             is_fork: own_from.is_some()
                 || json::text(payload.forked_from_id).is_ok_and(|id| id.is_some()),

@@ -164,6 +164,12 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
         "2026-06-08T11:39:06.100Z",
     ];
     let kept = ["2026-06-08T09:00:00.000Z"; 4];
+    let spread = [
+        "2026-06-08T09:00:00.000Z",
+        "2026-06-08T09:10:00.000Z",
+        "2026-06-08T09:20:00.000Z",
+        "2026-06-08T09:30:00.000Z",
+    ];
     let own = |time: &str| {
         vec![
             at(time, message("assistant", "own")),
@@ -240,6 +246,19 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
                 ]
                 .concat(),
             ),
+        ),
+        (
+            "by the time of the line that opens it",
+            [
+                vec![
+                    marked()
+                        .replacen(MADE_AT, "2026-06-08T08:59:00.000Z", 2)
+                        .replacen("2026-06-08T08:59:00.000Z", MADE_AT, 1),
+                ],
+                copies(spread),
+                own(stamped[0]),
+            ]
+            .concat(),
         ),
         (
             "by the times that copies kept",
