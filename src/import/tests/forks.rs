@@ -250,11 +250,10 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
         (
             "by the time of the line that opens it",
             [
-                vec![
-                    marked()
-                        .replacen(MADE_AT, "2026-06-08T08:59:00.000Z", 2)
-                        .replacen("2026-06-08T08:59:00.000Z", MADE_AT, 1),
-                ],
+                vec![fork(json!({
+                    "forked_from_id": A,
+                    "timestamp": "2026-06-08T08:59:00.000Z",
+                }))],
                 copies(spread),
                 own(stamped[0]),
             ]
