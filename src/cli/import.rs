@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::context::{Context, KEEPS_ALL, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output::{self, Output};
 use super::show::{count, grouped};
 
 /// Said of a store whose settings were changed.
@@ -31,7 +31,7 @@ const BROKEN_SHOWN_MAX: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
 pub struct Args {
-    /// Session files, or folders of them
+    /// Session files, or folders of them; - for standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The tool that wrote the files. Default: each file tells
@@ -58,8 +58,9 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let paths: Vec<PathBuf> = args.paths.iter().map(|path| of_argument(path)).collect();
     // Before a store is made for the sake of a path mistyped.
-    if let [path] = &args.paths[..]
+    if let [path] = &paths[..]
         && let Err(error) = std::fs::metadata(path)
     {
         let message = format!("cannot read {}: {error}", path.display());
@@ -68,7 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let (store, is_new) = context.open_to_import(&context.store_path()?, args.durability)?;
     let bar = Bar::new(!context.json && std::io::stderr().is_terminal());
     let before = store.settings()?;
-    let report = import(&store, args, &bar)?;
+    let report = import(&store, args, &paths, &bar)?;
     store.sync()?;
     let is_changed = store.settings()? != before;
     if context.json {
@@ -89,17 +90,28 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             context.out.line(CHANGED)?;
         }
     }
-    let nothing_was_read = report.files == 0 && !report.broken.is_empty();
-    Ok(if nothing_was_read {
+    if report.files == 0 && report.broken.is_empty() {
+        output::say("no session files were found: in folders, they are those named *.jsonl");
+        return Ok(Exit::Findings);
+    }
+    Ok(if report.files == 0 {
         Exit::Usage
     } else {
         Exit::with_findings(!report.broken.is_empty())
     })
 }
 
+fn of_argument(path: &Path) -> PathBuf {
+    let is_stdin = path == Path::new("-");
+    if is_stdin {
+        PathBuf::from("/dev/stdin")
+    } else {
+        path.to_owned()
+    }
+}
+
 /// Imports all paths; one that is refused as a whole is reported as broken.
-fn import(store: &Store, args: &Args, bar: &Bar) -> Result<Report, Failure> {
-    let paths = &args.paths;
+fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Report, Failure> {
     let mut importer = Importer::new(store)
         .format(args.format)
         .restore_erased(args.restore_erased)

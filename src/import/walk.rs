@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::MANIFEST;
+
 /// Why a pipe, a device or a socket is not read.
 pub(super) const NOT_A_FILE: &str = "not a regular file";
 
@@ -31,7 +33,11 @@ impl Source {
     }
 }
 
-/// Every `*.jsonl` file under a folder, in the order of their names, level by level.
+/// Why a store's folder is not read.
+const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' reads it";
+
+/// Every `*.jsonl` file under a folder, in the order of their names, level by level. Stores under it
+/// are passed over.
 pub(super) fn sources(folder: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     // A folder is entered once, under its real name: links may point anywhere, also upwards.
@@ -45,12 +51,16 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
                 ahead.append(&mut entries);
             }
             Ok(Seen::File(bytes)) if jsonl => found.push(Source::File { path, bytes }),
+            Ok(Seen::Store) if path == folder => found.push(Source::Refused {
+                path,
+                reason: A_STORE.to_owned(),
+            }),
             // A pipe or a device could block for ever.
             Ok(Seen::Other) if jsonl => found.push(Source::Refused {
                 path,
                 reason: NOT_A_FILE.to_owned(),
             }),
-            Ok(Seen::EnteredBefore | Seen::File(_) | Seen::Other) => {}
+            Ok(Seen::EnteredBefore | Seen::Store | Seen::File(_) | Seen::Other) => {}
             Err(error) => {
                 // Any other link that leads nowhere is none of an import's business.
                 let dangling = error.kind() == io::ErrorKind::NotFound;
@@ -85,6 +95,7 @@ pub(super) fn is_open_pipe(path: &Path, metadata: &fs::Metadata) -> bool {
 enum Seen {
     Folder(Vec<PathBuf>),
     EnteredBefore,
+    Store,
     File(u64),
     Other,
 }
@@ -99,6 +110,9 @@ fn look(path: &Path, entered: &mut HashSet<PathBuf>) -> io::Result<Seen> {
     }
     if !entered.insert(fs::canonicalize(path)?) {
         return Ok(Seen::EnteredBefore);
+    }
+    if path.join(MANIFEST).is_file() {
+        return Ok(Seen::Store);
     }
     let entries: io::Result<Vec<_>> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect();
     Ok(Seen::Folder(entries?))
@@ -138,6 +152,21 @@ mod tests {
         }
         let expected = ["a/deep/x.jsonl", "b/1.jsonl", "b/2.jsonl", "c.jsonl"];
         assert_eq!(names(dir.path()), expected);
+    }
+
+    #[test]
+    fn a_store_holds_no_sessions() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("log");
+        fs::create_dir_all(store.join("2025-12-27")).unwrap();
+        fs::write(store.join(MANIFEST), "{}").unwrap();
+        fs::write(store.join("2025-12-27/events.0001.jsonl"), "").unwrap();
+        fs::write(dir.path().join("x.jsonl"), "").unwrap();
+        assert_eq!(names(dir.path()), ["x.jsonl"]);
+        let [Source::Refused { reason, .. }] = &sources(&store)[..] else {
+            panic!("it is read");
+        };
+        assert_eq!(reason, A_STORE);
     }
 
     #[cfg(unix)]

@@ -77,8 +77,9 @@ use self::gate::Gate;
 pub(crate) use self::gate::{Admitted, Kept};
 use self::lock::Lock;
 use self::manifest::Manifest;
+pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
-pub(crate) use self::manifest::{NAME as MANIFEST, check_is_there};
+pub(crate) use self::manifest::check_is_there;
 pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 use self::open_files::OpenFiles;

@@ -222,7 +222,7 @@ fn pipes_and_devices_are_refused_and_standard_input_is_read() {
 
     // As of 'zcat old.jsonl.gz | decklog import /dev/stdin'.
     let session = std::fs::read(samples().join("claude-code-session.jsonl")).unwrap();
-    let output = log.run_with(&["import", "/dev/stdin", "--json"], &session);
+    let output = log.run_with(&["import", "-", "--json"], &session);
     assert_eq!(code(&output), OK, "{}", err(&output));
     let sum = objects(&out(&output)).pop().unwrap();
     assert_eq!(
@@ -243,4 +243,18 @@ fn pipes_and_devices_are_refused_and_standard_input_is_read() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), USAGE);
     assert!(out(&output).contains("name the format"), "{}", out(&output));
+}
+
+#[test]
+fn a_folder_without_sessions_is_told_of() {
+    let log = Log::new();
+    let folder = log.dir.path().join("empty");
+    std::fs::create_dir(&folder).unwrap();
+    let output = log.run(&["import", folder.to_str().unwrap()]);
+    assert_eq!(code(&output), FINDINGS);
+    assert!(
+        err(&output).contains("no session files were found"),
+        "{}",
+        err(&output)
+    );
 }
