@@ -9,9 +9,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::access::Gatekeeper;
+use super::body::Made;
 use super::doubt::Doubt;
-use super::memory::{Held, Memory};
+use super::memory::{Held, Memory, SMALL_BYTES};
 use super::metrics::Metrics;
+use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::problem::Problem;
 use super::syncer::Syncer;
 use crate::analytics::Analytics;
@@ -19,6 +21,7 @@ use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
 use crate::error::Result;
 use crate::face::feed::Feed;
+use crate::line::LINE_BYTES_MAX;
 use crate::record::Record;
 use crate::store::Store;
 
@@ -42,6 +45,8 @@ tokio::task_local! {
 
 /// What reads much of the log, or makes long answers, at the same time.
 const LONG_READS_MAX: usize = 4;
+/// What is reserved for a page: one that is full but for its last record.
+const PAGE_ROOM: usize = PAGE_BYTES_MAX + LINE_BYTES_MAX;
 
 pub(super) struct App {
     pub(super) store: Store,
@@ -127,9 +132,35 @@ impl App {
         .await
     }
 
-    /// Room for [`LONG_READS_MAX`].
-    pub(super) fn long_reads() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(LONG_READS_MAX))
+    /// Reads a page of a list, by a function that is given the maximum length of the page in bytes
+    /// and says whether that cut it. Short pages are read as by [`ask`](Self::ask). A longer one
+    /// reserves its memory first, so that none is read for nothing where answers that no client
+    /// takes hold it, and as by [`read_much`](Self::read_much), so that it delays no short one.
+    pub(super) async fn page(
+        self: &Arc<App>,
+        read: impl Fn(&App, usize) -> Result<(Made, IsCut), Problem> + Send + Sync + 'static,
+    ) -> Result<Made, Problem> {
+        let read = Arc::new(read);
+        let short = Arc::clone(&read);
+        let (made, IsCut(is_cut)) = self.ask(move |app| short(app, SMALL_BYTES)).await?;
+        if !is_cut {
+            return Ok(made);
+        }
+        drop(made);
+        self.read_much(move |app| {
+            let mut held = app.answers_held.reserve(PAGE_ROOM)?;
+            let (made, _) = read(app, PAGE_BYTES_MAX)?;
+            // Before the next one gets its turn.
+            held.resize(made.len())?;
+            Ok(made.holding(held))
+        })
+        .await
+    }
+
+    /// At most [`LONG_READS_MAX`], and no more than there is memory to reserve for answers.
+    pub(super) fn long_reads(answers_held: &Memory) -> Arc<Semaphore> {
+        let at_a_time = answers_held.large_max() / PAGE_ROOM;
+        Arc::new(Semaphore::new(at_a_time.clamp(1, LONG_READS_MAX)))
     }
 
     /// Records what a request hands over, checked, through the one queue, so that no connection waits for

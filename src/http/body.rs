@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
@@ -16,7 +17,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::app::{HELD, Shared};
-use super::memory::{Gathered, Refused};
+use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
 
 /// The longest answer in JSON: a page, and a record.
@@ -283,7 +284,11 @@ impl io::Write for Bounded {
 }
 
 /// JSON that was made already, where it may take its time.
-pub(super) struct Made(StatusCode, Bytes);
+pub(super) struct Made {
+    status: StatusCode,
+    body: Bytes,
+    held: Option<Held>,
+}
 
 impl Made {
     pub(super) fn new(status: StatusCode, value: &impl Serialize) -> Result<Made, Problem> {
@@ -300,30 +305,48 @@ impl Made {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Problem::new(status, "internal", "the answer cannot be written as JSON")
         })?;
-        Ok(Made(status, body.0.into()))
+        Ok(Made::of(status, body.0))
     }
 
     /// An object with one more member: an array of what is JSON already.
     pub(super) fn with_items(
         object: &impl Serialize,
         name: &str,
-        items: &[String],
+        items: Vec<String>,
     ) -> Result<Made, Problem> {
-        let Made(status, object) = Made::ok(object)?;
-        let members = object.strip_suffix(b"}").unwrap_or(&object);
+        let Made { status, body, .. } = Made::ok(object)?;
+        let members = body.strip_suffix(b"}").unwrap_or(&body);
         let length: usize = items.iter().map(|item| item.len() + 1).sum();
         let mut body = Vec::with_capacity(members.len() + name.len() + length + 8);
         body.extend_from_slice(members);
         let comma = if members.len() > 1 { "," } else { "" };
         body.extend_from_slice(format!("{comma}\"{name}\":[").as_bytes());
-        for (place, item) in items.iter().enumerate() {
+        for (place, item) in items.into_iter().enumerate() {
             if place > 0 {
                 body.push(b',');
             }
             body.extend_from_slice(item.as_bytes());
         }
         body.extend_from_slice(b"]}");
-        Ok(Made(status, body.into()))
+        Ok(Made::of(status, body))
+    }
+
+    fn of(status: StatusCode, body: Vec<u8>) -> Made {
+        Made {
+            status,
+            body: body.into(),
+            held: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The same with the room that was reserved for it.
+    pub(super) fn holding(self, held: Held) -> Made {
+        let held = Some(held);
+        Made { held, ..self }
     }
 
     pub(super) fn ok(value: &impl Serialize) -> Result<Made, Problem> {
@@ -333,7 +356,10 @@ impl Made {
 
 impl IntoResponse for Made {
     fn into_response(self) -> Response {
-        let mut response = (self.0, self.1).into_response();
+        let mut response = (self.status, self.body).into_response();
+        if let Some(held) = self.held {
+            response.extensions_mut().insert(Arc::new(held));
+        }
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response

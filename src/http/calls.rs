@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
@@ -225,7 +225,7 @@ struct ListParams {
     until: Option<Time>,
     /// By `started_at`. Default: desc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of tool calls. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -264,12 +264,13 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let page = app.store.tool_calls_within(&query, PAGE_BYTES_MAX)?;
-        Made::ok(&Calls {
+    app.page(move |app, bytes_max| {
+        let page = app.store.tool_calls_within(&query, bytes_max)?;
+        let made = Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
             next: page.next.map(|next| next.to_string()),
-        })
+        })?;
+        Ok((made, IsCut::of(&page, query.limit)))
     })
     .await
 }

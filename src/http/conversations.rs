@@ -13,8 +13,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::messages;
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
@@ -144,7 +143,7 @@ struct ListParams {
     until: Option<Time>,
     /// By `created_at`. Default: desc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of conversations. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -193,17 +192,19 @@ async fn list(
         limit: params.limit.0,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
     };
-    app.ask(move |app| {
-        let (list, is_more) = app.store.conversations_within(&query, PAGE_BYTES_MAX)?;
+    app.page(move |app, bytes_max| {
+        let (list, is_more) = app.store.conversations_within(&query, bytes_max)?;
         let ConversationList { items, total } = list;
         let next = query.offset.saturating_add(items.len());
-        Made::ok(&List {
+        let is_cut = is_more && items.len() < query.limit;
+        let made = Made::ok(&List {
             next: is_more.then_some(next),
             items: items.into_iter().map(Whole::of).collect(),
             total,
             limit: query.limit,
             offset: query.offset,
-        })
+        })?;
+        Ok((made, IsCut(is_cut)))
     })
     .await
 }
@@ -224,7 +225,7 @@ struct WithMessages {
 struct WithNext {
     #[serde(flatten)]
     whole: Whole,
-    /// Where the other messages begin, if not all are told: `after` of
+    /// Where the next page of messages begins, if these are not all: `after` of
     /// `/conversations/{id}/messages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -242,15 +243,18 @@ struct WithNext {
     )
 )]
 async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.page(move |app, bytes_max| {
         let whole = whole(&app.store, id)?;
         let query = MessageQuery {
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let Paged { items, next } = messages::page(&app.store, id, &query)?;
+        let page = app.store.messages_as_json(id, &query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        let Paged { items, next } = page.into();
         // The messages are JSON already.
-        Made::with_items(&WithNext { whole, next }, "messages", &items)
+        let made = Made::with_items(&WithNext { whole, next }, "messages", items)?;
+        Ok((made, is_cut))
     })
     .await
 }

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
@@ -111,7 +111,7 @@ struct ListParams {
     until: Option<Time>,
     /// By id. Default: asc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of events. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -142,9 +142,10 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let page = app.store.events_within(&query, PAGE_BYTES_MAX)?;
-        Made::ok(&Events::from(page))
+    app.page(move |app, bytes_max| {
+        let page = app.store.events_within(&query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        Ok((Made::ok(&Events::from(page))?, is_cut))
     })
     .await
 }

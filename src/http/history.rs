@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
@@ -94,7 +94,7 @@ async fn add(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct LastParams {
-    /// At most so many, the last ones. Default: 100.
+    /// Maximum number of entries, counted from the last one. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     last: Limit,
@@ -127,14 +127,25 @@ async fn last(
     Query(params): Query<LastParams>,
 ) -> Result<Made, Problem> {
     let before = params.before.map_or(i64::MAX, |id| id.0);
-    app.ask(move |app| Made::ok(&read(&app.store, chat_id, before, params.last.0)?))
-        .await
+    app.page(move |app, bytes_max| {
+        let limit = params.last.0;
+        let entries = read(&app.store, chat_id, before, limit, bytes_max)?;
+        let is_cut = entries.before.is_some() && entries.items.len() < limit;
+        Ok((Made::ok(&entries)?, IsCut(is_cut)))
+    })
+    .await
 }
 
 /// Reads entries from the end on, until there are enough of them or they grow too long for one
 /// answer.
-fn read(store: &Store, chat_id: i64, before: i64, limit: usize) -> Result<Entries> {
-    let page = store.history_within(chat_id, before, limit, PAGE_BYTES_MAX)?;
+fn read(
+    store: &Store,
+    chat_id: i64,
+    before: i64,
+    limit: usize,
+    bytes_max: usize,
+) -> Result<Entries> {
+    let page = store.history_within(chat_id, before, limit, bytes_max)?;
     let is_more = page.next.is_some();
     let items: Vec<HistoryEntry> = page.items.into_iter().rev().collect();
     Ok(Entries {

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, Made};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
@@ -96,7 +96,7 @@ struct ListParams {
     status: Option<TaskStatus>,
     /// By id. Default: asc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of tasks. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -123,9 +123,10 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let page = app.store.inbox().list_within(&query, PAGE_BYTES_MAX)?;
-        Made::ok(&Tasks::from(page))
+    app.page(move |app, bytes_max| {
+        let page = app.store.inbox().list_within(&query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        Ok((Made::ok(&Tasks::from(page))?, is_cut))
     })
     .await
 }

@@ -21,6 +21,7 @@ const SMALL_PART: usize = 8;
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes_max: usize,
+    large_max: usize,
     small: AtomicUsize,
     large: AtomicUsize,
 }
@@ -33,9 +34,23 @@ impl Memory {
         let large = (bytes_max - bytes_max / SMALL_PART).max(body_bytes_max.saturating_mul(2));
         Arc::new(Memory {
             bytes_max: small.saturating_add(large),
+            large_max: large,
             small: AtomicUsize::new(small),
             large: AtomicUsize::new(large),
         })
+    }
+
+    /// Room for long bodies, in bytes, when there are none.
+    pub(super) fn large_max(&self) -> usize {
+        self.large_max
+    }
+
+    /// Room for an answer that is yet to be made, which may be this long; for less where there is
+    /// less in all.
+    pub(super) fn reserve(self: &Arc<Memory>, bytes: usize) -> Result<Held, Problem> {
+        let mut held = self.held();
+        held.grow(bytes.min(self.large_max))?;
+        Ok(held)
     }
 
     /// Some room, none at first.
@@ -64,6 +79,16 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Holds room for this many bytes in all, and gives back what it held on top.
+    pub(super) fn resize(&mut self, bytes: usize) -> Result<(), Problem> {
+        let kept = bytes.next_multiple_of(SMALL_BYTES);
+        if let Some(rest) = self.large.checked_sub(kept) {
+            self.large = kept;
+            self.memory.large.fetch_add(rest, Ordering::AcqRel);
+        }
+        self.grow(bytes)
+    }
+
     /// Holds room for this many bytes in all.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         if bytes <= self.small + self.large {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
@@ -20,7 +20,6 @@ use crate::face::pages::{After, Paged};
 use crate::record::{
     ContentType, ConversationMessage, GIVEN_NUMBER_MAX, Role, Source, Timestamp, payload_text,
 };
-use crate::store::Store;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(add, list))
@@ -263,7 +262,7 @@ struct ListParams {
     until: Option<AnyInt>,
     /// By sequence. Default: asc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of messages. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -294,13 +293,15 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let Paged { items, next } = page(&app.store, id, &query)?;
+    app.page(move |app, bytes_max| {
+        let page = app.store.messages_as_json(id, &query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        let Paged { items, next } = page.into();
         if items.is_empty() && app.store.get_conversation(id)?.is_none() {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
         }
-        Made::with_items(&Next { next }, "items", &items)
+        Ok((Made::with_items(&Next { next }, "items", items)?, is_cut))
     })
     .await
 }
@@ -313,10 +314,4 @@ type Messages = Paged<ConversationMessage>;
 struct Next {
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-}
-
-/// Reads a page of a conversation's messages, as JSON.
-pub(super) fn page(store: &Store, id: Uuid, query: &MessageQuery) -> Result<Paged<String>> {
-    let page = store.messages_as_json(id, query, PAGE_BYTES_MAX)?;
-    Ok(page.into())
 }

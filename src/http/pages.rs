@@ -1,4 +1,16 @@
 //! How long pages are over HTTP.
 
+use crate::collections::Page;
+
 /// A page ends with the record that makes it this long, as the log has it.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Whether a page ended before its limit of records was reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IsCut(pub(super) bool);
+
+impl IsCut {
+    pub(super) fn of<T>(page: &Page<T>, limit: usize) -> IsCut {
+        IsCut(page.next.is_some() && page.items.len() < limit)
+    }
+}

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
@@ -129,7 +129,7 @@ impl ToSchema for NewStep {}
     request_body = NewStep,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "It stands there already", body = Put),
+        (status = 200, description = "It had this status already", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 404, description = "It was never proposed, or was taken back", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It cannot become that, or was applied by another commit", body = Problem, content_type = "application/problem+json"),
@@ -170,7 +170,7 @@ struct ListParams {
     until: Option<Time>,
     /// By `created_at`. Default: desc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of proposals. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -199,9 +199,10 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let page = app.store.proposals_within(&query, PAGE_BYTES_MAX)?;
-        Made::ok(&Proposals::from(page))
+    app.page(move |app, bytes_max| {
+        let page = app.store.proposals_within(&query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        Ok((Made::ok(&Proposals::from(page))?, is_cut))
     })
     .await
 }

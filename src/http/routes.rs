@@ -1,6 +1,7 @@
 //! Every route, what is done around each, and the description of them all.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -17,7 +18,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::{HELD, Shared};
-use super::memory::{Answer, SMALL_BYTES};
+use super::memory::{Answer, Held, SMALL_BYTES};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
@@ -176,14 +177,17 @@ async fn around(
 
 /// An answer that holds room until its client has taken it. Only what was read may be asked for again,
 /// so that other answers are not refused.
-fn held(app: &Shared, response: Response, is_read: bool) -> Response {
+fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
     let length = response.body().size_hint().exact();
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
     if length <= SMALL_BYTES {
         return response;
     }
-    let mut held = app.answers_held.held();
-    match held.grow(length) {
+    // A long page has reserved some.
+    let held = response.extensions_mut().remove::<Arc<Held>>();
+    let held = held.and_then(Arc::into_inner);
+    let mut held = held.unwrap_or_else(|| app.answers_held.held());
+    match held.resize(length) {
         Err(problem) if is_read => return problem.into_response(),
         Err(_) | Ok(()) => {}
     }

@@ -193,6 +193,8 @@ impl Server {
             .start()?;
         let stop = watch::Sender::new(false);
         let (answers, told) = Answers::new();
+        let memory = || Memory::new(options.bodies_bytes_max, options.body_bytes_max);
+        let answers_held = memory();
         runtime.spawn(Answers::hand_on(told));
         let app = App {
             answers,
@@ -205,9 +207,9 @@ impl Server {
             gatekeeper,
             feed: Arc::new(Feed::new(store.clone(), options.streams_max)),
             stopped: stop.subscribe(),
-            bodies: Memory::new(options.bodies_bytes_max, options.body_bytes_max),
-            answers_held: Memory::new(options.bodies_bytes_max, options.body_bytes_max),
-            long_reads: App::long_reads(),
+            bodies: memory(),
+            long_reads: App::long_reads(&answers_held),
+            answers_held,
             limits: Limits {
                 body_bytes_max: options.body_bytes_max,
                 body_timeout: options.body_timeout,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
@@ -117,7 +117,7 @@ fn unknown() -> Problem {
 struct ListParams {
     /// Only those of this task.
     task_id: Option<String>,
-    /// At most so many. Default: 100.
+    /// Maximum number of thoughts. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -138,11 +138,12 @@ async fn list(
     State(app): State<Shared>,
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
-    app.ask(move |app| {
+    app.page(move |app, bytes_max| {
         let (task_id, after) = (params.task_id.as_deref(), params.after.map(|after| after.0));
         let thoughts = app.store.thoughts();
-        let page = thoughts.page_within(task_id, params.limit.0, PAGE_BYTES_MAX, after)?;
-        Made::ok(&Thoughts::from(page))
+        let page = thoughts.page_within(task_id, params.limit.0, bytes_max, after)?;
+        let is_cut = IsCut::of(&page, params.limit.0);
+        Ok((Made::ok(&Thoughts::from(page))?, is_cut))
     })
     .await
 }

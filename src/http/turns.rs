@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::PAGE_BYTES_MAX;
+use super::pages::IsCut;
 use super::params::{Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
@@ -106,7 +106,7 @@ struct ListParams {
     until: Option<Time>,
     /// By `created_at`. Default: asc.
     order: Option<Order>,
-    /// At most so many. Default: 100.
+    /// Maximum number of turns. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
@@ -138,9 +138,10 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
-    app.ask(move |app| {
-        let page = app.store.turns_within(&query, PAGE_BYTES_MAX)?;
-        Made::ok(&Turns::from(page))
+    app.page(move |app, bytes_max| {
+        let page = app.store.turns_within(&query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        Ok((Made::ok(&Turns::from(page))?, is_cut))
     })
     .await
 }

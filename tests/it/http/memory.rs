@@ -3,6 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 #[cfg(target_os = "linux")]
+use std::process::Command;
+#[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
 use decklog::http::Options;
@@ -134,6 +136,86 @@ fn a_body_without_room_is_answered_503() {
     // There is room again.
     let answer = refused.send("POST", "/records", &bomb);
     assert_eq!(answer.status, 200);
+}
+
+/// Bug: clients that asked for long pages and read nothing of them held up all other readers, and
+/// their pages were built before it was known that there was no memory for them.
+#[cfg(target_os = "linux")]
+#[test]
+fn long_pages_that_no_client_reads_hold_up_no_one() {
+    const BUDGET_MIB: usize = 64;
+    // What pages take while they are built, connections and allocators.
+    const MORE_MIB: usize = 64;
+    const SLOW: usize = 60;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = crate::support::still().open(&path).unwrap();
+    store
+        .change_settings(|it| it.privacy.redact_secrets = false)
+        .unwrap();
+    let (long, short) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    for id in [long, short] {
+        store.record(Conversation::new(id, Client::Api)).unwrap();
+        let message = ConversationMessage::new(id, Role::User, "short");
+        store.record(message).unwrap();
+    }
+    for _ in 0..98 {
+        let message = ConversationMessage::new(long, Role::User, "x".repeat(80 << 10));
+        store.record(message).unwrap();
+    }
+    drop(store);
+    let command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    let server = Process::start_with(command, &path, 0, |command| {
+        command.args(["--bodies-mib", &BUDGET_MIB.to_string()]);
+    });
+    let client = server.client();
+    let short = format!("/conversations/{short}/messages");
+    client.get(&short).expect(200);
+    let before = resident_mib(&server);
+    let asks = format!("GET /conversations/{long}/messages HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let slow: Vec<TcpStream> = (0..SLOW)
+        .map(|_| {
+            let mut stream = client.connect();
+            stream.write_all(asks.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let (mut longest, mut most) = (Duration::ZERO, before);
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(4) {
+        let asked = Instant::now();
+        client.get("/healthz").expect(200);
+        client.get(&short).expect(200);
+        client
+            .post(&short, &json!({"role": "user", "content": "hi"}))
+            .expect(201);
+        longest = longest.max(asked.elapsed());
+        most = most.max(resident_mib(&server));
+    }
+    let (mut answered, mut refused) = (0, 0);
+    for mut stream in slow {
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        match &start {
+            b"HTTP/1.1 200" => answered += 1,
+            b"HTTP/1.1 503" => {
+                let mut head = vec![0; 300];
+                stream.read_exact(&mut head).unwrap();
+                let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+                assert!(head.contains("\r\nretry-after: 1\r\n"), "{head}");
+                refused += 1;
+            }
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+    println!(
+        "{SLOW} clients that read nothing: {answered} answered, {refused} refused; others took {longest:?} at the most; {before} MiB before, {most} MiB then"
+    );
+    assert!(answered > 0 && answered * 7 <= BUDGET_MIB, "{answered}");
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    assert!(most < before + BUDGET_MIB + MORE_MIB, "{most}");
+    client.get(&short).expect(200);
+    server.end();
 }
 
 /// Bug: lists, samples of errors and trees answered with hundreds of MB.
