@@ -42,6 +42,13 @@ impl Watch {
             .get(storage, || Ok(self.store.settings()?.privacy))
     }
 
+    /// Whether the settings that were last read ask for a token.
+    pub(crate) fn asked_for_token(&self) -> bool {
+        let seen = self.settings.seen.read();
+        let seen = seen.unwrap_or_else(PoisonError::into_inner);
+        seen.as_ref().is_none_or(|seen| seen.value.require_auth)
+    }
+
     /// The role of who shows this; `None` if it is not known, was revoked, or has expired.
     ///
     /// # Errors

@@ -49,7 +49,8 @@ impl Gatekeeper {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an address that others can reach where
     /// no token is asked for, and for names and origins that do not read.
     pub(super) fn new(store: Store, addr: SocketAddr, options: &Options) -> Result<Gatekeeper> {
-        check_bind(addr.ip(), store.settings()?.privacy.require_auth)?;
+        let watch = Watch::new(store);
+        check_bind(addr.ip(), watch.privacy()?.require_auth)?;
         let hosts = options.allow_hosts.iter().map(|text| {
             Host::parse(text).ok_or_else(|| {
                 let message = format!("{text:?} is no host: give a name or an address, without scheme and port, and an IPv6 address in brackets");
@@ -70,7 +71,7 @@ impl Gatekeeper {
             origins: origins.collect::<Result<_>>()?,
             is_tls: options.tls.is_some(),
             always_asks: !is_loopback(addr.ip()),
-            watch: Watch::new(store),
+            watch,
         })
     }
 
@@ -117,9 +118,14 @@ impl Gatekeeper {
         headers: &HeaderMap,
         from: From,
     ) -> Result<AccessRole, Problem> {
-        let privacy = self.watch.privacy()?;
-        if !privacy.require_auth && !self.always_asks {
-            return Ok(AccessRole::Admin);
+        let privacy = self.watch.privacy();
+        let asks = match &privacy {
+            Ok(privacy) => privacy.require_auth,
+            // Settings that cannot be read any more let nobody in.
+            Err(_) => self.watch.asked_for_token(),
+        };
+        if !asks && !self.always_asks {
+            return privacy.map(|_| AccessRole::Admin).map_err(Problem::from);
         }
         let role = match caller::shown(headers, from) {
             Some((kind, shown)) => self.watch.role(kind, shown)?,
@@ -129,9 +135,9 @@ impl Gatekeeper {
             let detail = "a token is needed, in 'Authorization: Bearer dl_…': 'decklog token add' makes one, 'decklog token login' lets a browser in";
             Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
         })?;
+        let privacy = privacy?;
         if !privacy.allowed_roles.contains(&role) {
-            let detail =
-                format!("the role {role} is not let in: privacy.allowed_roles says who is");
+            let detail = format!("the role {role} is not in privacy.allowed_roles");
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
         if role < needed {

@@ -269,12 +269,15 @@ fn where_the_file_is_gone_or_does_not_read_nobody_gets_in() {
         .expect_problem(401, "unauthorized", None);
     std::fs::write(&path, &whole).unwrap();
     client.get("/conversations").expect(200);
-    // Settings that do not read could say that a token is asked for.
+    // Settings that cannot be read ask for a token as those before them did, and then fail.
     let manifest = service.store.path().join("decklog.json");
     let whole = std::fs::read(&manifest).unwrap();
     std::fs::write(&manifest, "{").unwrap();
-    service
-        .client()
+    for unknown in [service.client(), service.with_token("dl_unknown")] {
+        let answer = unknown.get("/conversations");
+        answer.expect_problem(401, "unauthorized", None);
+    }
+    client
         .get("/conversations")
         .expect_problem(500, "damaged", None);
     std::fs::write(&manifest, whole).unwrap();
