@@ -8,10 +8,11 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    SubscriptionFilter, UnsubscribeRequestParams,
+    Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -193,13 +194,19 @@ async fn next(told: &mut watch::Receiver<Progress>) -> Progress {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
-            .enable_resources_subscribe()
-            .enable_prompts()
-            .enable_completions()
-            .build();
+        let reach = self.shared.tools.reach();
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if !resources::templates(reach).is_empty() {
+            let mut resources = ResourcesCapability::default();
+            resources.subscribe = Some(true);
+            capabilities.resources = Some(resources);
+        }
+        if !prompts::definitions(reach).is_empty() {
+            capabilities.prompts = Some(PromptsCapability::default());
+        }
+        if capabilities.resources.is_some() || capabilities.prompts.is_some() {
+            capabilities.completions = Some(JsonObject::new());
+        }
         let decklog = Implementation::new("decklog", env!("CARGO_PKG_VERSION"))
             .with_title("decklog: the log that agents keep");
         ServerConfig::new(capabilities)

@@ -148,6 +148,17 @@ pub fn fill(store: &Store) -> Filled {
     }
 }
 
+/// Bug: resources, prompts and completions were announced where no tool reads anything.
+fn announces_what_there_is(capabilities: &Value, kinds: &[Kind]) {
+    let covers = |needed: &[Kind]| needed.iter().all(|kind| kinds.contains(kind));
+    let has_prompts = [RUN, REVIEW, FAILURES].into_iter().any(covers);
+    let announced = |name: &str| capabilities.get(name).is_some();
+    assert!(announced("tools"), "{capabilities}");
+    assert_eq!(announced("resources"), !kinds.is_empty(), "{kinds:?}");
+    assert_eq!(announced("prompts"), has_prompts, "{kinds:?}");
+    assert_eq!(announced("completions"), !kinds.is_empty(), "{kinds:?}");
+}
+
 /// Asks a server for all that it could show; `ask` gives the whole answer.
 pub fn check(
     ask: &mut dyn FnMut(&str, Value) -> Value,
@@ -318,7 +329,8 @@ fn no_resource_or_prompt_shows_what_no_tool_reads() {
             let mut args = vec!["--tools", &named];
             args.extend(is_read_only.then_some("--read-only"));
             let mut client = Client::start(&path, &args);
-            client.greet();
+            let greeted = client.greet();
+            announces_what_there_is(&greeted["capabilities"], kinds);
             let mut ask = |method: &str, params: Value| {
                 let id = client.begin(method, params);
                 client.answer(id)
