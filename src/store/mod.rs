@@ -334,8 +334,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
 
 /// Refuses to write where the first record could not be.
 fn check_is_writable(storage: &dyn Storage) -> Result<()> {
-    let doing =
-        "write in the store's directory (give this user leave to, or open the store read-only)";
+    let doing = "write in the store's directory (this user needs write access, and the file system must not be mounted read-only)";
     storage
         .check_writable()
         .map_err(|e| Error::io(doing, storage.root(), e))

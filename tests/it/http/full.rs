@@ -216,6 +216,32 @@ fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
     disk.server.end();
 }
 
+/// Bug: an option was suggested that the command does not have.
+#[test]
+fn a_read_only_mount_is_named_as_the_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    still().open(&path).unwrap();
+    let script =
+        "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" || exit 77; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    command.arg(dir.path()).arg(env!("CARGO_BIN_EXE_decklog"));
+    command.args(["serve", "--port", "0", "--store"]).arg(&path);
+    let output = command.output();
+    let Some(output) = output.ok().filter(|output| output.status.code() == Some(3)) else {
+        assert!(
+            std::env::var_os("DECKLOG_FULL_DISKS").is_none(),
+            "a read-only mount is asked for"
+        );
+        println!("not run: such a mount cannot be had here");
+        return;
+    };
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("must not be mounted read-only"), "{told}");
+    assert!(!told.contains("open the store read-only"), "{told}");
+}
+
 /// As a mount that is read-only, or a directory of another user.
 #[test]
 fn a_store_that_cannot_be_written_is_not_ready() {
