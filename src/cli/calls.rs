@@ -15,7 +15,7 @@ use super::list::{List, Part, Times, one_of};
 pub struct Args {
     #[command(flatten)]
     times: Times,
-    /// Only calls that stand there
+    /// Only calls with this status
     #[arg(long, value_parser = one_of(CallStatus::ALL, CallStatus::as_str))]
     status: Option<CallStatus>,
     /// Only calls of this vendor

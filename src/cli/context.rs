@@ -80,16 +80,17 @@ impl Context {
         told(self.open_in_silence()?)
     }
 
-    /// The store, to read, for who tells of damage in other words.
+    /// The store, to read, for commands that report damage themselves.
     pub fn open_in_silence(&self) -> Result<Store, Failure> {
         let options = self.options().read_only(true);
         Ok(options.open(self.store_path()?)?)
     }
 
-    /// The store, to write, for who makes none and tells of damage in other words.
+    /// The store, to write, for commands that create none and report damage themselves.
     pub fn open_to_change(&self) -> Result<Store, Failure> {
         let store = self.options().create(false).open(self.store_path()?)?;
         told_of_manifest(&store.damage()?);
+        warn_of_key_inside(&store);
         Ok(store)
     }
 
@@ -125,6 +126,7 @@ impl Context {
 fn told(store: Store) -> Result<Store, Failure> {
     let damage = store.damage()?;
     told_of_manifest(&damage);
+    warn_of_key_inside(&store);
     let damage = damage.iter().filter(|it| !is_of_manifest(it)).count();
     if damage > 0 {
         let places = count(damage as u64, "place");
@@ -134,6 +136,22 @@ fn told(store: Store) -> Result<Store, Failure> {
         ));
     }
     Ok(store)
+}
+
+/// A key that lies in the store protects no user id: it is copied with the store.
+fn warn_of_key_inside(store: &Store) {
+    // A key that cannot be read is reported where it is needed.
+    let Ok(key) = store.user_id_key() else { return };
+    let dir = key.path.parent().and_then(|dir| dir.canonicalize().ok());
+    let root = store.path().canonicalize();
+    if let (Some(dir), Ok(root)) = (dir, root)
+        && dir.starts_with(root)
+    {
+        output::say(&format!(
+            "the key of user ids is inside the store ({}): anyone who copies the store has the key, too; move it out and set DECKLOG_USER_ID_KEY",
+            key.path.display()
+        ));
+    }
 }
 
 /// A manifest that is missing is told of here, as one that was made anew is only told of once.

@@ -33,7 +33,7 @@ pub struct Args {
     /// Only conversations of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only conversations that stand there
+    /// Only conversations with this status
     #[arg(long, value_parser = one_of(ConversationStatus::ALL, ConversationStatus::as_str))]
     status: Option<ConversationStatus>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct Args {
     /// At most this many. Default: 50 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Pass over so many first
+    /// Skip the first N
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
     /// Show all there is to each conversation, its user too

@@ -53,6 +53,9 @@ struct What {
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The tool calls and the edit proposal of a request
+    ///
+    /// The messages of its conversation stay, and may repeat arguments and results of the calls:
+    /// --conversation erases those, too.
     #[arg(long, value_name = "ID")]
     request: Option<Uuid>,
 }
@@ -90,6 +93,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if !context.json {
         let verb = if args.dry_run { "would go" } else { "erased" };
         context.out.line(&told(lines, bytes, verb))?;
+    }
+    if matches!(what, Erasure::Request(_)) && !erased.parts.is_empty() {
+        output::say(
+            "messages of the conversation are kept, and may repeat what was erased: 'decklog erase --conversation' erases them, too",
+        );
     }
     for file in &erased.foreign {
         output::say(&format!(

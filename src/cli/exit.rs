@@ -10,7 +10,8 @@ pub const HELP: &str = "\
 Exit codes:
   0  all is well
   1  it worked, and there is something to look at: a record was rejected, a line was broken,
-     damage was found, or what was asked for is not there
+     damage was found, or the record with this id is not there; a list or search without a
+     match exits with 0
   2  the arguments or the input do not make sense; nothing was done
   3  the store, or another file, cannot be opened, read or written
   4  another process kept the store locked for too long: try again

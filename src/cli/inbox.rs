@@ -13,7 +13,7 @@ use super::show::grouped;
     after_help = "Examples:\n  decklog inbox --status failed --json | jq '{id, error}'\n  decklog inbox --counts"
 )]
 pub struct Args {
-    /// Only tasks that stand there
+    /// Only tasks with this status
     #[arg(long, value_parser = one_of(TaskStatus::ALL, TaskStatus::as_str))]
     status: Option<TaskStatus>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use super::list::{List, Part, Times, one_of};
 pub struct Args {
     #[command(flatten)]
     times: Times,
-    /// Only proposals that stand there
+    /// Only proposals with this status
     #[arg(long, value_parser = one_of(ProposalStatus::ALL, ProposalStatus::as_str))]
     status: Option<ProposalStatus>,
     /// The proposals as they stood at this time

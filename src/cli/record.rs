@@ -64,9 +64,9 @@ Its lines, folded here:
 pub struct Args {
     /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
     ///
-    /// The status is added, unchanged or rejected, the last with a reason and no seq. An event, a
-    /// task and an entry of a history are told their id in "assigned", a message its sequence. What
-    /// is probably a mistake in a record that was taken, as a time in seconds, is its "warning".
+    /// The status is added, unchanged or rejected, the last with a reason and no seq. The id of
+    /// an event, a task or a history entry and the sequence of a message are in "assigned". A
+    /// probable mistake in an accepted record, such as a time in seconds, is in "warning".
     #[arg(long)]
     ack: bool,
     /// When a record is acknowledged

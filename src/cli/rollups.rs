@@ -8,8 +8,8 @@ use super::list::Printer;
 
 /// List what the messages of each day add up to, those that were removed included
 ///
-/// By day, model, configuration, orchestration mode and task type. A quantile of latencies is told
-/// within 1 %.
+/// By day, model, configuration, orchestration mode and task type. Latency quantiles are
+/// accurate to 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog rollups --since 2025-12-01\n  decklog rollups --json | jq -s 'map(.tokens_out) | add'"

@@ -22,7 +22,7 @@ const NAME_COLUMNS: usize = 20;
 ///
 /// Messages that retention removed are counted as well. Latencies, rates and contexts are of
 /// requests, the messages in the role assistant; one that is a part of another's answer adds to
-/// that request and counts as none. A quantile of latencies is told within 1 %.
+/// that request and counts as none. Latency quantiles are accurate to 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog stats dashboard\n  decklog stats models --since 2025-12-01 --group model,task_type\n  decklog stats usage --bucket month --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
@@ -38,11 +38,10 @@ pub struct Args {
     /// Only days before this one
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
-    /// What rows are told apart by, one or several with commas between
+    /// Columns to group by, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = one_of(Dimension::ALL, Dimension::as_str))]
     group: Option<Vec<Dimension>>,
-    /// How long the times are that are told one by one. Default: day for usage and active, else
-    /// all
+    /// Bucket size. Default: day for usage and active, else no buckets
     #[arg(long, value_parser = one_of(Bucket::ALL, Bucket::as_str))]
     bucket: Option<Bucket>,
     /// At most this many rows. Default: 1000

@@ -154,7 +154,7 @@ fn warn(store: &Store, info: &TokenInfo) -> Result<Exit, Failure> {
     let privacy = store.settings()?.privacy;
     if !privacy.allowed_roles.contains(&info.role) {
         say(&format!(
-            "the role {} is not let in: add it with 'decklog config set privacy.allowed_roles {},{}'",
+            "the role {} is not allowed: add it with 'decklog config set privacy.allowed_roles {},{}'",
             info.role,
             joined(&privacy.allowed_roles),
             info.role

@@ -25,8 +25,8 @@ pub struct Args {
     /// Check every line of sealed segments, too, and compute every hash anew
     #[arg(long)]
     deep: bool,
-    /// A head that 'decklog seal --head' printed: whoever rewrote the log or cut it off since then
-    /// is found out
+    /// A head that 'decklog seal --head' printed: detects a log that was rewritten or
+    /// cut off since then
     #[arg(long, value_name = "FILE")]
     head: Option<PathBuf>,
 }

@@ -51,7 +51,7 @@ struct ActiveParams {
     since: Option<Day>,
     /// Only days before this one.
     until: Option<Day>,
-    /// How long the times are that are told one by one. Default: day.
+    /// Bucket size. Default: day.
     bucket: Option<Bucket>,
     /// At most this many rows. Default: 1000.
     #[param(value_type = Option<u32>, maximum = 100_000)]
@@ -67,12 +67,12 @@ struct ReportParams {
     since: Option<Day>,
     /// Only days before this one.
     until: Option<Day>,
-    /// What rows are told apart by: one or several of model, config, mode and `task_type`, with
-    /// commas between.
+    /// Columns to group by: one or several of model, config, mode and `task_type`, separated by
+    /// commas.
     #[serde(default, deserialize_with = "groups")]
     #[param(value_type = Option<Vec<Dimension>>, explode = false, min_items = 1)]
     group: Option<Vec<Dimension>>,
-    /// How long the times are that are told one by one.
+    /// Bucket size. Default: no buckets.
     bucket: Option<Bucket>,
     /// At most this many rows; 0 for the totals alone. Default: 1000.
     #[param(value_type = Option<u32>, maximum = 100_000)]

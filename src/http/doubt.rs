@@ -62,8 +62,8 @@ impl Doubt {
         }
     }
 
-    /// Why a record would not be taken now, as the `code` of a problem; `None` if it would. The answer is at most a second
-    /// old, and not older than the last write that failed.
+    /// Why a record would not be accepted now, as the `code` of a problem; `None` if it would be.
+    /// The answer is at most a second old, and not older than the last failed write.
     pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
         let mut checked = self.0.checked.lock().await;
         if let Some((at, refused)) = *checked

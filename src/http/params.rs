@@ -74,7 +74,7 @@ pub(super) enum Wait {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct WaitParams {
-    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; it waits in a queue, and what the log says to it is not told.
+    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; the record waits in a queue, and a later rejection is not reported. It is lost if the server fails, or its disk fills up, before it is written.
     pub(super) wait: Option<Wait>,
 }
 

@@ -45,7 +45,7 @@ struct StreamParams {
     kind: Option<Kinds>,
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,
-    /// As the header `Last-Event-ID`, which goes before it: for who cannot set one.
+    /// The same as the header `Last-Event-ID`, for clients that cannot set one. The header wins.
     #[param(maximum = 9_007_199_254_740_991_u64)]
     last_event_id: Option<u64>,
 }

@@ -366,8 +366,9 @@ fn check_fraction(field: &str, value: Option<f64>) -> Result<()> {
     }
 }
 
-/// The greatest id, sequence or `update_id` that a record may be given, unless it is the next one:
-/// 2^52. The log numbers on from the greatest, and JavaScript holds no whole number past 2^53 − 1.
+/// The greatest id, sequence or `update_id` that a record may bring: 2^52, or the number that the
+/// log would assign next, if that is greater. The log assigns the number after the greatest, also
+/// past this bound, but none past 2^52 + 2^40: JavaScript holds no whole number past 2^53 − 1.
 pub const GIVEN_NUMBER_MAX: i64 = 1 << 52;
 /// The greatest one that the log gives. Greater ones, which earlier versions took, are found, and
 /// are not numbered on from.

@@ -355,3 +355,50 @@ fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
     // Once that has ended, it is done.
     assert_eq!(code(&log.run(&["erase", "--conversation", id])), OK);
 }
+
+/// The arguments of a call may stand in the text of the message that asked for it.
+#[test]
+fn erasing_a_request_says_that_messages_stay() {
+    let log = Log::new();
+    let lines = [
+        request(1, 1_766_832_000_000, "shell", r#"{"command":"ls secret"}"#),
+        conversation(2),
+        message(3, 2, "ran ls secret"),
+    ];
+    log.record(&lines);
+    let help = out(&decklog(&["erase", "--help"]).output().unwrap());
+    assert!(help.contains("messages of its conversation stay"), "{help}");
+    let output = log.run(&["erase", "--request", &id(1)]);
+    assert_eq!(code(&output), OK, "{}", err(&output));
+    let told = err(&output);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(
+        told.contains("messages of the conversation are kept"),
+        "{told}"
+    );
+    assert_eq!(
+        log.column(&["messages", &id(2)], "content"),
+        ["ran ls secret"]
+    );
+}
+
+/// Bug: nothing was said of a key that is copied with the store.
+#[test]
+fn a_key_inside_the_store_is_warned_of() {
+    let log = Log::new();
+    log.record(&[conversation(1)]);
+    let with_key = |key: &Path, args: &[&str]| {
+        let mut command = log.command(args);
+        command.env("DECKLOG_USER_ID_KEY", key).output().unwrap()
+    };
+    let outside = log.dir.path().join("user_id.key");
+    for (key, is_inside) in [
+        (log.file("user_id.key"), true),
+        (log.file("../log/user_id.key"), true),
+        (outside, false),
+    ] {
+        let output = with_key(&key, &["conversations"]);
+        let is_told = err(&output).contains("anyone who copies the store has the key");
+        assert_eq!(is_told, is_inside, "{key:?}: {}", err(&output));
+    }
+}
