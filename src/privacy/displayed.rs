@@ -2,11 +2,16 @@
 //! overstruck characters once, and with escapes decoded, whether those of terminals, programming
 //! languages, addresses, HTML or mail. Where each of its characters stands in the raw text is kept,
 //! so that what is found is removed from there, with the control sequences within it.
+//!
+//! What moves the cursor parts words in one place and hides in the middle of one in another, and so
+//! do line breaks: a text that has such is looked at with them and without.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use super::breaks::{self, Halves, break_at};
 use super::scan::placeholder_len;
 
 /// A text that is not displayed as it stands.
@@ -15,6 +20,17 @@ pub(super) struct Displayed {
     pieces: Vec<Piece>,
     /// Where the next character begins in the raw text, if it overstrikes another one.
     struck: Option<usize>,
+    /// Where what moves the cursor was in the displayed text, in order.
+    pub joints: Vec<usize>,
+}
+
+/// What becomes of what moves the cursor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// It parts words.
+    Apart,
+    /// It is left out.
+    Together,
 }
 
 /// A part of the displayed text, which ends where the next one begins.
@@ -36,8 +52,12 @@ enum Shown {
     Byte(u8),
     /// What follows stands over the character before it.
     Backspace,
-    /// NUL: nothing in a text of 16-bit characters, else a separator.
+    /// NUL: nothing in a text of 16-bit characters, else as a move.
     Nul,
+    /// A move of the cursor, which parts words as a blank does, or hides in one.
+    Move,
+    /// The same, of a character that parts words as it stands.
+    Break,
     /// The escape character: what it does depends on what follows.
     Escape,
     /// The same with the bracket that parameters follow.
@@ -52,7 +72,7 @@ struct Unit {
 }
 
 /// The text as it is displayed; `None` if that is as it stands.
-pub(super) fn displayed(text: &str) -> Option<Displayed> {
+pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
     if !differs(text.as_bytes()) {
         return None;
     }
@@ -62,6 +82,7 @@ pub(super) fn displayed(text: &str) -> Option<Displayed> {
         text: String::with_capacity(text.len()),
         pieces: Vec::new(),
         struck: None,
+        joints: Vec::new(),
     };
     let (mut at, mut kept, mut nul_end) = (0, 0, None);
     while let Some(byte) = bytes.get(at) {
@@ -72,10 +93,7 @@ pub(super) fn displayed(text: &str) -> Option<Displayed> {
             at += 1;
             continue;
         };
-        displayed.push(text, kept, at);
-        match unit.shown {
-            Shown::Byte(byte) => displayed.push_one(char::from(byte), at, unit.end),
-            Shown::Backspace => displayed.pop(),
+        let shown = match unit.shown {
             Shown::Nul => {
                 // Between two of these is one byte of each character.
                 let is_wide = nul_end.is_some_and(|end| end + 1 == at)
@@ -84,18 +102,43 @@ pub(super) fn displayed(text: &str) -> Option<Displayed> {
                         .is_some_and(|byte| begins_unit(*byte))
                         && unit_at(bytes, unit.end + 1, false)
                             .is_some_and(|next| next.shown == Shown::Nul);
-                if !is_wide {
+                nul_end = Some(unit.end);
+                if is_wide { Shown::Nothing } else { Shown::Move }
+            }
+            shown => shown,
+        };
+        if shown == Shown::Break && view == View::Apart {
+            displayed.joints.push(displayed.text.len() + at - kept);
+            at = unit.end;
+            continue;
+        }
+        displayed.push(text, kept, at);
+        match shown {
+            Shown::Byte(byte) => displayed.push_one(char::from(byte), at, unit.end),
+            Shown::Backspace => displayed.pop(),
+            Shown::Move | Shown::Break => {
+                displayed.joints.push(displayed.text.len());
+                if view == View::Apart {
                     displayed.push_one(' ', at, unit.end);
                 }
-                nul_end = Some(unit.end);
             }
-            Shown::Nothing | Shown::Escape | Shown::Introducer => {}
+            Shown::Nothing | Shown::Nul | Shown::Escape | Shown::Introducer => {}
         }
         at = unit.end;
         kept = at;
     }
     displayed.push(text, kept, bytes.len());
     Some(displayed)
+}
+
+/// A secret as it is told from others: without what does not show in it.
+pub(super) fn spelled(secret: &str) -> Cow<'_, str> {
+    let shown = displayed(secret, View::Together).map(|shown| shown.text);
+    let spelled = shown.map_or(Cow::Borrowed(secret), Cow::Owned);
+    if spelled.contains(['\n', '\r']) {
+        return Cow::Owned(spelled.replace(['\n', '\r'], ""));
+    }
+    spelled
 }
 
 impl Displayed {
@@ -171,13 +214,16 @@ pub(super) fn differs(text: &[u8]) -> bool {
             & u8::from(byte != b'\n')
             & u8::from(byte != b'\t')
             & u8::from(byte != b'\r')
+            | u8::from(byte == 0x7F)
     };
     let has_control = || text.iter().fold(0, |any, byte| any | is_control(*byte)) != 0;
     let has_escape = |first: usize| {
         let pairs = text[first..].iter().zip(text[first..].iter().skip(1));
         pairs.fold(0, |any, (one, two)| {
-            let letter = u8::from(*two == b'x') | u8::from(*two == b'u') | u8::from(*two == b'0');
+            let letter = u8::from(*two == b'x') | u8::from(*two == b'u');
+            let letter = letter | u8::from(b'0' <= *two) & u8::from(*two <= b'3');
             let letter = letter | u8::from(*two == b'e') | u8::from(*two == b'E');
+            let letter = letter | u8::from(*two == b'\n') | u8::from(*two == b'\r');
             any | u8::from(*one == b'\\') & letter
         }) != 0
     };
@@ -186,17 +232,25 @@ pub(super) fn differs(text: &[u8]) -> bool {
         || memchr::memchr(b'\\', text).is_some_and(has_escape)
             && memchr::memchr_iter(b'\\', text).any(is_unit)
         || memchr::memchr2_iter(b'%', b'&', text).any(is_unit)
-        || memchr::memchr3_iter(0xE2, 0xC2, 0xEF, text).any(is_unit)
+        || !text.is_ascii()
+            && HIDDEN_STARTS
+                .iter()
+                .any(|[a, b, c]| memchr::memchr3_iter(*a, *b, *c, text).any(is_unit))
         || memchr::memchr_iter(b'^', text).any(is_unit)
+        || breaks::has_any(text)
         || MAIL.find(text).is_some()
 }
 
 /// How mail has what stands between a name and its value.
 static MAIL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"=3D"));
 
+/// How characters begin that have no width.
+const HIDDEN_STARTS: [[u8; 3]; 3] = [[0xE2, 0xC2, 0xEF], [0xCD, 0xE1, 0xF3], [0xD8, 0xE3, 0xF0]];
+
 fn begins_unit(byte: u8) -> bool {
-    byte < b' ' && !matches!(byte, b'\n' | b'\t' | b'\r')
-        || matches!(byte, b'\\' | b'%' | b'&' | b'=' | b'^' | 0xE2 | 0xC2 | 0xEF)
+    byte < b' ' && byte != b'\t'
+        || matches!(byte, b'\\' | b'%' | b'&' | b'=' | b'^' | 0x7F)
+        || HIDDEN_STARTS.as_flattened().contains(&byte)
 }
 
 /// What is displayed for the bytes from `at` on, if that is not as they stand.
@@ -218,13 +272,13 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
         [b'=', b'\r', b'\n', ..] if is_mail => unit(3, Shown::Nothing),
         // Only where a terminal's sequence is sure: `^` and `[` stand in patterns, too.
         [b'^', b'[', b'[', b'0'..=b'9' | b'?' | b'm' | b'K', ..] => unit(2, Shown::Escape),
-        // Of no width, and the direction of what follows.
-        [0xE2, 0x80, 0x8B..=0x8F | 0xAA..=0xAE, ..]
-        | [0xE2, 0x81, 0xA0..=0xAF, ..]
-        | [0xEF, 0xBB, 0xBF, ..] => unit(3, Shown::Nothing),
-        [0xC2, 0xAD, ..] => unit(2, Shown::Nothing),
-        [0xC2, 0x9B, ..] => unit(2, Shown::Introducer),
-        [control @ 0..=0x1F, ..] => unit(1, shown(u32::from(*control))?),
+        [b'^', b'@' | b'M', ..] => unit(2, Shown::Move),
+        [b'=' | b'\n' | b'\r', ..] => break_at(text, at).and_then(|len| unit(len, Shown::Break)),
+        [control @ (0..=0x1F | 0x7F), ..] => unit(1, shown(u32::from(*control))?),
+        [0x80..=0xFF, ..] => {
+            let one = char_at(rest)?;
+            unit(one.len_utf8(), shown(u32::from(one))?)
+        }
         _ => None,
     }?;
     let ended = match unit.shown {
@@ -236,30 +290,56 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
     Some(Unit { end, shown })
 }
 
-/// What is displayed for a character that an escape stands for; `None` if the escape may stay.
+/// The character of more than one byte that a text begins with.
+fn char_at(text: &[u8]) -> Option<char> {
+    let near = &text[..text.len().min(4)];
+    near.utf8_chunks().next()?.valid().chars().next()
+}
+
+/// What is displayed for a character, also for one that an escape stands for; `None` if it may stay.
 fn shown(code: u32) -> Option<Shown> {
     match code {
         0 => Some(Shown::Nul),
         0x08 => Some(Shown::Backspace),
         0x1B => Some(Shown::Escape),
         0x9B => Some(Shown::Introducer),
-        0x0B | 0x0C => None,
+        0x0B | 0x0C | 0x2028 | 0x2029 => Some(Shown::Break),
+        0x84 | 0x85 | 0x8D => Some(Shown::Move),
         0x09 | 0x0A | 0x0D | 0x20..=0x7E => u8::try_from(code).ok().map(Shown::Byte),
-        0x01..=0x1F
-        | 0x7F
-        | 0xAD
-        | 0x200B..=0x200F
-        | 0x202A..=0x202E
-        | 0x2060..=0x206F
-        | 0xFEFF => Some(Shown::Nothing),
-        _ => None,
+        0x01..=0x1F | 0x7F..=0x9F => Some(Shown::Nothing),
+        code => is_ignorable(code).then_some(Shown::Nothing),
     }
+}
+
+/// Whether a character has no width: those that Unicode calls default-ignorable, and what says the
+/// direction of others.
+fn is_ignorable(code: u32) -> bool {
+    matches!(
+        code,
+        0xAD | 0x34F
+            | 0x61C
+            | 0x115F..=0x1160
+            | 0x17B4..=0x17B5
+            | 0x180B..=0x180F
+            | 0x200B..=0x200F
+            | 0x202A..=0x202E
+            | 0x2060..=0x206F
+            | 0x3164
+            | 0xFE00..=0xFE0F
+            | 0xFEFF
+            | 0xFFA0
+            | 0xFFF0..=0xFFF8
+            | 0x1_BCA0..=0x1_BCA3
+            | 0x1_D173..=0x1_D17A
+            | 0xE_0000..=0xE_0FFF
+    )
 }
 
 /// An escape as languages write it: `\x1b`, `\u001b`, `\u{1b}`, `\033`, `\e`, `\0`, also with its
 /// backslash escaped again.
 fn escape(text: &[u8], at: usize) -> Option<Unit> {
     const BACKSLASHES_MAX: usize = 8;
+    const BLANKS_MAX: usize = 64;
     let run = text[at..].iter().take(BACKSLASHES_MAX);
     let start = at + run.take_while(|byte| **byte == b'\\').count();
     let digits = |from: usize, radix: u32, most: usize| {
@@ -286,6 +366,26 @@ fn escape(text: &[u8], at: usize) -> Option<Unit> {
         [b'0', ..] => {
             let (len, code) = digits(start, 8, 3);
             (start + len, code)
+        }
+        [b'1'..=b'3', ..] => match digits(start, 8, 3) {
+            (3, code @ 0x20..=0x7E) => (start + 3, code),
+            // The tabulator, line breaks and the escape character.
+            (2, code @ (0x09 | 0x0A | 0x0D | 0x1B)) => (start + 2, code),
+            _ => return None,
+        },
+        // A line that goes on, within a word.
+        [b'\n' | b'\r', ..] if at > 0 => {
+            let line = start + usize::from(text[start] == b'\r');
+            let rest = text.get(line..)?.strip_prefix(b"\n")?;
+            let blanks = rest.iter().take(BLANKS_MAX);
+            let blanks = blanks
+                .take_while(|byte| matches!(byte, b' ' | b'\t'))
+                .count();
+            Halves::around(text, at, line + 1 + blanks)?;
+            return Some(Unit {
+                end: line + 1 + blanks,
+                shown: Shown::Break,
+            });
         }
         [b'e' | b'E', b'[' | b'(' | b']', ..] => (start + 1, 0x1B),
         _ => return None,
@@ -358,20 +458,19 @@ fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
             ..,
         ] => Some((at + 1, Shown::Nothing)),
         // Moves of the cursor.
-        [b'D' | b'E' | b'H' | b'M', ..] => Some((at + 1, Shown::Byte(b' '))),
+        [b'D' | b'E' | b'H' | b'M', ..] => Some((at + 1, Shown::Move)),
         _ => None,
     }
 }
 
-/// Parameters, and a letter that says what is to be done. Where the cursor moves, another word
-/// begins.
+/// Parameters, and a letter that says what is to be done.
 fn control_sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     const PARAMETERS_MAX: usize = 64;
     let rest = text.get(at..)?.iter().take(PARAMETERS_MAX);
     let end = at + rest.take_while(|byte| matches!(byte, b' '..=b'?')).count();
     let shown = match text.get(end)? {
         b'[' if placeholder_len(&text[end..]).is_some() => return None,
-        b'A'..=b'I' | b'Z' | b'`' | b'a' | b'd'..=b'f' => Shown::Byte(b' '),
+        b'A'..=b'I' | b'Z' | b'`' | b'a' | b'd'..=b'f' => Shown::Move,
         b'@'..=b'~' => Shown::Nothing,
         _ => return None,
     };

@@ -6,7 +6,8 @@
 //!   worth it, and `runs` what each of them need not look at again; `json` and `redact` put
 //!   placeholders there.
 //! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
-//!   decoded: what is found there is removed from the text as it stands.
+//!   decoded: what is found there is removed from the text as it stands. `breaks` knows where a line
+//!   ends within a token.
 //! - `visit` knows the fields of records; `key` has the key of user ids.
 //!
 //! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
@@ -15,6 +16,7 @@
 mod anchors;
 mod assignment;
 mod blocks;
+mod breaks;
 mod commands;
 mod context;
 mod displayed;

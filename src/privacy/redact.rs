@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::blocks::PRIVATE_KEY;
-use super::displayed::displayed;
+use super::displayed::spelled;
 use super::json::{Said, may_be_json, rewrite};
 use super::scan::{Finding, Scanner};
 use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
@@ -27,11 +27,10 @@ pub(super) struct Numbers(HashMap<String, HashMap<String, usize>>);
 impl Numbers {
     /// The number of a secret: the same for the same one, from 1 for each name.
     fn of(&mut self, name: &str, secret: &str) -> usize {
-        let displayed = displayed(secret);
-        let secret = displayed.as_ref().map_or(secret, |shown| &shown.text);
+        let secret = spelled(secret);
         let known = self.0.entry(name.to_owned()).or_default();
         let next = known.len() + 1;
-        *known.entry(secret.to_owned()).or_insert(next)
+        *known.entry(secret.into_owned()).or_insert(next)
     }
 }
 
@@ -50,11 +49,8 @@ impl Redactor {
     /// number that is the same in every record.
     pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
         let findings = self.scanner.tokens(key);
-        let number = |_: &str, secret: &str| {
-            let shown = displayed(secret);
-            let secret = shown.as_ref().map_or(secret, |shown| &shown.text);
-            super::sha256(secret)[..HASH_DIGITS].to_owned()
-        };
+        let number =
+            |_: &str, secret: &str| super::sha256(&spelled(secret))[..HASH_DIGITS].to_owned();
         replaced(key, &findings, number)
     }
 

@@ -4,8 +4,9 @@ use regex::Regex;
 
 use super::anchors::{self, Rule};
 use super::assignment::member;
+use super::breaks::{has_break, is_mixed};
 use super::context::Place;
-use super::displayed::{differs, displayed};
+use super::displayed::{Displayed, View, differs, displayed};
 use super::runs::Runs;
 use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
@@ -74,7 +75,7 @@ impl Scanner {
         if self.redact_pii {
             pii::find(text, &mut found);
         }
-        let is_hidden = || has_hiding_escape(text) || differs(text);
+        let is_hidden = || has_hiding_escape(text) || has_break(text) || differs(text);
         self.has_patterns()
             || !found.is_empty()
             || self.redact_secrets && !secrets(text, true).is_empty()
@@ -162,18 +163,45 @@ impl Scanner {
 /// What is found in a text as it stands, and in what is displayed for it.
 fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<Finding<'a>> {
     let mut findings = find(text);
-    let Some(displayed) = displayed(text) else {
+    let Some(shown) = displayed(text, View::Apart) else {
         return findings;
     };
-    let hidden = find(&displayed.text).into_iter().map(|finding| {
-        let (start, end) = displayed.raw(finding.start, finding.end);
+    let raw = |shown: &Displayed, finding: Finding<'a>| {
+        let (start, end) = shown.raw(finding.start, finding.end);
         Finding {
             start,
             end,
             ..finding
         }
+    };
+    if shown.text != text {
+        let hidden = find(&shown.text).into_iter();
+        findings.extend(hidden.map(|finding| raw(&shown, finding)));
+        findings = joined(findings);
+    }
+    if shown.joints.is_empty() {
+        return findings;
+    }
+    let Some(shown) = displayed(text, View::Together) else {
+        return findings;
+    };
+    let whole = find(&shown.text).into_iter().filter_map(|finding| {
+        let first = shown.joints.partition_point(|at| *at <= finding.start);
+        let joint = *shown.joints.get(first).filter(|at| **at < finding.end)?;
+        let rest = shown.text.as_bytes();
+        let tail = &rest[joint..finding.end];
+        let ends = tail.iter().rev().skip_while(|byte| **byte == b'=');
+        // Another name, and what is assigned to it.
+        let has_name = ends.clone().any(|byte| *byte == b'=')
+            || matches!(rest.get(finding.end), Some(b'=' | b':'));
+        let finding = raw(&shown, finding);
+        let stands_apart = findings
+            .iter()
+            .any(|known| known.start < finding.end && finding.start < known.end);
+        (!has_name && (!stands_apart || is_mixed(tail))).then_some(finding)
     });
-    findings.extend(hidden);
+    let whole: Vec<_> = whole.collect();
+    findings.extend(whole);
     joined(findings)
 }
 
@@ -222,12 +250,13 @@ pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
 }
 
 /// Whether an escape that only JSON has stands for a character that hides something, or that an
-/// anchor may have: `\/` and `\b`.
+/// anchor may have: `\/`, `\b` and `\f`.
 fn has_hiding_escape(json: &[u8]) -> bool {
     // Seen many bytes at a time.
     let pairs = json.iter().zip(json.iter().skip(1));
     let any = pairs.fold(0, |any, (one, two)| {
-        any | u8::from(*one == b'\\') & (u8::from(*two == b'/') | u8::from(*two == b'b'))
+        let letter = u8::from(*two == b'/') | u8::from(*two == b'b') | u8::from(*two == b'f');
+        any | u8::from(*one == b'\\') & letter
     });
     any != 0
 }

@@ -114,6 +114,15 @@ fn no_sequence_of_terminals_hides_a_secret() {
         "_\x08",
         "\\u003d",
         "\\\\u003d",
+        "x%0A",
+        "x%0d%0a",
+        "x%2520",
+        "x\\012",
+        "x\\12",
+        "x\\033[",
+        "x\\33[31m",
+        "x^M",
+        "xyz\r",
     ] {
         let text = format!("see {before}{token} end");
         let kept = defaults(&text);
@@ -123,7 +132,44 @@ fn no_sequence_of_terminals_hides_a_secret() {
         assert!(!defaults(&json).contains(&token), "{json}");
     }
     for within in [
-        "\x1b[0m", "\u{200b}", "\u{ad}", "\x0f", "\\x1b[K", "\\u200b",
+        "\x1b[0m",
+        "\u{200b}",
+        "\u{ad}",
+        "\x0f",
+        "\\x1b[K",
+        "\\u200b",
+        "\0",
+        "\\x00",
+        "\r",
+        "\x0b",
+        "\x0c",
+        "\x7f",
+        "\x1b[3C",
+        "\x1bD",
+        "\\033[2C",
+        "\\\n",
+        "\\\r\n  ",
+        "^@",
+        "^M",
+        "\u{80}",
+        "\u{85}",
+        "\u{34f}",
+        "\u{61c}",
+        "\u{115f}",
+        "\u{17b4}",
+        "\u{180e}",
+        "\u{2028}",
+        "\u{2064}",
+        "\u{3164}",
+        "\u{fe0f}",
+        "\u{ffa0}",
+        "\u{fff8}",
+        "\u{1bca0}",
+        "\u{1d17a}",
+        "\u{e0061}",
+        "\u{e01ef}",
+        "\\u034f",
+        "\\u{e0061}",
     ] {
         let (one, two) = token.split_at(9);
         everywhere(
@@ -133,6 +179,67 @@ fn no_sequence_of_terminals_hides_a_secret() {
     }
     let wide: String = token.chars().flat_map(|sign| [sign, '\0']).collect();
     everywhere(&format!("a {wide} b"), "a [REDACTED:github_token:1]\0 b");
+}
+
+#[test]
+fn escapes_spell_no_token() {
+    let token = token('4');
+    let rest = &token[3..];
+    for spelled in [
+        "\\147\\150\\160",
+        "\\147hp",
+        "g\\x68p",
+        "%67hp",
+        "&#103;hp",
+        "gh\\u{70}",
+    ] {
+        everywhere(
+            &format!("a {spelled}{rest} b"),
+            "a [REDACTED:github_token:1] b",
+        );
+    }
+}
+
+/// Terminals, mail and editors break what is longer than a line.
+#[test]
+fn no_line_break_within_a_token_hides_it() {
+    let token = token('4');
+    for (width, line_break) in [
+        (80, "\n"),
+        (80, "\r\n"),
+        (72, "\n"),
+        (76, "=\n"),
+        (53, "\n"),
+        (132, "\n"),
+    ] {
+        for cut in [2, 9, 25, 33, 39] {
+            let last = usize::from(line_break.starts_with('='));
+            let line = "-".repeat(width - cut - 1 - last);
+            let (one, two) = token.split_at(cut);
+            // Where a line is of no usual width, a few letters may be a word.
+            if width == 53 && two.len() < 4 {
+                continue;
+            }
+            everywhere(
+                &format!("{line} {one}{line_break}{two} end"),
+                &format!("{line} [REDACTED:github_token:1] end"),
+            );
+        }
+    }
+    // What follows on another line is no part of it.
+    for next in ["NEXT2=a", "next", "port: 80", "[a2]", "# a2"] {
+        for line in ["", "a line that is not as wide as a window: "] {
+            everywhere(
+                &format!("{line}{token}\n{next}"),
+                &format!("{line}[REDACTED:github_token:1]\n{next}"),
+            );
+        }
+    }
+    // As `/proc/1/environ` has it.
+    everywhere(
+        &format!("PATH=/bin\0A={token}\0HOME=/root\0DB_PASSWORD=kX9vbT2wq\0LANG=C"),
+        "PATH=/bin\0A=[REDACTED:github_token:1]\0HOME=/root\0DB_PASSWORD=[REDACTED:password:1]\0LANG=C",
+    );
 }
 
 #[test]
@@ -194,6 +301,10 @@ fn what_is_displayed_as_it_stands_is_looked_at_once() {
         r#"{"path":"C:\\Temp","a":"\u00e9\u2019"}"#,
         "/^[a-z]+$/ ^[[:alpha:]]",
         "\\alpha \\end{x} \\usepackage \\xi",
+        "s/(a)(b)/\\1\\2/ C:\\1 \\300",
+        "cc -O2 \\\n  -c a.c \\\n  b.c",
+        "Prose that goes on for as many letters as a line of prose has, and is then\nbroken, as in 2025 most of it still is, at a width that never was agreed on,\nA2 or so.",
+        "Привет, мир: こんにちは, 🎉",
     ] {
         assert!(!differs(text.as_bytes()), "{text:?}");
     }

@@ -20,7 +20,7 @@ fn texts() -> impl Strategy<Value = String> {
         1 => r#"[\\"':=,{}\[\] nu0-9a-f]{0,8}"#,
         1 => prop::sample::select(vec!["password=", "\"token\": \"", "://a:", "@b ", "[REDACTED:", ":1]", "Bearer ", "sk-", "\\u0067hp_", "-----BEGIN PRIVATE KEY-----", "-----END "]).prop_map(str::to_owned),
         1 => "[0-9 +@.-]{0,24}",
-        1 => prop::sample::select(vec!["\x1b[31m", "\x1b", "\x1b]0;", "\x07", "\u{9b}", "\\x1b[K", "\\e[", "\\0", "\0", "\x08", "\u{200b}", "%3D", "%2", "=3D", "=\n", "&quot;", "&#", "^[[0m"]).prop_map(str::to_owned),
+        1 => prop::sample::select(vec!["\x1b[31m", "\x1b", "\x1b]0;", "\x07", "\u{9b}", "\\x1b[K", "\\e[", "\\0", "\0", "\x08", "\u{200b}", "%3D", "%2", "=3D", "=\n", "&quot;", "&#", "^[[0m", "\r", "\\\n", "\x1b[3C", "\u{fe0f}", "^M", "\\147", "\n"]).prop_map(str::to_owned),
     ];
     let cut = (piece, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(text, at, whole)| {
         let len = text.chars().count();

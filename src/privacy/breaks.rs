@@ -1,0 +1,115 @@
+//! Line breaks within a key or a token, where a terminal, a mail or a person had no more room for it.
+
+/// Whether a text has such a break.
+pub(super) fn has_any(text: &[u8]) -> bool {
+    memchr::memchr2_iter(b'\n', b'\r', text).any(|at| {
+        let is_mail = at > 0 && text[at - 1] == b'=';
+        break_at(text, at - usize::from(is_mail)).is_some()
+    })
+}
+
+/// How many bytes break a line at `at` within what may be a token, or where the carriage returns
+/// alone.
+pub(super) fn break_at(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text.get(at..)?;
+    let (len, is_wrap) = match rest {
+        [b'\n', ..] => (1, true),
+        [b'\r', b'\n', ..] => (2, true),
+        [b'\r', ..] => (1, false),
+        [b'=', b'\n', ..] => (2, true),
+        [b'=', b'\r', b'\n', ..] => (3, true),
+        _ => return None,
+    };
+    let parts = Halves::around(text, at, at + len)?;
+    let line_end = at + usize::from(rest[0] == b'=');
+    (!is_wrap || parts.were_one(text, line_end)).then_some(len)
+}
+
+/// The same in JSON whose strings are not decoded: whether an escape may be such a break.
+pub(super) fn has_break(json: &[u8]) -> bool {
+    memchr::memchr_iter(b'\\', json).any(|at| {
+        let breaks = |byte: Option<&u8>| matches!(byte, Some(b'n' | b'r'));
+        if !breaks(json.get(at + 1)) {
+            return false;
+        }
+        let is_other = |byte: &u8| !matches!(byte, b'\\' | b'=');
+        let start = json[..at].iter().rposition(is_other);
+        let start = start.map_or(0, |last| last + 1);
+        let more = json[at + 2..].iter().take_while(|byte| **byte == b'\\');
+        let next = at + 2 + more.count();
+        let is_pair = next > at + 2 && json.get(next) == Some(&b'n');
+        let end = if is_pair { next + 1 } else { at + 2 };
+        let is_return = json[at + 1] == b'r' && !is_pair;
+        // A backslash before the break has its own.
+        let has_backslash = at - start >= 2;
+        let blanks = json[end..].iter().take_while(|byte| **byte == b' ');
+        let end = end + if has_backslash { blanks.count() } else { 0 };
+        let halves = Halves::around(json, start, end);
+        halves.is_some_and(|it| is_return || has_backslash || it.may_be_token())
+    })
+}
+
+/// What stands on both sides of a break, without blanks.
+pub(super) struct Halves<'a> {
+    before: &'a [u8],
+    after: &'a [u8],
+    /// What follows the second one is assigned to it.
+    is_name: bool,
+}
+
+impl<'a> Halves<'a> {
+    /// `None` where one of them is empty.
+    pub(super) fn around(text: &'a [u8], start: usize, end: usize) -> Option<Halves<'a>> {
+        const BYTES_MAX: usize = 256;
+        let is_of_token = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'+' | b'/')
+        };
+        let before = text[..start].iter().rev().take(BYTES_MAX);
+        let before = before.take_while(|byte| is_of_token(byte)).count();
+        let after = text[end..].iter().take(BYTES_MAX);
+        let after = after.take_while(|byte| is_of_token(byte)).count();
+        let is_name = match text.get(end + after..).unwrap_or_default() {
+            [b':', ..] => true,
+            [b'=', next, ..] => !next.is_ascii_whitespace() && *next != b'=',
+            _ => false,
+        };
+        (before > 0 && after > 0).then(|| Halves {
+            before: &text[start - before..start],
+            after: &text[end..end + after],
+            is_name,
+        })
+    }
+
+    /// Whether they are long enough for a token, and have what tokens have.
+    pub(super) fn may_be_token(&self) -> bool {
+        const BYTES_MIN: usize = 16;
+        self.before.len() + self.after.len() >= BYTES_MIN
+            && !self.is_name
+            && (is_mixed(self.before) || is_mixed(self.after))
+    }
+
+    /// Whether they are a token that was longer than its line, which ends at `end`: the line is as
+    /// wide as terminals and mails are, or the second half is no word.
+    fn were_one(&self, text: &[u8], end: usize) -> bool {
+        const WIDTHS: [usize; 10] = [64, 70, 72, 76, 78, 80, 100, 120, 132, 160];
+        const WIDTH_MIN: usize = 40;
+        const WIDTH_MAX: usize = 1024;
+        const REST_MIN: usize = 4;
+        if !self.may_be_token() {
+            return false;
+        }
+        let near = &text[end.saturating_sub(WIDTH_MAX)..end];
+        let line = near.iter().rposition(|byte| *byte == b'\n');
+        let line = &near[line.map_or(0, |at| at + 1)..];
+        let is_first = |byte: &&u8| **byte & 0xC0 != 0x80;
+        let width = line.iter().filter(is_first).count();
+        WIDTHS.contains(&width)
+            || width >= WIDTH_MIN && self.after.len() >= REST_MIN && is_mixed(self.after)
+    }
+}
+
+/// Whether it has digits, or capital letters among others, as few words have.
+pub(super) fn is_mixed(text: &[u8]) -> bool {
+    let has = |class: fn(&u8) -> bool| text.iter().any(class);
+    has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
+}
