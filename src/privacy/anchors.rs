@@ -76,10 +76,11 @@ fn runs(text: &[u8], ask: &mut dyn FnMut(usize, usize) -> bool) -> bool {
     true
 }
 
-/// Whether a run has what every key has: digits, or capital letters among others.
+/// Whether a run has what every key has: digits, or capital letters among others. Chance may leave
+/// those out after a prefix such as `glpat-`.
 fn may_be_random(run: &[u8]) -> bool {
     run.iter()
-        .any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+        .any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || *byte == b'-')
 }
 
 /// The anchors that stand in runs, by their first two bytes.

@@ -94,10 +94,37 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     } else {
         // A part of JSON, and a signature or none.
         let end = *ends[..parts].get(2).or(ends[..parts].get(1))?;
-        let is_signed = place.slice(header_end + 1, end).starts_with(b"eyJ") && bytes(end) > 16;
+        let payload = place.slice(header_end + 1, end);
+        let is_json = [b"eyJ", b"eyA", b"ewo", b"ew0"]
+            .iter()
+            .any(|it| payload.starts_with(*it));
+        let is_signed = is_json && bytes(end) > 16;
         is_signed.then_some(end)?
     };
     Some(found("jwt", at, end - usize::from(text[end - 1] == b'.')))
+}
+
+/// The tokens of Terraform: an id, `.atlasv1.` and the rest.
+pub(super) fn terraform_token(place: &Place<'_>) -> Option<Found> {
+    let id = place.run_before(place.at, 15, |byte| byte.is_ascii_alphanumeric());
+    let body = place.short_run(place.after, 80, dashed);
+    let start = place.at - id;
+    let is_token = id == 14 && (56..=80).contains(&body) && starts_word(place.text, start);
+    is_token.then(|| found("terraform_token", start, place.after + body))
+}
+
+/// 32 hex digits, and where the account is: `-us12`.
+pub(super) fn mailchimp_key(place: &Place<'_>) -> Option<Found> {
+    let hex = place.run_before(place.at, 33, |byte| byte.is_ascii_hexdigit());
+    let digits = place.short_run(place.after, 2, |byte| byte.is_ascii_digit());
+    let (start, end) = (place.at - hex, place.after + digits);
+    let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
+    let is_key = hex == 32
+        && (1..=2).contains(&digits)
+        && ends
+        && starts_word(place.text, start)
+        && is_random(place.slice(start, place.at));
+    is_key.then(|| found("mailchimp_key", start, end))
 }
 
 /// What stands after the fixed part of a webhook's address.

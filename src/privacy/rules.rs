@@ -17,6 +17,8 @@ pub(super) struct Token {
     /// How many bytes of it must, and may, follow.
     least: usize,
     most: usize,
+    /// No word begins like it, so that what follows need not look random.
+    is_sure: bool,
 }
 
 /// The most of a token without a length of its own.
@@ -35,6 +37,21 @@ const fn token(
         alphabet,
         least,
         most,
+        is_sure: false,
+    }
+}
+
+/// A token with a prefix that nothing else has.
+const fn sure(
+    name: &'static str,
+    prefix: &'static str,
+    alphabet: Class,
+    least: usize,
+    most: usize,
+) -> Token {
+    Token {
+        is_sure: true,
+        ..token(name, prefix, alphabet, least, most)
     }
 }
 
@@ -63,12 +80,20 @@ pub(super) const TOKENS: &[Token] = &[
     token("tavily_key", "tvly-", Dashed, 28, 80),
     token("jina_key", "jina_", Dashed, 40, 120),
     token("e2b_key", "e2b_", Hex, 32, 64),
+    token("firecrawl_key", "fc-", Hex, 32, 32),
+    token("elevenlabs_key", "sk_", Hex, 48, 48),
+    token("pinecone_key", "pcsk_", Word, 60, 120),
+    token("anyscale_key", "esecret_", Alnum, 24, 80),
     // Clouds.
-    token("aws_access_key", "AKIA", Upper, 16, 16),
-    token("aws_access_key", "ASIA", Upper, 16, 16),
+    sure("aws_access_key", "AKIA", Upper, 16, 16),
+    sure("aws_access_key", "ASIA", Upper, 16, 16),
+    sure("aws_access_key", "ABIA", Upper, 16, 16),
+    sure("aws_access_key", "ACCA", Upper, 16, 16),
+    token("aws_bedrock_key", "ABSK", Base64, 100, 280),
+    token("aws_bedrock_key", "bedrock-api-key-", Base64, 60, ANY),
     token("google_api_key", "AIza", Dashed, 35, 35),
-    token("google_secret", "GOCSPX-", Dashed, 24, 40),
-    token("google_token", "ya29.", Dotted, 24, ANY),
+    sure("google_secret", "GOCSPX-", Dashed, 24, 40),
+    sure("google_token", "ya29.", Dotted, 24, ANY),
     token("google_token", "1//0", Dashed, 40, 256),
     token("azure_key", "AccountKey=", Base64, 40, 120),
     token("azure_key", "SharedAccessKey=", Base64, 40, 120),
@@ -83,6 +108,10 @@ pub(super) const TOKENS: &[Token] = &[
     token("netlify_token", "nfp_", Alnum, 32, 64),
     token("planetscale_token", "pscale_", Dotted, 32, 80),
     token("render_key", "rnd_", Alnum, 24, 64),
+    token("vercel_token", "vercel_blob_rw_", Word, 40, 80),
+    token("neon_key", "napi_", Alnum, 60, 80),
+    token("scalingo_token", "tk-us-", Dashed, 48, 48),
+    token("cloudflare_key", "v1.0-", Dashed, 171, 171),
     // Code and packages.
     token("github_token", "ghp_", Alnum, 30, 255),
     token("github_token", "gho_", Alnum, 30, 255),
@@ -90,42 +119,63 @@ pub(super) const TOKENS: &[Token] = &[
     token("github_token", "ghs_", Dotted, 30, ANY),
     token("github_token", "ghr_", Dotted, 30, ANY),
     token("github_token", "github_pat_", Word, 40, 255),
-    token("gitlab_token", "glpat-", Dotted, 20, 320),
-    token("gitlab_token", "gldt-", Dashed, 20, 64),
-    token("gitlab_token", "glrt-", Dotted, 20, 320),
-    token("gitlab_token", "glrtr-", Dotted, 20, 320),
-    token("gitlab_token", "glptt-", Alnum, 40, 64),
-    token("gitlab_token", "glft-", Dashed, 20, 80),
-    token("gitlab_token", "glsoat-", Dashed, 20, 64),
-    token("gitlab_token", "glcbt-", Dashed, 20, 80),
-    token("gitlab_token", "glimt-", Dashed, 25, 64),
-    token("gitlab_token", "glagent-", Dashed, 50, 80),
-    token("gitlab_token", "gloas-", Alnum, 64, 64),
-    token("gitlab_token", "glffct-", Dashed, 20, 64),
-    token("gitlab_token", "GR1348941", Dashed, 20, 40),
+    sure("gitlab_token", "glpat-", Dotted, 20, 320),
+    sure("gitlab_token", "gldt-", Dashed, 20, 64),
+    sure("gitlab_token", "glrt-", Dotted, 20, 320),
+    sure("gitlab_token", "glrtr-", Dotted, 20, 320),
+    sure("gitlab_token", "glptt-", Alnum, 40, 64),
+    sure("gitlab_token", "glft-", Dashed, 20, 80),
+    sure("gitlab_token", "glsoat-", Dashed, 20, 64),
+    sure("gitlab_token", "glcbt-", Dashed, 20, 80),
+    sure("gitlab_token", "glimt-", Dashed, 25, 64),
+    sure("gitlab_token", "glagent-", Dashed, 50, 80),
+    sure("gitlab_token", "gloas-", Alnum, 64, 64),
+    sure("gitlab_token", "glffct-", Dashed, 20, 64),
+    sure("gitlab_token", "GR1348941", Dashed, 20, 40),
     token("bitbucket_token", "ATBB", Alnum, 28, 36),
     token("atlassian_token", "ATATT3", Base64, 60, 256),
+    token("atlassian_token", "ATCTT3", Base64, 60, 256),
+    token("trello_token", "ATTA", Hex, 60, 76),
     token("npm_token", "npm_", Alnum, 36, 36),
     token("pypi_token", "pypi-AgE", Dashed, 50, ANY),
     token("rubygems_key", "rubygems_", Hex, 48, 48),
-    token("docker_token", "dckr_pat_", Dashed, 24, 64),
-    token("docker_token", "dckr_oat_", Dashed, 24, 64),
+    sure("docker_token", "dckr_pat_", Dashed, 24, 64),
+    sure("docker_token", "dckr_oat_", Dashed, 24, 64),
     token("circleci_token", "CCIPAT_", Word, 40, 80),
     token("buildkite_token", "bkua_", Alnum, 40, 40),
     token("pulumi_token", "pul-", Hex, 40, 40),
+    token("artifactory_key", "AKCp", Alnum, 69, 69),
+    token("artifactory_token", "cmVmdGtu", Alnum, 48, 64),
+    token("clojars_token", "CLOJARS_", Alnum, 60, 60),
+    token("nuget_key", "oy2", Alnum, 43, 43),
+    token("crates_token", "cio", Alnum, 32, 32),
+    token("sonar_token", "squ_", Hex, 40, 40),
+    token("sonar_token", "sqp_", Hex, 40, 40),
+    token("sonar_token", "sqa_", Hex, 40, 40),
+    token("sourcegraph_token", "sgp_", Word, 40, 64),
+    token("prefect_token", "pnu_", Alnum, 36, 36),
+    token("harness_token", "pat.", Dotted, 68, 68),
+    token("harness_token", "sat.", Dotted, 68, 68),
+    token("octopus_key", "API-", Upper, 26, 26),
+    token("infracost_key", "ico-", Alnum, 32, 32),
     // Talk, mail and money.
     token("slack_token", "xoxe.xox", Dotted, 30, 400),
-    token("slack_token", "xoxa-", Dashed, 20, 400),
-    token("slack_token", "xoxb-", Dashed, 20, 400),
-    token("slack_token", "xoxe-", Dashed, 20, 400),
-    token("slack_token", "xoxp-", Dashed, 20, 400),
-    token("slack_token", "xoxr-", Dashed, 20, 400),
-    token("slack_token", "xoxs-", Dashed, 20, 400),
+    sure("slack_token", "xoxa-", Dashed, 20, 400),
+    sure("slack_token", "xoxb-", Dashed, 20, 400),
+    sure("slack_token", "xoxe-", Dashed, 20, 400),
+    sure("slack_token", "xoxp-", Dashed, 20, 400),
+    sure("slack_token", "xoxr-", Dashed, 20, 400),
+    sure("slack_token", "xoxs-", Dashed, 20, 400),
+    sure("slack_token", "xoxc-", Dashed, 20, 400),
+    sure("slack_token", "xoxd-", Base64, 20, 400),
+    sure("slack_token", "xoxo-", Dashed, 20, 400),
     token("slack_token", "xapp-", Dashed, 30, 400),
     token("stripe_key", "sk_live_", Word, 16, 255),
     token("stripe_key", "sk_test_", Word, 16, 255),
     token("stripe_key", "rk_live_", Word, 16, 255),
     token("stripe_key", "rk_test_", Word, 16, 255),
+    token("stripe_key", "sk_prod_", Word, 16, 255),
+    token("stripe_key", "rk_prod_", Word, 16, 255),
     token("webhook_secret", "whsec_", Base64, 24, 128),
     token("sendgrid_key", "SG.", Dotted, 50, 80),
     token("mailgun_key", "key-", Hex, 32, 32),
@@ -135,6 +185,23 @@ pub(super) const TOKENS: &[Token] = &[
     token("shopify_token", "shppa_", Hex, 32, 32),
     token("shopify_token", "shpss_", Hex, 32, 32),
     token("square_token", "sq0csp-", Dashed, 40, 60),
+    token("square_token", "sq0atp-", Dashed, 22, 60),
+    token("square_token", "EAAA", Dashed, 56, 64),
+    token("facebook_token", "EAAC", Alnum, 100, ANY),
+    token("facebook_token", "EAAM", Alnum, 100, ANY),
+    token("facebook_token", "EAAG", Alnum, 100, ANY),
+    token("facebook_token", "EAAB", Alnum, 100, ANY),
+    token("plaid_token", "access-production-", Dashed, 36, 36),
+    token("plaid_token", "access-development-", Dashed, 36, 36),
+    token("plaid_token", "access-sandbox-", Dashed, 36, 36),
+    token("flutterwave_key", "FLWSECK_TEST-", Dashed, 32, 40),
+    token("flutterwave_key", "FLWSECK-", Dashed, 32, 64),
+    token("easypost_key", "EZAK", Alnum, 54, 54),
+    token("easypost_key", "EZTK", Alnum, 54, 54),
+    token("shippo_token", "shippo_live_", Hex, 40, 40),
+    token("shippo_token", "shippo_test_", Hex, 40, 40),
+    token("duffel_token", "duffel_live_", Base64, 43, 43),
+    token("duffel_token", "duffel_test_", Base64, 43, 43),
     // Work.
     token("linear_key", "lin_api_", Alnum, 32, 64),
     token("linear_key", "lin_oauth_", Alnum, 40, 80),
@@ -142,6 +209,22 @@ pub(super) const TOKENS: &[Token] = &[
     token("notion_token", "ntn_", Alnum, 40, 60),
     token("figma_token", "figd_", Dashed, 36, 80),
     token("postman_key", "PMAK-", Dashed, 50, 80),
+    token("typeform_token", "tfp_", Dotted, 40, 80),
+    token("airtable_token", "pat", Dotted, 79, 79),
+    token("contentful_token", "CFPAT-", Dashed, 40, 64),
+    token("hubspot_token", "pat-na1-", Dashed, 36, 36),
+    token("hubspot_token", "pat-eu1-", Dashed, 36, 36),
+    token("frameio_token", "fio-u-", Dashed, 60, 80),
+    token("readme_key", "rdme_", Alnum, 70, 70),
+    token("adobe_secret", "p8e-", Alnum, 32, 32),
+    token("mapbox_token", "sk.eyJ", Dotted, 60, 200),
+    token("settlemint_token", "sm_aat_", Alnum, 16, 16),
+    token("settlemint_token", "sm_pat_", Alnum, 16, 16),
+    token("settlemint_token", "sm_sat_", Alnum, 16, 16),
+    sure("dynatrace_token", "dt0c01.", Dotted, 80, 100),
+    sure("dynatrace_token", "dt0s01.", Dotted, 64, 100),
+    sure("dynatrace_token", "dt0s02.", Dotted, 64, 100),
+    sure("dynatrace_token", "dt0s16.", Dotted, 64, 100),
     token("sentry_token", "sntrys_", Base64, 60, ANY),
     token("sentry_token", "sntryu_", Hex, 64, 64),
     token("grafana_token", "glsa_", Word, 38, 60),
@@ -149,14 +232,23 @@ pub(super) const TOKENS: &[Token] = &[
     token("newrelic_key", "NRAK-", Alnum, 27, 27),
     token("posthog_key", "phx_", Alnum, 40, 80),
     // What keeps secrets and networks.
-    token("vault_token", "hvs.", Dashed, 24, 300),
+    sure("vault_token", "hvs.", Dashed, 24, 300),
     token("vault_token", "hvb.", Dashed, 60, 300),
     token("doppler_token", "dp.pt.", Alnum, 40, 50),
+    token("doppler_token", "dp.st.", Dotted, 40, 100),
+    token("doppler_token", "dp.ct.", Alnum, 40, 50),
+    token("doppler_token", "dp.sa.", Alnum, 40, 50),
+    token("doppler_token", "dp.scim.", Alnum, 40, 50),
+    token("doppler_token", "dp.audit.", Alnum, 40, 50),
     token("onepassword_token", "ops_eyJ", Base64, 100, ANY),
     token("tailscale_key", "tskey-", Dashed, 20, 100),
     token("decklog_token", "dl_", Hex, 64, 64),
-    token("age_key", "AGE-SECRET-KEY-1", Upper, 58, 58),
+    sure("age_key", "AGE-SECRET-KEY-1", Upper, 58, 58),
     token("fly_token", "FlyV1 fm", Base64, 60, ANY),
+    token("fly_token", "fo1_", Dashed, 43, 43),
+    token("fly_token", "fm1a_", Base64, 100, ANY),
+    token("fly_token", "fm1r_", Base64, 100, ANY),
+    token("fly_token", "fm2_", Base64, 100, ANY),
 ];
 
 impl Token {
@@ -186,10 +278,10 @@ impl Token {
         let ends = rest.first().is_none_or(|next| !Word.has(*next));
         let is_token = (self.least..=self.most).contains(&len)
             && ends
-            && match self.alphabet {
-                // The words that may follow have small letters.
-                Upper => is_no_placeholder(&body[..len]),
-                _ => is_random(&body[..len]),
+            && if self.is_sure {
+                is_no_placeholder(&body[..len])
+            } else {
+                is_random(&body[..len])
             };
         is_token.then_some(Found {
             name: self.name,
@@ -234,9 +326,18 @@ impl Context {
 
 /// Those whose anchor is in one run with 16 bytes and more of a key, as a prefix is.
 pub(super) const RUNS: &[Context] = &[
+    // `{"`, also with a blank or a line break after the bracket.
     Context {
-        anchors: &["eyJ"],
+        anchors: &["eyJ", "eyA", "ewo", "ew0"],
         look: One(context::jwt),
+    },
+    Context {
+        anchors: &[".atlasv1."],
+        look: One(context::terraform_token),
+    },
+    Context {
+        anchors: &["-us"],
+        look: One(context::mailchimp_key),
     },
     Context {
         anchors: &["hooks.slack.com/", "/api/webhooks/"],

@@ -131,6 +131,11 @@ fn no_sequence_of_terminals_hides_a_secret() {
         let json = serde_json::json!({ "a": text }).to_string();
         assert!(!defaults(&json).contains(&token), "{json}");
     }
+}
+
+#[test]
+fn nothing_that_does_not_show_parts_a_token() {
+    let token = token('4');
     for within in [
         "\x1b[0m",
         "\u{200b}",

@@ -4,8 +4,7 @@ use super::*;
 use crate::privacy::rules::TOKENS;
 use crate::privacy::runs::{Class, Runs};
 
-/// How many of each form. Of 100,000 of each, 11 million in all, one stays: its 20 characters are
-/// capital letters alone, as those of `YOUR-TOKEN` are.
+/// How many of each form.
 const TOKENS_EACH: usize = 2_000;
 /// How long a token's body is where the table takes less than providers give out.
 const BODY_BYTES: usize = 24;
@@ -80,6 +79,10 @@ fn letters_and_short_words_leave_no_token() {
             "Zq8TODOw3Xc5Vb7Nm9Rt4-yOuRYp6Ws1Ed8HxXxX2k",
         ),
         ("glpat-", "x7Your2Qm9Rt4Yp6Ws1E"),
+        ("glrtr-", "QWZXNBVKLMPOIRTHGFDS"),
+        ("glpat-", "QWZX-NBVK_LMPO-IRTHG"),
+        ("glpat-", "qwzxnbvklmpoirthgfds"),
+        ("xoxb-", "qwzxnbvklmpoirthgfdsa"),
     ] {
         let token = [prefix, body].concat();
         let kept = defaults(&format!("a {token} b"));
@@ -92,6 +95,44 @@ fn letters_and_short_words_leave_no_token() {
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".into(),
         "sk-ant-your-key-goes-here-1234".into(),
         "glpat-fake-token-for-tests-1".into(),
+        "glpat-YOUR-TOKEN-GOES-HERE".into(),
+        "glrt-xxxxxxxxxxxxxxxxxxxx".into(),
+    ] {
+        assert_eq!(defaults(&text), text);
+    }
+}
+
+#[test]
+fn tokens_with_a_part_of_their_own_are_found() {
+    let hex = "67e55044c0b1426f9247bb680e5fe0c8";
+    let body = "q8JfWxq50NIRFT6TKWrvjbM0po7HCJO3efXNvm7pOPjWTgznXv66rpFCKCMKHg2A";
+    for (token, name) in [
+        (format!("Zk3vQ9xT7mB2nL.atlasv1.{body}"), "terraform_token"),
+        (format!("{hex}-us12"), "mailchimp_key"),
+        (["xoxd-", body, "%2B", hex, "%3D"].concat(), "slack_token"),
+        (
+            // {"alg":"HS256"}, with a blank or a line break after each bracket.
+            "eyAiYWxnIjoiSFMyNTYifQ.eyAic3ViIjoiODg0MjAxOSJ9.Zk3vQ9xT7mB2nLp5sWd8".to_owned(),
+            "jwt",
+        ),
+        (
+            "ewogImFsZyI6IkhTMjU2In0.ewogInN1YiI6Ijg4NDIwMTkifQ.Zk3vQ9xT7mB2nLp5sWd8".to_owned(),
+            "jwt",
+        ),
+        (
+            // {"alg":"none"}
+            "eyJhbGciOiJub25lIn0.eyAic3ViIjoiODg0MjAxOSJ9".to_owned(),
+            "jwt",
+        ),
+    ] {
+        let kept = defaults(&format!("a {token} b"));
+        assert_eq!(kept, format!("a [REDACTED:{name}:1] b"), "{token}");
+    }
+    for text in [
+        format!("{hex}-use {hex}-us {hex}-us123 app{hex}-us1"),
+        format!("a.atlasv1.{body} Zk3vQ9xT7mB2nL.atlasv1.short"),
+        "path-and-pattern.of-something.that-is-quite-long/patterns-and-paths.rs".to_owned(),
+        "ewogImFsZyI6IkhTMjU2In0 eyAic3ViIjoiODg0MjAxOSJ9".to_owned(),
     ] {
         assert_eq!(defaults(&text), text);
     }
