@@ -4,10 +4,12 @@
 use super::Found;
 use super::blocks::putty_key;
 use super::context::{Place, session_cookies};
+use super::extent::value_at;
+use super::literal::{literal_end, word_end};
 use super::names::{Holds, holds, words};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
-use super::values::{VALUE_BYTES_MAX, secret_in};
+use super::values::{VALUE_BYTES_MAX, Written, secret_in};
 
 /// The longest name that is looked at.
 const NAME_BYTES_MAX: usize = 64;
@@ -45,8 +47,26 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
         // What was found is the scheme.
         value.end = place.runs.end(Class::Unquoted, value.end + 1);
     }
-    let (start, end) = secret_in(holds, &text[value.start..value.end], value.is_quoted)?;
-    if !value.is_quoted && !ends_plainly(text, value.start + end) {
+    if place.is_raw && !value.is_quoted {
+        // Where its line begins and ends is not known yet.
+        let may_be = |end: usize, written| secret_in(holds, &text[value.start..end], written);
+        may_be(value.end, Written::Literal)
+            .or_else(|| may_be(word_end(text, &value), Written::Literal))
+            .or_else(|| may_be(value.end, Written::Bare))?;
+        return Some(found(holds, name.0, name.1));
+    }
+    let written = if value.is_quoted && operator.needs_quote {
+        Written::Listed
+    } else if value.is_quoted {
+        Written::Quoted
+    } else {
+        literal_end(text, name, &value).map_or(Written::Bare, |end| {
+            value.end = end;
+            Written::Literal
+        })
+    };
+    let (start, end) = secret_in(holds, &text[value.start..value.end], written)?;
+    if written == Written::Bare && !ends_plainly(text, value.start + end) {
         return None;
     }
     let end = value.lines_end.unwrap_or(value.start + end);
@@ -68,7 +88,7 @@ fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     let (value, rest) = text[name.1 + 1..].split_at(len);
     let closes = rest.starts_with(b"</") || place.is_raw && rest.starts_with(b"<\\/");
     let holds = holds(&text[name.0..name.1])?;
-    let (start, end) = secret_in(holds, value, true)?;
+    let (start, end) = secret_in(holds, value, Written::Quoted)?;
     closes.then(|| found(holds, name.1 + 1 + start, name.1 + 1 + end))
 }
 
@@ -95,7 +115,8 @@ fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     let quoted = quote_at(text, value);
     let start = quoted.map_or(value, |(start, _)| start);
     let end = runs.end(Class::Unquoted, start);
-    let (from, to) = secret_in(Holds::Password, text.get(start..end)?, quoted.is_some())?;
+    let written = quoted.map_or(Written::Literal, |_| Written::Quoted);
+    let (from, to) = secret_in(Holds::Password, text.get(start..end)?, written)?;
     Some(found(Holds::Password, start + from, start + to))
 }
 
@@ -148,7 +169,7 @@ pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
         .rposition(|byte| !is_of_name(*byte))
         .map_or(0, |at| at + 1);
     if let Some(holds) = holds(&name[last..])
-        && let Some((start, end)) = secret_in(holds, value, true)
+        && let Some((start, end)) = secret_in(holds, value, Written::Quoted)
     {
         all.push(found(holds, start, end));
     }
@@ -192,10 +213,10 @@ fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
 
 /// An operator that stands after a name.
 #[derive(Clone, Copy)]
-struct Operator {
-    end: usize,
+pub(super) struct Operator {
+    pub end: usize,
     /// Only a quoted value may follow.
-    needs_quote: bool,
+    pub needs_quote: bool,
 }
 
 pub(super) fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
@@ -377,7 +398,7 @@ fn after_value_name(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Where a line begins after the number that a listing puts before it: `    12→`.
-fn after_gutter(text: &[u8], line: usize) -> usize {
+pub(super) fn after_gutter(text: &[u8], line: usize) -> usize {
     let number = skip(text, line, is_blank);
     let end = skip(text, number, |byte| byte.is_ascii_digit());
     let rest = text.get(end..).unwrap_or_default();
@@ -386,152 +407,6 @@ fn after_gutter(text: &[u8], line: usize) -> usize {
         .iter()
         .find(|mark| end > number && rest.starts_with(mark));
     mark.map_or(line, |mark| end + mark.len())
-}
-
-struct Value {
-    start: usize,
-    end: usize,
-    is_quoted: bool,
-    /// Where the lines of a block end that begins with it.
-    lines_end: Option<usize>,
-}
-
-fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
-    let mut at = skip(text, operator.end, is_blank);
-    // `**Password:** …`
-    let stress = skip(text, at, |byte| matches!(byte, b'*' | b'_'));
-    if stress > at && text.get(stress).is_some_and(|byte| is_blank(*byte)) {
-        at = skip(text, stress, is_blank);
-    }
-    if let Some(block) = block_at(text, runs, at) {
-        return Some(block);
-    }
-    let inner = within_calls(text, at);
-    if inner > at {
-        at = inner;
-        quote_at(text, at)?;
-    }
-    if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
-        // A value on a line of its own is one of a document.
-        at = skip(text, at, |byte| byte.is_ascii_whitespace());
-        quote_at(text, at)?;
-    }
-    // Strings of bytes, raw ones, and those of shells.
-    if matches!(text.get(at), Some(b'b' | b'r' | b'f' | b'$' | b'@'))
-        && quote_at(text, at + 1).is_some()
-    {
-        at += 1;
-    }
-    let Some((start, quote)) = quote_at(text, at) else {
-        let end = runs.end(Class::Unquoted, at);
-        return (end - at <= VALUE_BYTES_MAX).then_some(Value {
-            start: at,
-            end,
-            is_quoted: false,
-            lines_end: None,
-        });
-    };
-    let mut backslashes = 0;
-    let inside = text[start..].iter().take(VALUE_BYTES_MAX + 1);
-    let len = inside.enumerate().find_map(|(len, byte)| {
-        let is_end = *byte == quote.0
-            && if quote.1 == 0 {
-                backslashes % 2 == 0
-            } else {
-                backslashes == quote.1
-            };
-        let escapes = backslashes;
-        backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
-        is_end.then(|| len - escapes.min(quote.1))
-    });
-    let is_cut = text.len() - start <= VALUE_BYTES_MAX;
-    let end = match len {
-        Some(len) => start + len,
-        // The closing quote was cut off with the end of the text.
-        None if is_cut => runs.end(Class::Unquoted, start),
-        None => return None,
-    };
-    Some(Value {
-        start,
-        end,
-        is_quoted: true,
-        lines_end: None,
-    })
-}
-
-/// The first line of a YAML block that begins with `|` or `>` at `at`.
-fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
-    if !matches!(text.get(at), Some(b'|' | b'>')) {
-        return None;
-    }
-    let is_mark = |byte: u8| matches!(byte, b'+' | b'-' | b'0'..=b'9');
-    let indent_at = |at: usize| {
-        let at = skip(text, at, is_blank);
-        let line = at + usize::from(text.get(at) == Some(&b'\r'));
-        (text.get(line) == Some(&b'\n')).then(|| after_gutter(text, line + 1))
-    };
-    let line = indent_at(skip(text, at + 1, is_mark))?;
-    let start = skip(text, line, is_blank);
-    let indent = &text[line..start];
-    let end = runs.end(Class::Unquoted, start);
-    let is_line = !indent.is_empty() && end > start && end - start <= VALUE_BYTES_MAX;
-    let mut lines_end = end;
-    while let Some(next) = indent_at(lines_end).filter(|_| lines_end - start < VALUE_BYTES_MAX) {
-        let next = next
-            + text[next..]
-                .strip_prefix(indent)
-                .map_or(0, |_| indent.len());
-        let end = runs.end(Class::Unquoted, next);
-        let is_more = text[..next].ends_with(indent)
-            && end > next
-            && (end == text.len() || indent_at(end).is_some());
-        if !is_more {
-            break;
-        }
-        lines_end = end;
-    }
-    is_line.then_some(Value {
-        start,
-        end,
-        is_quoted: false,
-        lines_end: (lines_end > end).then_some(lines_end),
-    })
-}
-
-/// Where a value begins that stands in calls which only wrap it: `Some("…")`,
-/// `SecretString::from("…")`.
-fn within_calls(text: &[u8], mut at: usize) -> usize {
-    const CALLS_MAX: usize = 4;
-    const CALLS: [&[u8]; 20] = [
-        b"Some(",
-        b".some(",
-        b"Ok(",
-        b"Just(",
-        b"String::from(",
-        b"std::string::String::from(",
-        b"SecretString::from(",
-        b"SecretString::new(",
-        b"SecretString(",
-        b"SecretStr(",
-        b"Secret::new(",
-        b"Secret(",
-        b"Password(",
-        b"Box::from(",
-        b"Arc::from(",
-        b"Cow::from(",
-        b"Cow::Borrowed(",
-        b"new String(",
-        b"Optional.of(",
-        b"str(",
-    ];
-    for _ in 0..CALLS_MAX {
-        let rest = &text[at..];
-        let Some(call) = CALLS.iter().find(|call| rest.starts_with(call)) else {
-            break;
-        };
-        at = skip(text, at + call.len(), |byte| byte.is_ascii_whitespace());
-    }
-    at
 }
 
 /// Whether what follows a value without quotes lets it be more than a part of code.

@@ -14,7 +14,7 @@ pub(super) fn break_at(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     let (len, is_wrap) = match rest {
         [b'\n', ..] => (1, true),
-        [b'\r', b'\n', ..] | [b'=', b'\n', ..] => (2, true),
+        [b'\r' | b'=', b'\n', ..] => (2, true),
         [b'\r', ..] => (1, false),
         [b'=', b'\r', b'\n', ..] => (3, true),
         _ => return None,

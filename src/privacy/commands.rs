@@ -7,7 +7,7 @@ use super::context::{Place, stands_for_password};
 use super::names::Holds;
 use super::runs::Class;
 use super::text::starts_word;
-use super::values::{VALUE_BYTES_MAX, secret_in};
+use super::values::{VALUE_BYTES_MAX, Written, secret_in};
 
 /// How far before an option its command is looked for, and how far after a command its options.
 const COMMAND_BYTES_MAX: usize = 1024;
@@ -99,11 +99,11 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     if place.is_raw {
         return Some(password(at, after));
     }
-    given(place, skip(text, after, is_blank))
+    given(place, skip(text, after, is_blank), Written::Literal)
 }
 
-/// The password that stands at `at`, in quotes or without.
-fn given(place: &Place<'_>, at: usize) -> Option<Found> {
+/// The password that stands at `at`, in quotes or as it is written without.
+fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Found> {
     let quoted = quote_at(place.text, at);
     let (start, end) = match quoted {
         Some((start, (quote, _))) => {
@@ -117,7 +117,8 @@ fn given(place: &Place<'_>, at: usize) -> Option<Found> {
     };
     let value = place.text.get(start..end)?;
     let value = value.strip_suffix(b"\\").unwrap_or(value);
-    let (from, to) = secret_in(Holds::Password, value, quoted.is_some())?;
+    let written = quoted.map_or(without, |_| Written::Quoted);
+    let (from, to) = secret_in(Holds::Password, value, written)?;
     Some(password(start + from, start + to))
 }
 
@@ -142,7 +143,7 @@ pub(super) fn identified_by(place: &Place<'_>) -> Option<Found> {
     }
     place
         .follows(b"iden")
-        .then(|| given(place, skip(text, at, is_blank)))?
+        .then(|| given(place, skip(text, at, is_blank), Written::Bare))?
 }
 
 /// The password of `user:password@tcp(host:port)/name`, as Go's drivers have it.

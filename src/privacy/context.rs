@@ -229,7 +229,9 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let rest = &place.text[place.after..];
     let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
     let authority = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
-    let at_sign = memchr::memrchr(b'@', authority)?;
+    let Some(at_sign) = memchr::memrchr(b'@', authority) else {
+        return unescaped_password(place, rest);
+    };
     let user = &authority[..at_sign];
     let colon = memchr::memchr(b':', user);
     // Services that take a token for the user have nothing, or a fixed word, for its password.
@@ -252,6 +254,63 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let is_secret = has_scheme && has_host && !stands_for_password(password);
     let start = place.after + colon + 1;
     is_secret.then(|| found("url_password", start, start + password.len()))
+}
+
+/// The password in the address of a database or a server of mail, queues or files, also one in
+/// which `/`, `#` and `?` are not escaped.
+fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
+    const SCHEMES: [&[u8]; 22] = [
+        b"postgres",
+        b"postgresql",
+        b"mysql",
+        b"mariadb",
+        b"mongodb",
+        b"redis",
+        b"rediss",
+        b"amqp",
+        b"amqps",
+        b"mssql",
+        b"sqlserver",
+        b"clickhouse",
+        b"cockroachdb",
+        b"oracle",
+        b"smtp",
+        b"smtps",
+        b"ftp",
+        b"ftps",
+        b"sftp",
+        b"ldap",
+        b"nats",
+        b"mqtt",
+    ];
+    let scheme = place.run_before(place.at, 24, |byte| {
+        byte.is_ascii_alphanumeric() || byte == b'+'
+    });
+    let scheme = &place.text[place.at - scheme..place.at];
+    let scheme = scheme.split(|byte| *byte == b'+').next()?;
+    if !SCHEMES.contains(&scheme) {
+        return None;
+    }
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\')
+    };
+    let rest = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+    let at_sign = memchr::memchr(b'@', rest)?;
+    let colon = memchr::memchr(b':', &rest[..at_sign])?;
+    let password = &rest[colon + 1..at_sign];
+    let is_user = rest[..colon]
+        .iter()
+        .all(|byte| dashed(*byte) || *byte == b'.');
+    // What is a port, the host was before.
+    let digits = password
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let is_port = digits > 0 && matches!(password.get(digits), Some(b'/' | b'?' | b'#'));
+    let has_host = rest.get(at_sign + 1).is_some_and(u8::is_ascii_alphanumeric);
+    let start = place.after + colon + 1;
+    (is_user && !is_port && has_host && !stands_for_password(password))
+        .then(|| found("url_password", start, start + password.len()))
 }
 
 /// Whether what stands for a user in an address is a token: longer than names are, and random.

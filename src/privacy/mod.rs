@@ -1,10 +1,10 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `blocks`, `assignment` (with `names` and `values`) and `pii` know the forms of
-//!   secrets and of what is known of persons; `scan` asks them where `anchors` sees that it may be
-//!   worth it, and `runs` what each of them need not look at again; `json` and `redact` put
-//!   placeholders there.
+//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `extent`, `values` and `literal`) and
+//!   `pii` know the forms of secrets and of what is known of persons; `scan` asks them where
+//!   `anchors` sees that it may be worth it, and `runs` what each of them need not look at again;
+//!   `json` and `redact` put placeholders there.
 //! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
 //!   decoded: what is found there is removed from the text as it stands. `breaks` knows where a line
 //!   ends within a token.
@@ -20,9 +20,11 @@ mod breaks;
 mod commands;
 mod context;
 mod displayed;
+mod extent;
 mod ip;
 mod json;
 mod key;
+mod literal;
 mod names;
 mod pii;
 mod redact;

@@ -4,6 +4,7 @@ mod displayed;
 mod forms;
 mod properties;
 mod records;
+mod values;
 mod work;
 
 use serde::Deserialize;

@@ -9,28 +9,42 @@ use super::text::{distinct, is_placeholder};
 /// The longest value that is looked at.
 pub(super) const VALUE_BYTES_MAX: usize = 1024;
 
+/// How a value stands where it is assigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// In quotes, or as the whole value of a document's member.
+    Quoted,
+    /// In quotes, after a comma: of a list of names it may be the next.
+    Listed,
+    /// Without, where nothing but text can be: in a file of settings, an address, an option.
+    Literal,
+    /// Without, where it may as well be code or prose.
+    Bare,
+}
+
 /// Where in a value the secret is, if it looks like one.
-pub(super) fn secret_in(holds: Holds, value: &[u8], is_quoted: bool) -> Option<(usize, usize)> {
+pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<(usize, usize)> {
     match holds {
         Holds::Authorization => return credentials(value),
         Holds::Pair => return is_pair(value).then_some((0, value.len())),
         _ => {}
     }
-    let value_end = if is_quoted {
-        value.len()
-    } else {
-        trimmed(value)
+    let end = match written {
+        Written::Bare => trimmed(value),
+        Written::Quoted | Written::Listed | Written::Literal => value.len(),
     };
-    let value = &value[..value_end];
+    let (value, rest) = value.split_at(end);
     let is_secret = (6..=VALUE_BYTES_MAX).contains(&value.len())
-        && !is_code(value, is_quoted)
+        && !is_code(value, written)
         && !is_id(value)
         && !is_placeholder(value)
         && match holds {
-            Holds::Password => is_password(value, is_quoted),
-            _ => is_key(holds, value, is_quoted),
+            Holds::Password => is_password(value, written),
+            _ => is_key(holds, value, written),
         };
-    is_secret.then_some((0, value.len()))
+    // A sign that ends a sentence may be the last one of a password.
+    let signs = rest.iter().take_while(|byte| **byte == b'!').count();
+    is_secret.then_some((0, end + signs))
 }
 
 /// A value without the marks that end a sentence around it.
@@ -67,7 +81,7 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Templates, variables, calls, paths and addresses.
-fn is_code(value: &[u8], is_quoted: bool) -> bool {
+fn is_code(value: &[u8], written: Written) -> bool {
     const MARKS: [&[u8]; 15] = [
         b"[CONTENT:",
         b"${",
@@ -94,12 +108,14 @@ fn is_code(value: &[u8], is_quoted: bool) -> bool {
     let starts = is_path
         || matches!(
             value,
-            [b'$' | b'<' | b'{' | b'~' | b'[' | b'(', ..]
-                | [b'.', b'/', ..]
-                | [b'%', .., b'%']
+            [b'<' | b'{' | b'[' | b'(', ..] | [b'.' | b'~', b'/', ..] | [b'%', .., b'%']
         )
+        || is_variable(value)
+        || value.starts_with(b"~") && written == Written::Bare
         // What YAML calls an alias.
-        || !is_quoted && value.starts_with(b"*");
+        || value.starts_with(b"*")
+            && (written == Written::Bare
+                || written == Written::Literal && value[1..].iter().all(|byte| is_of_name(*byte)));
     let has_blank = value
         .iter()
         .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
@@ -108,7 +124,36 @@ fn is_code(value: &[u8], is_quoted: bool) -> bool {
         || starts
         || has_blank
         || is_path_of_code(value)
-        || !is_quoted && is_identifier(value)
+        || written == Written::Bare && is_identifier(value)
+        || written == Written::Literal && is_call(value)
+}
+
+/// `$DB_PASSWORD`, `$row[0]`, `$2`, and hashes such as `$2b$12$…`. A name ends before what no
+/// variable has.
+fn is_variable(value: &[u8]) -> bool {
+    let Some(name) = value.strip_prefix(b"$") else {
+        return false;
+    };
+    let len = name
+        .iter()
+        .take_while(|byte| is_of_word(**byte) || **byte == b'_')
+        .count();
+    let is_sign = |byte: &u8| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^');
+    len == 0 || !name.get(len).is_some_and(is_sign)
+}
+
+/// `get(1)`, `a.b[2]`: a name, and what it is given.
+fn is_call(value: &[u8]) -> bool {
+    let len = value
+        .iter()
+        .take_while(|byte| is_of_word(**byte) || matches!(byte, b'_' | b'.'))
+        .count();
+    len > 0
+        && matches!(value.get(len), Some(b'(' | b'['))
+        && matches!(
+            value.trim_ascii_end().last(),
+            Some(b')' | b']' | b';' | b'(')
+        )
 }
 
 /// `config.auth.token2`: names, joined by dots.
@@ -199,8 +244,9 @@ fn mix(value: &[u8]) -> Mix {
     }
 }
 
-/// A password: letters with digits or with other signs, and not only a word with a number.
-fn is_password(value: &[u8], is_quoted: bool) -> bool {
+/// A password: letters with digits or with other signs, and not only a word with a number. Where
+/// nothing but text can be, also what has letters or digits alone.
+fn is_password(value: &[u8], written: Written) -> bool {
     const WEAK: [&str; 20] = [
         "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo",
         "bar", "key", "value", "input", "field", "param", "arg", "step", "var", "sha",
@@ -220,12 +266,169 @@ fn is_password(value: &[u8], is_quoted: bool) -> bool {
     let is_mixed = digits > 0 && lower + upper > 0
         || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
         || is_letters_at_random(value);
-    let is_long = is_quoted || value.len() >= 7;
-    is_mixed && is_long && !is_weak && distinct(value) >= 4 && !is_named(value)
+    let is_text = matches!(written, Written::Quoted | Written::Literal);
+    let is_plain = is_text && (digits == value.len() || is_phrase(value));
+    let is_long = written != Written::Bare || value.len() >= 7;
+    let is_alone = is_mixed && !is_named(value) || is_plain;
+    is_alone && is_long && !is_weak && distinct(value) >= 4
 }
 
+/// Letters of a word that no one has for anything but a password, or four words and more.
+fn is_phrase(value: &[u8]) -> bool {
+    const WORDS_MIN: usize = 4;
+    let is_separator = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
+    let parts = value.split(is_separator).filter(|part| !part.is_empty());
+    let is_known = |part: &[u8]| {
+        let lower = part.to_ascii_lowercase();
+        ORDINARY.iter().any(|word| word.as_bytes() == lower)
+            || NAMES
+                .iter()
+                .any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
+    };
+    let is_words = value
+        .iter()
+        .all(|byte| is_letter(byte) || is_separator(byte));
+    let count = parts.clone().count();
+    // What is said to a person begins with a capital letter, and what names a constant has those.
+    let is_said = value[0].is_ascii_uppercase() && value[1..].iter().all(u8::is_ascii_lowercase)
+        || value
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+    is_words && !parts.clone().any(is_known) && (count == 1 && !is_said || count >= WORDS_MIN)
+}
+
+/// Words that say what a value is of, rather than what it is.
+const ORDINARY: &[&str] = &[
+    "string",
+    "number",
+    "boolean",
+    "object",
+    "integer",
+    "varchar",
+    "buffer",
+    "binary",
+    "symbol",
+    "undefined",
+    "nullable",
+    "optional",
+    "required",
+    "disabled",
+    "enabled",
+    "hidden",
+    "masked",
+    "hashed",
+    "encrypted",
+    "plaintext",
+    "invalid",
+    "incorrect",
+    "missing",
+    "unknown",
+    "unchanged",
+    "changed",
+    "updated",
+    "deleted",
+    "expired",
+    "forgot",
+    "forgotten",
+    "default",
+    "generated",
+    "random",
+    "system",
+    "prompt",
+    "simple",
+    "complex",
+    "strong",
+    "visible",
+    "column",
+    "element",
+    "attribute",
+    "property",
+    "parameter",
+    "argument",
+    "variable",
+    "control",
+    "header",
+    "cookie",
+    "bearer",
+    "digest",
+    "public",
+    "private",
+    "protected",
+    "internal",
+    "external",
+    "static",
+    "nothing",
+    "anything",
+    "something",
+    "whatever",
+    "ignored",
+    "unused",
+    "unset",
+    "inherit",
+    "manual",
+    "blocked",
+    "locked",
+    "accepted",
+    "rejected",
+    "denied",
+    "allowed",
+    "failed",
+    "success",
+    "pending",
+    "bcrypt",
+    "scrypt",
+    "argon",
+    "sha",
+    "validator",
+    "confirm",
+    "confirmation",
+    "repeat",
+    "reset",
+    "current",
+    "account",
+    "database",
+    "postgres",
+    "mongodb",
+    "localhost",
+    "keyring",
+    "keychain",
+    "vault",
+    "environment",
+    "config",
+    "settings",
+    "managed",
+];
+
+/// What names of values have in them, and what examples do.
+const NAMES: &[&str] = &[
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "user",
+    "login",
+    "admin",
+    "field",
+    "input",
+    "value",
+    "type",
+    "string",
+    "test",
+    "wort",
+    "wacht",
+    "sena",
+    "senha",
+    "contrase",
+    "clave",
+    "parola",
+    "geheim",
+    "null",
+];
+
 /// A key or a token, which no person made up.
-fn is_key(holds: Holds, value: &[u8], is_quoted: bool) -> bool {
+fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     let Mix {
         digits,
         lower,
@@ -241,16 +444,29 @@ fn is_key(holds: Holds, value: &[u8], is_quoted: bool) -> bool {
             }
             && distinct(value) >= 6;
     }
+    let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
     let is_mixed = digits >= 2 && lower + upper > 0 || is_letters_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
 }
 
-/// Letters of both cases in no order that words have.
+/// Letters in no order that words have: of both cases, or without vowels among them.
 fn is_letters_at_random(value: &[u8]) -> bool {
+    const BYTES_MIN: usize = 10;
+    const CONSONANTS_MIN: usize = 5;
     let is_change = |pair: &&[u8]| pair[0].is_ascii_lowercase() != pair[1].is_ascii_lowercase();
     let changes = value.windows(2).filter(is_change).count();
-    value.len() >= 16 && value.iter().all(|byte| is_of_name(*byte)) && changes * 3 > value.len()
+    let is_vowel = |byte: &u8| matches!(byte | 0x20, b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+    let mut parts = value.split(is_vowel);
+    let vowels = value.iter().filter(|byte| is_vowel(byte)).count();
+    let is_unspoken = value.len() >= BYTES_MIN
+        && value.iter().all(u8::is_ascii_lowercase)
+        && vowels * 4 <= value.len()
+        && parts.any(|consonants| consonants.len() >= CONSONANTS_MIN);
+    is_unspoken
+        || value.len() >= 16
+            && value.iter().all(|byte| is_of_name(*byte))
+            && changes * 3 > value.len()
 }
 
 /// `prod-db-credentials-7`: words that name something, joined.

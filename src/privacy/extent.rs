@@ -1,0 +1,153 @@
+//! Where the value of an assignment begins and ends: in quotes, in calls that only wrap it, in a block
+//! of YAML, or as it stands.
+
+use super::assignment::{Operator, after_gutter, is_blank, quote_at, skip};
+use super::runs::{Class, Runs};
+use super::values::VALUE_BYTES_MAX;
+
+/// The value of an assignment.
+pub(super) struct Value {
+    pub start: usize,
+    pub end: usize,
+    pub is_quoted: bool,
+    /// Where the lines of a block end that begins with it.
+    pub lines_end: Option<usize>,
+}
+
+pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
+    let mut at = skip(text, operator.end, is_blank);
+    // `**Password:** …`
+    let stress = skip(text, at, |byte| matches!(byte, b'*' | b'_'));
+    if stress > at && text.get(stress).is_some_and(|byte| is_blank(*byte)) {
+        at = skip(text, stress, is_blank);
+    }
+    if let Some(block) = block_at(text, runs, at) {
+        return Some(block);
+    }
+    let inner = within_calls(text, at);
+    if inner > at {
+        at = inner;
+        quote_at(text, at)?;
+    }
+    if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
+        // A value on a line of its own is one of a document.
+        at = skip(text, at, |byte| byte.is_ascii_whitespace());
+        quote_at(text, at)?;
+    }
+    // Strings of bytes, raw ones, and those of shells.
+    if matches!(text.get(at), Some(b'b' | b'r' | b'f' | b'$' | b'@'))
+        && quote_at(text, at + 1).is_some()
+    {
+        at += 1;
+    }
+    let Some((start, quote)) = quote_at(text, at) else {
+        let end = runs.end(Class::Unquoted, at);
+        return (end - at <= VALUE_BYTES_MAX).then_some(Value {
+            start: at,
+            end,
+            is_quoted: false,
+            lines_end: None,
+        });
+    };
+    let mut backslashes = 0;
+    let inside = text[start..].iter().take(VALUE_BYTES_MAX + 1);
+    let len = inside.enumerate().find_map(|(len, byte)| {
+        let is_end = *byte == quote.0
+            && if quote.1 == 0 {
+                backslashes % 2 == 0
+            } else {
+                backslashes == quote.1
+            };
+        let escapes = backslashes;
+        backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
+        is_end.then(|| len - escapes.min(quote.1))
+    });
+    let is_cut = text.len() - start <= VALUE_BYTES_MAX;
+    let end = match len {
+        Some(len) => start + len,
+        // The closing quote was cut off with the end of the text.
+        None if is_cut => runs.end(Class::Unquoted, start),
+        None => return None,
+    };
+    Some(Value {
+        start,
+        end,
+        is_quoted: true,
+        lines_end: None,
+    })
+}
+
+/// The first line of a YAML block that begins with `|` or `>` at `at`.
+fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
+    if !matches!(text.get(at), Some(b'|' | b'>')) {
+        return None;
+    }
+    let is_mark = |byte: u8| matches!(byte, b'+' | b'-' | b'0'..=b'9');
+    let indent_at = |at: usize| {
+        let at = skip(text, at, is_blank);
+        let line = at + usize::from(text.get(at) == Some(&b'\r'));
+        (text.get(line) == Some(&b'\n')).then(|| after_gutter(text, line + 1))
+    };
+    let line = indent_at(skip(text, at + 1, is_mark))?;
+    let start = skip(text, line, is_blank);
+    let indent = &text[line..start];
+    let end = runs.end(Class::Unquoted, start);
+    let is_line = !indent.is_empty() && end > start && end - start <= VALUE_BYTES_MAX;
+    let mut lines_end = end;
+    while let Some(next) = indent_at(lines_end).filter(|_| lines_end - start < VALUE_BYTES_MAX) {
+        let next = next
+            + text[next..]
+                .strip_prefix(indent)
+                .map_or(0, |_| indent.len());
+        let end = runs.end(Class::Unquoted, next);
+        let is_more = text[..next].ends_with(indent)
+            && end > next
+            && (end == text.len() || indent_at(end).is_some());
+        if !is_more {
+            break;
+        }
+        lines_end = end;
+    }
+    is_line.then_some(Value {
+        start,
+        end,
+        is_quoted: false,
+        lines_end: (lines_end > end).then_some(lines_end),
+    })
+}
+
+/// Where a value begins that stands in calls which only wrap it: `Some("…")`,
+/// `SecretString::from("…")`.
+fn within_calls(text: &[u8], mut at: usize) -> usize {
+    const CALLS_MAX: usize = 4;
+    const CALLS: [&[u8]; 20] = [
+        b"Some(",
+        b".some(",
+        b"Ok(",
+        b"Just(",
+        b"String::from(",
+        b"std::string::String::from(",
+        b"SecretString::from(",
+        b"SecretString::new(",
+        b"SecretString(",
+        b"SecretStr(",
+        b"Secret::new(",
+        b"Secret(",
+        b"Password(",
+        b"Box::from(",
+        b"Arc::from(",
+        b"Cow::from(",
+        b"Cow::Borrowed(",
+        b"new String(",
+        b"Optional.of(",
+        b"str(",
+    ];
+    for _ in 0..CALLS_MAX {
+        let rest = &text[at..];
+        let Some(call) = CALLS.iter().find(|call| rest.starts_with(call)) else {
+            break;
+        };
+        at = skip(text, at + call.len(), |byte| byte.is_ascii_whitespace());
+    }
+    at
+}

@@ -1,0 +1,101 @@
+//! Where a value without quotes can be nothing but text: in files of settings, in addresses, in
+//! strings that connect to a database, in options. Elsewhere it may be code.
+
+use super::assignment::{is_blank, is_of_name, skip};
+use super::extent::Value;
+
+/// How far a value may be from where its line begins.
+const LINE_BYTES_MAX: usize = 256;
+
+/// Where a value ends that can only be text; `None` if it may be code or prose.
+pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> Option<usize> {
+    let said = &text[name.0..name.1];
+    let between = &text[name.1..value.start];
+    let before = name.0.checked_sub(1).map(|at| text[at]);
+    let after = text.get(value.end).copied();
+    let ends = after.is_none_or(|byte| byte.is_ascii_whitespace());
+    if between == b"=" {
+        if said.starts_with(b"--") {
+            return ends.then_some(value.end);
+        }
+        // `?password=…&`, `;Password=…;`
+        let is_parameter = matches!(before, Some(b'?' | b'&'));
+        let is_setting =
+            before == Some(b';') || after == Some(b';') && is_next_set(text, value.end);
+        if is_parameter || is_setting && said[0].is_ascii_uppercase() {
+            let stops = text[value.start..value.end].iter().rev();
+            return Some(value.end - stops.take_while(|byte| **byte == b'.').count());
+        }
+        let is_env = !said.iter().any(u8::is_ascii_lowercase);
+        let path = path_before(text, name.0);
+        let begins_line = begins_line(text, path);
+        let is_property = path < name.0 && begins_line;
+        if is_env && before != Some(b'.') || is_property {
+            return Some(word_end(text, value));
+        }
+        return (begins_line && ends_line(text, value.end)).then_some(value.end);
+    }
+    // `password: …`, as YAML has it, and people do.
+    let is_member = between.starts_with(b":") && between[1..].iter().all(|byte| is_blank(*byte));
+    let dash = text[..name.0]
+        .strip_suffix(b"- ")
+        .map_or(name.0, <[u8]>::len);
+    let is_line =
+        is_member && between.len() > 1 && begins_line(text, dash) && ends_line(text, value.end);
+    (is_line && !is_in_code(text, value.end)).then_some(value.end)
+}
+
+/// Where the dotted path begins whose last part is at `name`.
+fn path_before(text: &[u8], name: usize) -> usize {
+    let before = text[..name].iter().rev().take(LINE_BYTES_MAX);
+    let path = before.take_while(|byte| is_of_name(**byte) || **byte == b'.');
+    name - path.count()
+}
+
+/// Whether nothing but blanks is before `at` in its line.
+fn begins_line(text: &[u8], at: usize) -> bool {
+    let before = &text[at.saturating_sub(LINE_BYTES_MAX)..at];
+    let rest = before.iter().rev().find(|byte| !is_blank(**byte));
+    rest.is_none_or(|byte| *byte == b'\n')
+}
+
+/// Whether nothing but blanks and a comment is after `at` in its line.
+fn ends_line(text: &[u8], at: usize) -> bool {
+    let end = skip(text, at, |byte| is_blank(byte) || byte == b'\r');
+    matches!(text.get(end), None | Some(b'\n')) || end > at && text[end] == b'#'
+}
+
+/// Whether the next line ends a block of code.
+fn is_in_code(text: &[u8], at: usize) -> bool {
+    let next = skip(text, at, |byte| byte.is_ascii_whitespace());
+    matches!(text.get(next), Some(b'}' | b')' | b']'))
+}
+
+/// Whether another name is set after the `;` at `at`.
+fn is_next_set(text: &[u8], at: usize) -> bool {
+    let start = skip(text, at + 1, is_blank);
+    let name = text[start..].iter().take(LINE_BYTES_MAX);
+    let name = name
+        .take_while(|byte| is_of_name(**byte) || is_blank(**byte))
+        .count();
+    name > 0 && text.get(start + name) == Some(&b'=') || start == text.len()
+}
+
+/// Where the word ends that a value begins, with all that stands in values of settings.
+pub(super) fn word_end(text: &[u8], value: &Value) -> usize {
+    let rest = text[value.end..].iter().take(LINE_BYTES_MAX);
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace()
+            || byte.is_ascii_control()
+            || matches!(
+                byte,
+                b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b'|' | b';' | b'&'
+            )
+    };
+    let end = value.end + rest.take_while(|byte| !stops(byte)).count();
+    let word = &text[value.start..end];
+    // What is around the assignment may end with it.
+    let opens = word.iter().any(|byte| matches!(byte, b'(' | b'[' | b'{'));
+    let is_around = |byte: &u8| *byte == b',' || !opens && matches!(byte, b')' | b']' | b'}');
+    end - word.iter().rev().take_while(|byte| is_around(byte)).count()
+}
