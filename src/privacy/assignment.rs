@@ -243,7 +243,10 @@ pub(super) fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
 
 fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
     let name_end = name.1;
-    let is_flag = text[name.0..].starts_with(b"--");
+    // The tools of Java have one dash.
+    let is_flag = [&b"--"[..], b"-storepass", b"-keypass"]
+        .iter()
+        .any(|flag| text[name.0..].starts_with(flag));
     let quoted = quote_at(text, name_end);
     let mut at = quoted.map_or(name_end, |(end, _)| end);
     if let Some(end) = after_value_name(text, at) {

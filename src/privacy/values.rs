@@ -313,6 +313,7 @@ const ORDINARY: &[&str] = &[
     "nullable",
     "optional",
     "required",
+    "erforderlich",
     "disabled",
     "enabled",
     "hidden",
