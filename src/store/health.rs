@@ -179,13 +179,15 @@ impl Store {
         let usage: Vec<Usage> = usage.collect();
         // A manifest that does not read as one is told as damage.
         let settings = self.settings().unwrap_or_default();
-        let talks = view.state.index.talks().iter();
-        let talks = talks.map(|talk| (talk.latest, talk.error.is_some()));
         // Without its settings, a store keeps everything.
-        let is_set = inner.manifest_damage.is_none();
-        let next_removals = is_set
-            .then(|| next_removals(&settings, &usage, talks))
-            .unwrap_or_default();
+        let next_removals = match inner.manifest_damage {
+            None => {
+                let talks = view.state.index.talks().iter();
+                let talks = talks.map(|talk| (talk.latest, talk.error.is_some()));
+                next_removals(&settings, &usage, talks)
+            }
+            Some(_) => Vec::new(),
+        };
         let there = view.state.segments.iter();
         let there = there.filter(|segment| segment.identity != 0);
         let known: HashSet<SegmentName> = there.map(|segment| segment.name).collect();

@@ -38,11 +38,14 @@ pub(crate) struct Tombstones {
 impl Tombstones {
     /// Takes in what a removal says, after those before it.
     pub(super) fn read(&mut self, key: Option<Uuid>, erased: Vec<Tombstone>, restored: &[String]) {
-        restored.iter().for_each(|id| self.lift(id));
+        for id in restored {
+            self.lift(id);
+        }
+        let Some(key) = key.filter(|_| !erased.is_empty()) else {
+            return;
+        };
         // No other key is ever written.
-        if erased.is_empty()
-            || *self.key.get_or_insert(key.unwrap_or_default()) != key.unwrap_or_default()
-        {
+        if *self.key.get_or_insert(key) != key {
             return;
         }
         for Tombstone { id, parts } in erased {

@@ -164,12 +164,6 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
         "2026-06-08T11:39:06.100Z",
     ];
     let kept = ["2026-06-08T09:00:00.000Z"; 4];
-    let spread = [
-        "2026-06-08T09:00:00.000Z",
-        "2026-06-08T09:10:00.000Z",
-        "2026-06-08T09:20:00.000Z",
-        "2026-06-08T09:30:00.000Z",
-    ];
     let own = |time: &str| {
         vec![
             at(time, message("assistant", "own")),
@@ -248,27 +242,34 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
             ),
         ),
         (
-            "by the time of the line that opens it",
-            [
-                vec![fork(json!({
-                    "forked_from_id": A,
-                    "timestamp": "2026-06-08T08:59:00.000Z",
-                }))],
-                copies(spread),
-                own(stamped[0]),
-            ]
-            .concat(),
-        ),
-        (
             "by the times that copies kept",
             [vec![fork(json!({}))], copies(kept), own(stamped[0])].concat(),
         ),
     ]
 }
 
+/// One with its parent's times, but for that of the line that opens it.
+fn fork_with_its_parents_times() -> Vec<String> {
+    let parents = json!({"forked_from_id": A, "timestamp": "2026-06-08T08:59:00.000Z"});
+    let time = "2026-06-08T11:39:04.001Z";
+    vec![
+        meta(B, parents),
+        at("2026-06-08T09:00:00.000Z", message("user", "please")),
+        at("2026-06-08T09:10:00.000Z", tokens(60, 6)),
+        at("2026-06-08T09:20:00.000Z", message("assistant", "so")),
+        at("2026-06-08T09:30:00.000Z", tokens(100, 10)),
+        at(time, message("assistant", "own")),
+        at(time, tokens(130, 13)),
+    ]
+}
+
 #[test]
 fn a_forked_rollout_has_its_own_part_alone() {
-    for (form, lines) in forks() {
+    let by_its_first_line = (
+        "by the time of its first line",
+        fork_with_its_parents_times(),
+    );
+    for (form, lines) in forks().into_iter().chain([by_its_first_line]) {
         let log = MemoryLog::default();
         let report = imported(&log, &lines);
         assert_eq!(usage(&report), (30, 3, 1), "{form}");
