@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use decklog::storage::Disk;
+use decklog::storage::{Disk, Volume};
 use decklog::{DamageCounts, Health, Kind, LockState, NextRemoval, Usage, Verification};
 use serde::Serialize;
 
@@ -178,23 +178,33 @@ fn findings(health: &Health) -> Vec<Finding> {
         );
     }
     if let Some(volume) = &health.volume {
-        if volume.is_network {
-            find(
-                "disk",
-                format!(
-                    "it is on a network file system, {}",
-                    one_line(&volume.file_system)
-                ),
-                "keep it on a local disk: across machines, locks and shared memory cannot be relied on",
-            );
-        }
-        if volume.free_bytes < FREE_BYTES_MIN {
-            find(
-                "space",
-                format!("{} bytes are free on its disk", grouped(volume.free_bytes)),
-                "make room: a write that fails for lack of it is refused, and the process must open the store again",
-            );
-        }
+        findings.extend(of_volume(volume));
+    }
+    findings
+}
+
+/// What is to be known of the disk that the store lies on.
+fn of_volume(volume: &Volume) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |about, what, to_do| {
+        findings.push(Finding { about, what, to_do });
+    };
+    if volume.is_network {
+        find(
+            "disk",
+            format!(
+                "it is on a network file system, {}",
+                one_line(&volume.file_system)
+            ),
+            "keep it on a local disk: across machines, locks and shared memory cannot be relied on",
+        );
+    }
+    if volume.free_bytes < FREE_BYTES_MIN {
+        find(
+            "space",
+            format!("{} bytes are free on its disk", grouped(volume.free_bytes)),
+            "make room: a write that fails for lack of it is refused, and the process must open the store again",
+        );
     }
     findings
 }
