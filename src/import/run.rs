@@ -11,6 +11,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
+use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use messages::Messages;
@@ -46,6 +47,7 @@ pub(super) struct Run<'a> {
 struct Turn {
     /// Of its kind and content.
     said: u64,
+    thread: Option<Uuid>,
     /// The last file that has it.
     file: usize,
 }
@@ -143,8 +145,7 @@ impl<'a> Run<'a> {
         if seen != Seen::InThisFile
             && let Some(said) = facts.said
         {
-            let is_known = seen == Seen::InAnotherFile;
-            self.say(place, said, answered, thread, is_known)?;
+            self.say(place, said, answered, thread)?;
         }
         Ok(())
     }
@@ -153,7 +154,11 @@ impl<'a> Run<'a> {
         let said = hash(turn.kind.as_str(), &turn.content);
         let file = place.file;
         match self.turns.entry(turn.id) {
-            Entry::Vacant(entry) => entry.insert(Turn { said, file }),
+            Entry::Vacant(entry) => entry.insert(Turn {
+                said,
+                thread: turn.thread_id,
+                file,
+            }),
             Entry::Occupied(mut entry) if entry.get().said == said => {
                 let before = std::mem::replace(&mut entry.get_mut().file, file);
                 return Ok(if before == file {

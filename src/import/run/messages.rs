@@ -23,9 +23,23 @@ pub(super) struct Messages {
     talks: IdSet,
     handed: IdSet,
     requests: IdMap<Request>,
-    /// Whether the responses of this file are counted in it.
-    counted_here: IdMap<bool>,
+    /// Where the responses of this file are counted.
+    standing: IdMap<Standing>,
+    /// The responses of this file of which another session has lines of the same ids. The other
+    /// lines are this session's own.
+    shared: IdSet,
     names: HashSet<Arc<str>>,
+}
+
+/// Where the tokens of a response are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nowhere yet.
+    New,
+    /// In the conversation of the file's lines.
+    Here,
+    /// In another one, or by other lines.
+    Elsewhere,
 }
 
 /// What tells the line that a request was made of from one that another file has of it.
@@ -58,29 +72,24 @@ impl Messages {
     }
 
     pub(super) fn forget_file(&mut self) {
-        self.counted_here.clear();
+        self.standing.clear();
+        self.shared.clear();
     }
 }
 
 impl Run<'_> {
     /// Takes the message of a line of a thread; `answered` is the one call that it is a result of.
-    /// `is_known` is a line that another file had in this import.
     pub(super) fn say(
         &mut self,
         place: Place,
         said: Said<'_>,
         answered: Option<Uuid>,
         thread: Option<Uuid>,
-        is_known: bool,
     ) -> Result<()> {
         let mut said = self.named(place, said, answered);
         self.begin_talk(place, said.talk, &said.message.timestamp)?;
-        let elsewhere = match said.counted {
-            Some(counted) => !self.is_counted_here(counted.response, &said.message)?,
-            None => false,
-        };
-        if let Some(counted) = said.counted.filter(|_| elsewhere)
-            && (is_known || !self.is_told_otherwise(&mut said.message, counted, thread)?)
+        if let Some(counted) = said.counted
+            && !self.is_own(&mut said.message, counted, thread)?
         {
             return Ok(());
         }
@@ -101,45 +110,73 @@ impl Run<'_> {
         self.push(place, Record::Message(message))
     }
 
-    /// Whether a response's tokens are those of this file's lines: they are unless another
-    /// conversation, or other lines, told of it first.
-    fn is_counted_here(&mut self, response: Uuid, message: &ConversationMessage) -> Result<bool> {
-        let entry = match self.messages.counted_here.entry(response) {
-            Entry::Occupied(entry) => return Ok(*entry.get()),
-            Entry::Vacant(entry) => entry,
-        };
-        let is_same = |known: &Request| *known == Request::of(message);
-        let is_here = match self.messages.requests.get(&response) {
-            Some(known) => is_same(known),
-            None => match self.batch.log().get_message(response)? {
-                Some(known) => is_same(&Request::of(&known)),
-                None => true,
-            },
-        };
-        Ok(*entry.insert(is_here))
-    }
-
-    /// Makes a message of a response that is counted elsewhere one without tokens; whether it says
-    /// something then. Its id is another one: where the response is counted, its line may yet come.
-    fn is_told_otherwise(
-        &self,
+    /// Whether a part of a response is to be told here, with its tokens or without: not if another
+    /// session has the same line.
+    fn is_own(
+        &mut self,
         message: &mut ConversationMessage,
         counted: Counted,
         thread: Option<Uuid>,
     ) -> Result<bool> {
-        let Some(line) = counted.line else {
-            return Ok(false);
+        let Counted { response, line } = counted;
+        let standing = self.standing(response, message)?;
+        let Some(line) = line else {
+            return Ok(standing != Standing::Elsewhere);
         };
-        let turn = self.batch.log().get_turn(line)?;
-        if turn.is_some_and(|turn| turn.thread_id != thread) {
+        // What a conversation counts was its own line; a later one may have come to another first.
+        let may_be_shared = match standing {
+            Standing::New => false,
+            Standing::Here => message.part_of.is_some(),
+            Standing::Elsewhere => true,
+        };
+        if may_be_shared && self.is_of_another(line, thread)? {
+            self.messages.shared.insert(response);
             return Ok(false);
         }
-        let copy = format!("{}:{line}", message.conversation_id);
-        message.id = named("import:copy", &copy);
-        message.part_of = Some(counted.response);
-        message.tokens_in = None;
-        message.tokens_out = None;
+        if standing == Standing::Elsewhere && !self.messages.shared.contains(&response) {
+            // Its id is another one: where the response is counted, its line may yet come.
+            let copy = format!("{}:{line}", message.conversation_id);
+            message.id = named("import:copy", &copy);
+            message.part_of = Some(response);
+            message.tokens_in = None;
+            message.tokens_out = None;
+        }
         Ok(true)
+    }
+
+    fn standing(&mut self, response: Uuid, message: &ConversationMessage) -> Result<Standing> {
+        let entry = match self.messages.standing.entry(response) {
+            Entry::Occupied(entry) => return Ok(*entry.get()),
+            Entry::Vacant(entry) => entry,
+        };
+        let of = |known: &Request| {
+            if *known == Request::of(message) {
+                Standing::Here
+            } else {
+                Standing::Elsewhere
+            }
+        };
+        let standing = match self.messages.requests.get(&response) {
+            Some(known) => of(known),
+            None => match self.batch.log().get_message(response)? {
+                Some(known) => of(&Request::of(&known)),
+                None => Standing::New,
+            },
+        };
+        Ok(*entry.insert(standing))
+    }
+
+    /// Whether a line was recorded under another thread.
+    fn is_of_another(&self, line: Uuid, thread: Option<Uuid>) -> Result<bool> {
+        if self
+            .turns
+            .get(&line)
+            .is_some_and(|turn| turn.thread != thread)
+        {
+            return Ok(true);
+        }
+        let recorded = self.batch.log().get_turn(line)?;
+        Ok(recorded.is_some_and(|turn| turn.thread_id != thread))
     }
 
     /// The names that a message may have; without one, too long for any, it stands all the same.

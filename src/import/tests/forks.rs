@@ -103,6 +103,63 @@ fn a_part_of_a_response_that_another_file_has_more_of_is_counted_once() {
     }
 }
 
+/// A fork that was taken anywhere, also in the middle of a response, and grew to hold more of its
+/// session: each line is one message and each response counts once, whatever comes first.
+#[test]
+fn a_fork_within_a_response_is_counted_once() {
+    let whole = vec![
+        user("u1", "please"),
+        answer("a1", "r1", text("hm"), 10, 1),
+        answer("a2", "r1", text("well"), 10, 4),
+        answer("a3", "r1", call("c1", "Read"), 10, 9),
+        answer("a4", "r2", text("so"), 20, 2),
+    ];
+    let fork = |until: usize| {
+        let mut lines = whole[..until].to_vec();
+        lines.push(answer("b1", "r3", text("and"), 40, 4));
+        for line in &mut lines {
+            line["sessionId"] = json!("s2");
+        }
+        lines
+    };
+    for until in 1..=whole.len() {
+        let (begun, fork, grown) = (&whole[..until], &fork(until), &fork(whole.len()));
+        let orders: [&[&[Value]]; 6] = [
+            &[&whole, fork],
+            &[fork, &whole],
+            &[begun, fork, &whole],
+            &[fork, begun, &whole],
+            &[begun, grown, &whole],
+            &[fork, &whole, grown],
+        ];
+        for (order, files) in orders.into_iter().enumerate() {
+            let case = format!("until {until}, order {order}");
+            let log = MemoryLog::default();
+            for lines in files {
+                run(&log, lines);
+            }
+            assert_eq!(log.usage(), (70, 15, 3), "{case}");
+            assert_eq!(log.messages().len(), 6, "{case}");
+            for lines in files {
+                let again = run(&log, lines);
+                assert_eq!(again.added, 0, "{case}");
+            }
+            // All in one import.
+            let dir = tempfile::tempdir().unwrap();
+            for (place, lines) in files.iter().enumerate() {
+                let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+                let path = dir.path().join(format!("{place}.jsonl"));
+                std::fs::write(path, lines.join("\n")).unwrap();
+            }
+            let log = MemoryLog::default();
+            let report = super::import_path(&log, dir.path());
+            assert_eq!(usage(&report), (70, 15, 3), "{case}");
+            assert_eq!(log.usage(), (70, 15, 3), "{case}");
+            assert_eq!(log.messages().len(), 6, "{case}");
+        }
+    }
+}
+
 const MADE_AT: &str = "2026-06-08T11:39:04.000Z";
 
 /// A line of a rollout at a time.
