@@ -3,13 +3,15 @@
 
 use super::Found;
 use super::blocks::putty_key;
+use super::commands::piped_password;
 use super::context::{Place, session_cookies};
+use super::elements::{element, expansion, form_part, is_expansion};
 use super::extent::value_at;
 use super::literal::{literal_end, word_end};
-use super::names::{Holds, holds, words};
+use super::names::{Holds, holds, is_foreign, words};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
-use super::values::{VALUE_BYTES_MAX, Written, secret_in};
+use super::values::{Written, secret_in, signed_word};
 
 /// The longest name that is looked at.
 const NAME_BYTES_MAX: usize = 64;
@@ -25,7 +27,13 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if let Some(found) = putty_key(place) {
         return Some(found);
     }
-    let name = name_around(text, place.at + usize::from(text[place.at] == b'"'));
+    let mut name = name_around(text, place.at + usize::from(text[place.at] == b'"'));
+    if !text[place.at..place.after].is_ascii() {
+        name.1 = place.after;
+    }
+    if is_expansion(text, name) {
+        return expansion(text, name);
+    }
     if place.is_raw {
         let is_command = text[name.0..name.1].ends_with(b"sshpass");
         let may_be = is_command || may_be_assigned(text, name) && held(text, name).is_some();
@@ -37,10 +45,13 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
             return Some(found(Holds::Secret, name.0, name.1));
         }
     }
-    if let Some(found) = element(place, name).or_else(|| command(place, name)) {
-        return Some(found);
+    let beside = element(place, name)
+        .or_else(|| form_part(place, name))
+        .or_else(|| command(place, name));
+    if beside.is_some() {
+        return beside;
     }
-    let operator = operator_after(text, name)?;
+    let operator = operator_after(text, name).or_else(|| default_after(text, name))?;
     let holds = held(text, name)?;
     let mut value = value_at(text, place.runs, operator)?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
@@ -50,46 +61,34 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     if place.is_raw && !value.is_quoted {
         // Where its line begins and ends is not known yet.
         let may_be = |end: usize, written| secret_in(holds, &text[value.start..end], written);
+        let signed = || signed_word(&text[value.start..value.end]).filter(|_| operator.is_said);
         may_be(value.end, Written::Literal)
             .or_else(|| may_be(word_end(text, &value), Written::Literal))
-            .or_else(|| may_be(value.end, Written::Bare))?;
+            .or_else(|| may_be(value.end, Written::Bare))
+            .or_else(signed)?;
         return Some(found(holds, name.0, name.1));
     }
-    let written = if value.is_quoted && operator.needs_quote {
+    let is_foreign = is_foreign(&text[name.0..name.1]) || is_french(text, name);
+    let written = if value.is_quoted && (operator.needs_quote || is_foreign) {
         Written::Listed
     } else if value.is_quoted {
         Written::Quoted
+    } else if is_foreign && !text[name.1..].starts_with(b"=") {
+        Written::Bare
     } else {
         literal_end(text, name, &value).map_or(Written::Bare, |end| {
             value.end = end;
             Written::Literal
         })
     };
-    let (start, end) = secret_in(holds, &text[value.start..value.end], written)?;
+    let said = &text[value.start..value.end];
+    let signed = || signed_word(said).filter(|_| operator.is_said && written == Written::Bare);
+    let (start, end) = secret_in(holds, said, written).or_else(signed)?;
     if written == Written::Bare && !ends_plainly(text, value.start + end) {
         return None;
     }
     let end = value.lines_end.unwrap_or(value.start + end);
     Some(found(holds, value.start + start, end))
-}
-
-/// What `<password>…</password>` holds.
-fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
-    let text = place.text;
-    let opens = name
-        .0
-        .checked_sub(1)
-        .is_some_and(|before| text[before] == b'<');
-    if !opens || text.get(name.1) != Some(&b'>') {
-        return None;
-    }
-    let value = text[name.1 + 1..].iter().take(VALUE_BYTES_MAX);
-    let len = value.take_while(|byte| **byte != b'<').count();
-    let (value, rest) = text[name.1 + 1..].split_at(len);
-    let closes = rest.starts_with(b"</") || place.is_raw && rest.starts_with(b"<\\/");
-    let holds = holds(&text[name.0..name.1])?;
-    let (start, end) = secret_in(holds, value, Written::Quoted)?;
-    closes.then(|| found(holds, name.1 + 1 + start, name.1 + 1 + end))
 }
 
 /// What follows `sshpass -p`, and `password` in a `.netrc`.
@@ -102,6 +101,8 @@ fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
             let flag = text[blanks..].strip_prefix(b"-p")?;
             skip(text, text.len() - flag.len(), is_blank)
         }
+        b"--password-stdin" => return piped_password(place, name.0, false),
+        b"chpasswd" => return piped_password(place, name.0, true),
         b"password" if blanks > name.1 => {
             let before = &text[name.0.saturating_sub(BEFORE_BYTES_MAX)..name.0];
             let mut words = before
@@ -132,7 +133,18 @@ fn goes_on(place: &Place<'_>) -> bool {
     } else {
         next.is_ascii_uppercase() && !at(place.after + 1).is_ascii_lowercase()
     };
-    is_one_word && !is_pass
+    // `mot de passe`
+    let is_french = next | 0x20 == b'e'
+        && (place.follows(b"de") || {
+            let before = place.at.saturating_sub(1);
+            !at(before).is_ascii_alphanumeric()
+                && Place {
+                    at: before,
+                    ..*place
+                }
+                .follows(b"de")
+        });
+    is_one_word && !is_pass && !is_french
 }
 
 /// Whether something may be assigned to a name in JSON whose strings are not decoded: what a
@@ -143,7 +155,8 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     if is_escape(skip(text, after, is_blank)) {
         return true;
     }
-    let Some(operator) = operator_after(text, name) else {
+    let operator = operator_after(text, name).or_else(|| default_after(text, name));
+    let Some(operator) = operator else {
         return false;
     };
     // What wraps a value, or begins a block, has escapes soon.
@@ -156,7 +169,7 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
 pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
     let is_name = name
         .bytes()
-        .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$'));
+        .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$') || !byte.is_ascii());
     if !is_name || name.len() > NAME_BYTES_MAX {
         return;
     }
@@ -168,14 +181,17 @@ pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
         .iter()
         .rposition(|byte| !is_of_name(*byte))
         .map_or(0, |at| at + 1);
-    if let Some(holds) = holds(&name[last..])
+    if is_foreign(name) {
+        let secret = secret_in(Holds::Password, value, Written::Listed);
+        all.extend(secret.map(|(start, end)| found(Holds::Password, start, end)));
+    } else if let Some(holds) = holds(&name[last..])
         && let Some((start, end)) = secret_in(holds, value, Written::Quoted)
     {
         all.push(found(holds, start, end));
     }
 }
 
-fn found(holds: Holds, start: usize, end: usize) -> Found {
+pub(super) fn found(holds: Holds, start: usize, end: usize) -> Found {
     Found {
         name: holds.name(),
         start,
@@ -203,6 +219,9 @@ fn name_around(text: &[u8], at: usize) -> (usize, usize) {
 /// What a name says it holds. In words, `API key` has a blank.
 fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
     let said = &text[name.0..name.1];
+    if is_french(text, name) {
+        return Some(Holds::Password);
+    }
     holds(said).or_else(|| {
         let is_key = said.eq_ignore_ascii_case(b"key");
         let before = name.0.checked_sub(1).filter(|_| is_key)?;
@@ -211,12 +230,38 @@ fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
     })
 }
 
+/// `mot de passe`
+fn is_french(text: &[u8], name: (usize, usize)) -> bool {
+    const WORDS: &[u8] = b"mot de passe";
+    let start = name.1.checked_sub(WORDS.len());
+    start.is_some_and(|start| text[start..name.1].eq_ignore_ascii_case(WORDS))
+}
+
 /// An operator that stands after a name.
 #[derive(Clone, Copy)]
 pub(super) struct Operator {
     pub end: usize,
     /// Only a quoted value may follow.
     pub needs_quote: bool,
+    /// It is a word: what follows is said in a sentence.
+    pub is_said: bool,
+}
+
+impl Operator {
+    fn new(end: usize) -> Operator {
+        Operator {
+            end,
+            needs_quote: false,
+            is_said: false,
+        }
+    }
+
+    fn of_quoted(end: usize) -> Operator {
+        Operator {
+            needs_quote: true,
+            ..Operator::new(end)
+        }
+    }
 }
 
 pub(super) fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
@@ -250,10 +295,7 @@ fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
     let quoted = quote_at(text, name_end);
     let mut at = quoted.map_or(name_end, |(end, _)| end);
     if let Some(end) = after_value_name(text, at) {
-        return Some(Operator {
-            end,
-            needs_quote: false,
-        });
+        return Some(Operator::new(end));
     }
     if quoted.is_none() {
         // `**Password**:`
@@ -265,25 +307,28 @@ fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
         None => skip(text, at, is_blank),
     };
     let rest = &text[at..];
-    let plain = |len| {
-        Some(Operator {
-            end: at + len,
-            needs_quote: false,
-        })
-    };
+    let plain = |len| Some(Operator::new(at + len));
+    if at > name_end
+        && quoted.is_none()
+        && let Some(len) = verb(rest)
+    {
+        return Some(Operator {
+            is_said: true,
+            ..Operator::new(at + len)
+        });
+    }
     match rest {
         [b':', b':', ..] => None,
         [b':', b'=', ..] | [b'=', b'>' | b'=', ..] => plain(2),
         [b'=', ..] => plain(1),
-        [b':', ..] => Some(Operator {
-            end: after_type(text, at + 1),
-            needs_quote: false,
-        }),
-        [b',', ..] if quoted.is_some() => Some(Operator {
-            end: at + 1,
-            needs_quote: true,
-        }),
-        [b'i', b's', b' ', ..] if at > name_end => plain(3),
+        [b':', ..] => Some(Operator::new(after_type(text, at + 1))),
+        [b',', ..] if quoted.is_some() => Some(Operator::of_quoted(at + 1)),
+        _ if let Some(sign) = FOREIGN_SIGNS
+            .iter()
+            .find(|sign| rest.starts_with(sign.as_bytes())) =>
+        {
+            plain(sign.len())
+        }
         // `PASSWORD '…'` of SQL, `.password("…")`.
         [b'\'' | b'"', ..] if quoted.is_none() && at > name_end && is_password(text, name) => {
             plain(0)
@@ -292,15 +337,42 @@ fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
             let near = &rest[..rest.len().min(NAME_BYTES_MAX)];
             plain(memchr::memchr2(b'=', b'\n', near).filter(|len| near[*len] == b'=')? + 1)
         }
-        [b'(', ..] if quoted.is_none() && is_password(text, name) => Some(Operator {
-            end: at + 1,
-            needs_quote: true,
-        }),
+        [b'(', ..] if quoted.is_none() && is_password(text, name) => {
+            Some(Operator::of_quoted(at + 1))
+        }
         _ if quoted.is_none() && at > name_end && (is_flag || is_set_by_word(text, name.0)) => {
             plain(0)
         }
         _ => None,
     }
+}
+
+/// The colon of Chinese and Japanese, and what they say for `is`.
+const FOREIGN_SIGNS: [&str; 4] = ["：", "は", "是", "为"];
+
+/// The length of the words before what is said to be a password: `is `, `was changed to `.
+fn verb(rest: &[u8]) -> Option<usize> {
+    const VERBS: [&[u8]; 5] = [b"is ", b"was ", b"ist ", b"est ", b"es "];
+    const MORE: [&[u8]; 5] = [b"now ", b"set to ", b"changed to ", b"reset to ", b"jetzt "];
+    let len = |known: &[&[u8]], rest: &[u8]| {
+        let known = known.iter().find(|word| rest.starts_with(word));
+        known.map(|word| word.len())
+    };
+    let verb = len(&VERBS, rest)?;
+    Some(verb + len(&MORE, &rest[verb..]).unwrap_or_default())
+}
+
+/// What follows a name of which the value may be missing: `|| "…"`, `?? "…"`, `?: "…"`, `or "…"`.
+fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
+    const OPERATORS: [&[u8]; 5] = [b"||", b"??", b"?:", b"or ", b"{ "];
+    let at = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
+    let at = skip(text, at, |byte| matches!(byte, b']' | b')'));
+    let at = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let rest = &text[at..];
+    let operator = OPERATORS
+        .iter()
+        .find(|operator| rest.starts_with(operator))?;
+    Some(Operator::of_quoted(at + operator.len()))
 }
 
 /// Whether a name is `password`, or what sets one.

@@ -141,9 +141,10 @@ pub(super) fn identified_by(place: &Place<'_>) -> Option<Found> {
     } else if rest.len() > 9 && rest[..9].eq_ignore_ascii_case(b"password ") {
         at += 9;
     }
-    place
-        .follows(b"iden")
-        .then(|| given(place, skip(text, at, is_blank), Written::Bare))?
+    let at = skip(text, at, is_blank);
+    // `IDENTIFIED BY` of SQL has other quotes.
+    let is_statement = place.follows(b"iden") && text.get(at) != Some(&b'`');
+    is_statement.then(|| given(place, at, Written::Bare))?
 }
 
 /// The password of `user:password@tcp(host:port)/name`, as Go's drivers have it.
@@ -163,6 +164,92 @@ pub(super) fn driver_password(place: &Place<'_>) -> Option<Found> {
         start: from + colon + 1,
         end: place.at,
     })
+}
+
+/// What `echo … |` gives the command in which the word at `at` is: a password, or after a user's
+/// name.
+pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Option<Found> {
+    let from = at.saturating_sub(COMMAND_BYTES_MAX);
+    let before = &place.text[from..at];
+    let pipe = memchr::memrchr(b'|', before)?;
+    let given = before[..pipe].trim_ascii_end();
+    let stops = |byte: &u8| matches!(byte, b'\n' | b';' | b'&' | b'|' | b'`' | b'(');
+    let begins = given.iter().rposition(stops).map_or(0, |stop| stop + 1);
+    let says = [&b"echo "[..], b"printf "]
+        .iter()
+        .any(|word| memchr::memmem::find(&given[begins..], word).is_some());
+    // Lines that a backslash joins are one command.
+    let is_joined = memchr::memchr_iter(b'\n', &before[pipe..])
+        .all(|line| before[..pipe + line].ends_with(b"\\"));
+    if !says || !is_joined {
+        return None;
+    }
+    if place.is_raw {
+        return Some(password(at, place.after));
+    }
+    let last = *given.last()?;
+    let is_quoted = matches!(last, b'"' | b'\'');
+    let end = given.len() - usize::from(is_quoted);
+    let parts = |byte: &u8| {
+        if is_quoted {
+            *byte == last
+        } else {
+            byte.is_ascii_whitespace()
+        }
+    };
+    let start = begins + given[begins..end].iter().rposition(parts)? + 1;
+    let user = memchr::memchr(b':', &given[start..end]).filter(|_| has_user);
+    let start = match user {
+        Some(colon) => start + colon + 1,
+        None if has_user => return None,
+        None => start,
+    };
+    let written = if is_quoted {
+        Written::Quoted
+    } else {
+        Written::Literal
+    };
+    let value = &given[start..end];
+    let value = value.strip_suffix(b"\\n").unwrap_or(value);
+    let (first, last) = secret_in(Holds::Password, value, written)?;
+    Some(password(from + start + first, from + start + last))
+}
+
+/// The password in a line of `.pgpass`: `host:port:database:user:password`.
+pub(super) fn pgpass_password(place: &Place<'_>) -> Option<Found> {
+    const BEFORE_BYTES_MAX: usize = 256;
+    const PASSWORD_FIELD: usize = 4;
+    let text = place.text;
+    let is_of_field = |byte: &&u8| {
+        byte.is_ascii_alphanumeric() || matches!(**byte, b'.' | b'-' | b'_' | b'*' | b':' | b'/')
+    };
+    let before = text[place.at.saturating_sub(BEFORE_BYTES_MAX)..place.at]
+        .iter()
+        .rev();
+    let mut at = place.at - before.take_while(is_of_field).count();
+    let mut fields = [(0, 0); PASSWORD_FIELD];
+    for field in &mut fields {
+        let rest = text[at..].iter().take(BEFORE_BYTES_MAX);
+        let end = at
+            + rest
+                .take_while(|byte| **byte != b':' && is_of_field(byte))
+                .count();
+        if end == at || text.get(end) != Some(&b':') {
+            return None;
+        }
+        *field = (at, end);
+        at = end + 1;
+    }
+    let port = &text[fields[1].0..fields[1].1];
+    let is_port = port == b"*" || port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<')
+    };
+    let rest = text[at..].iter().take(VALUE_BYTES_MAX);
+    let len = rest.take_while(|byte| !stops(byte)).count();
+    let value = &text[at..at + len];
+    let (from, to) = secret_in(Holds::Password, value, Written::Literal)?;
+    (is_port && !value.contains(&b':')).then(|| password(at + from, at + to))
 }
 
 /// The password of `curl -u user:password`.

@@ -2,7 +2,9 @@
 
 pub(super) use super::assignment::assignment;
 pub(super) use super::blocks::private_key;
-pub(super) use super::commands::{curl_password, driver_password, identified_by, option_password};
+pub(super) use super::commands::{
+    curl_password, driver_password, identified_by, option_password, pgpass_password,
+};
 
 use super::Found;
 use super::runs::{Class, Runs};

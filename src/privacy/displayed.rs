@@ -291,7 +291,7 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
 }
 
 /// The character of more than one byte that a text begins with.
-fn char_at(text: &[u8]) -> Option<char> {
+pub(super) fn char_at(text: &[u8]) -> Option<char> {
     let near = &text[..text.len().min(4)];
     near.utf8_chunks().next()?.valid().chars().next()
 }

@@ -1,8 +1,8 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `extent`, `values` and `literal`) and
-//!   `pii` know the forms of secrets and of what is known of persons; `scan` asks them where
+//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `extent`, `elements`, `values` and `literal`) and
+//!   `pii` (with `phone` and `ip`) know the forms of secrets and of what is known of persons; `scan` asks them where
 //!   `anchors` sees that it may be worth it, and `runs` what each of them need not look at again;
 //!   `json` and `redact` put placeholders there.
 //! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
@@ -20,12 +20,14 @@ mod breaks;
 mod commands;
 mod context;
 mod displayed;
+mod elements;
 mod extent;
 mod ip;
 mod json;
 mod key;
 mod literal;
 mod names;
+mod phone;
 mod pii;
 mod redact;
 mod rules;

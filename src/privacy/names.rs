@@ -137,8 +137,41 @@ const KEY_OF: &[&str] = &[
     "ingestion",
 ];
 
+/// What a password is called in languages with other letters.
+const FOREIGN: [&str; 11] = [
+    "contraseña",
+    "contraseÑa",
+    "contraseÑA",
+    "hasło",
+    "hasŁo",
+    "пароль",
+    "Пароль",
+    "ПАРОЛЬ",
+    "密码",
+    "密碼",
+    "パスワード",
+];
+
+/// The same with letters of ASCII.
+const TRANSLATED: [&str; 4] = ["kennwort", "contrasena", "wachtwoord", "senha"];
+
+/// Whether a name says `password` in another language: its values are so, too.
+pub(super) fn is_foreign(name: &[u8]) -> bool {
+    let ends = |word: &&str| {
+        let start = name.len().checked_sub(word.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let words = || words(name);
+    FOREIGN.iter().any(ends)
+        || TRANSLATED.iter().any(ends) && !ends(&"desenha")
+        || ends(&"passe") && words().ends_with(&["mot", "de", "passe"].map(str::to_owned))
+}
+
 /// What a name says it holds; `None` for a name that says no such thing.
 pub(super) fn holds(name: &[u8]) -> Option<Holds> {
+    if is_foreign(name) {
+        return Some(Holds::Password);
+    }
     let words = words(name);
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let trailing = words

@@ -1,26 +1,28 @@
-//! What is known of persons: e-mail addresses, card numbers, IBANs, phone numbers, and social
-//! security numbers of the US. Their IP addresses are in `ip`.
+//! What is known of persons: e-mail addresses, card numbers, IBANs, and social security numbers of
+//! the US. Their phone numbers are in `phone`, their IP addresses in `ip`.
 
+use super::displayed::char_at;
 use super::text::starts_word;
-use super::{Found, ip};
+use super::{Found, ip, phone};
 
-/// The fewest digits of a number that no `(` begins.
+/// The fewest digits of a number that neither `(` nor 0 begins.
 const PHONE_DIGITS_MIN: usize = 8;
 
 /// Everything of this sort in a text.
 pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     found.extend(memchr::memchr_iter(b'@', text).filter_map(|at| email(text, at)));
-    found.extend(memchr::memchr_iter(b'+', text).filter_map(|at| international(text, at)));
+    found.extend(memchr::memchr_iter(b'+', text).filter_map(|at| phone::international(text, at)));
     found.extend(memchr::memchr_iter(b':', text).filter_map(|at| ip::v6(text, at)));
     let mut at = 0;
     while let Some(digit) = text[at..].iter().position(u8::is_ascii_digit) {
         at += digit;
         let is_long = number(text, at, b" -.", PHONE_DIGITS_MIN).digits().len() >= PHONE_DIGITS_MIN;
-        let number = if is_long || at > 0 && text[at - 1] == b'(' {
+        let may_be_short = text[at] == b'0' || at > 0 && text[at - 1] == b'(';
+        let number = if is_long || may_be_short {
             card(text, at)
                 .or_else(|| iban(text, at))
                 .or_else(|| social_security(text, at))
-                .or_else(|| phone(text, at))
+                .or_else(|| phone::national(text, at))
         } else {
             iban(text, at)
         };
@@ -37,9 +39,58 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     }
 }
 
-fn run_before(text: &[u8], until: usize, most: usize, class: fn(u8) -> bool) -> usize {
-    let before = text[..until].iter().rev().take(most);
-    before.take_while(|byte| class(**byte)).count()
+/// The secrets of a person in a value that a document assigns to a name, which may say what it is.
+pub(super) fn member(name: &str, value: &str, found: &mut Vec<Found>) {
+    const BYTES_MAX: usize = 64;
+    if name.len() > BYTES_MAX || value.len() > BYTES_MAX {
+        return;
+    }
+    let mut all = Vec::new();
+    find([name, ": ", value].concat().as_bytes(), &mut all);
+    let from = name.len() + 2;
+    found.extend(
+        all.into_iter()
+            .filter(|one| one.start >= from)
+            .map(|one| Found {
+                name: one.name,
+                start: one.start - from,
+                end: one.end - from,
+            }),
+    );
+}
+
+/// The length of the letter of an address that a text begins with; of those that are not of ASCII,
+/// only such as have blanks between words.
+fn letter(text: &[u8]) -> Option<usize> {
+    match text {
+        [byte, ..] if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-') => Some(1),
+        [0x80..=0xFF, ..] => {
+            let one = char_at(text)?;
+            let is_letter =
+                matches!(one, '\u{300}'..='\u{36F}') || one < '\u{2000}' && one.is_alphanumeric();
+            is_letter.then_some(one.len_utf8())
+        }
+        _ => None,
+    }
+}
+
+/// Where the name begins that ends before the `@` at `at`.
+fn local_start(text: &[u8], at: usize) -> usize {
+    const BYTES_MAX: usize = 64;
+    let mut start = at;
+    while let Some(last) = start.checked_sub(1).filter(|_| at - start < BYTES_MAX) {
+        let is_first = |byte: &u8| *byte & 0xC0 != 0x80;
+        let near = last.saturating_sub(3);
+        let first = text[near..=last].iter().rposition(is_first);
+        let first = first.map_or(last, |first| near + first);
+        let fits = matches!(text[first], b'_' | b'%' | b'+')
+            || letter(&text[first..]) == Some(start - first);
+        if !fits {
+            break;
+        }
+        start = first;
+    }
+    start
 }
 
 fn email(text: &[u8], at: usize) -> Option<Found> {
@@ -48,10 +99,9 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
         b"png", b"jpg", b"jpeg", b"gif", b"svg", b"webp", b"js", b"ts", b"css", b"json", b"html",
         b"md", b"git", b"local",
     ];
-    let local = run_before(text, at, 64, |b| {
-        b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'%' | b'+' | b'-')
-    });
-    let mut start = at - local;
+    const DOMAIN_BYTES_MAX: usize = 253;
+    let mut start = local_start(text, at);
+    let local = at - start;
     // The letter of an escape that is still in the text.
     if start > 0 && text[start - 1] == b'\\' && local > 1 && starts_word(text, start + 1) {
         start += 1;
@@ -62,16 +112,21 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     {
         start += 1;
     }
-    let rest = text[at + 1..].iter().take(253);
-    let domain = rest
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
-        .count();
-    let domain = text[at + 1..at + 1 + domain].trim_ascii_end();
-    let kept = domain.iter().rposition(u8::is_ascii_alphanumeric)? + 1;
-    let domain = &domain[..kept];
+    let (mut len, mut kept) = (0, 0);
+    while let Some(one) = letter(&text[at + 1 + len..]).filter(|_| len < DOMAIN_BYTES_MAX) {
+        len += one;
+        if !matches!(text[at + len], b'.' | b'-') {
+            kept = len;
+        }
+    }
+    let domain = &text[at + 1..at + 1 + kept];
     let top_at = memchr::memrchr(b'.', domain)? + 1;
     let top = domain[top_at..].to_ascii_lowercase();
-    let has_top = (2..=24).contains(&top.len()) && top.iter().all(u8::is_ascii_alphabetic);
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
+    let has_top =
+        (2..=24).contains(&top.len()) && (top.iter().all(is_letter) || top.starts_with(b"xn--"));
+    // `foo@bar.baz()` is a call.
+    let has_top = has_top && text.get(at + 1 + kept) != Some(&b'(');
     let has_labels = domain
         .split(|byte| *byte == b'.')
         .all(|label| !label.is_empty());
@@ -92,29 +147,29 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
 const DIGITS_MAX: usize = 20;
 
 /// A number with what separates its digits.
-struct Number {
+pub(super) struct Number {
     /// The digits' values.
     digits: [u8; DIGITS_MAX],
     len: usize,
     /// How many digits are between separators.
     groups: [usize; DIGITS_MAX],
     group: usize,
-    end: usize,
+    pub end: usize,
 }
 
 impl Number {
-    fn digits(&self) -> &[u8] {
+    pub(super) fn digits(&self) -> &[u8] {
         &self.digits[..self.len]
     }
 
-    fn groups(&self) -> &[usize] {
+    pub(super) fn groups(&self) -> &[usize] {
         &self.groups[..=self.group]
     }
 }
 
 /// The digits from `at` on, up to one more than `most`, with one separator between groups of them,
 /// always the same.
-fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> Number {
+pub(super) fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> Number {
     let mut number = Number {
         digits: [0; DIGITS_MAX],
         len: 0,
@@ -147,7 +202,7 @@ fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> Number {
 }
 
 /// Whether nothing around says that the digits are part of something longer.
-fn stands_alone(text: &[u8], start: usize, end: usize) -> bool {
+pub(super) fn stands_alone(text: &[u8], start: usize, end: usize) -> bool {
     let joins = |byte: &u8| {
         byte.is_ascii_alphanumeric()
             || matches!(
@@ -327,14 +382,20 @@ const IBANS: &[(&[u8; 2], usize)] = &[
 /// An IBAN whose check digits are at `at`.
 fn iban(text: &[u8], at: usize) -> Option<Found> {
     let start = at.checked_sub(2)?;
-    let country = text.get(start..at)?;
-    let (_, len) = IBANS
-        .iter()
-        .find(|(known, _)| known.as_slice() == country)?;
+    let country = text.get(start..at)?.to_ascii_uppercase();
+    let (_, len) = IBANS.iter().find(|(known, _)| known[..] == country[..])?;
+    let is_lower = text[start].is_ascii_lowercase();
+    let is_of_case =
+        |byte: &u8| byte.is_ascii_alphabetic() && byte.is_ascii_lowercase() == is_lower;
+    if !is_of_case(&text[start + 1]) {
+        return None;
+    }
     let (mut account, mut end) = (Vec::with_capacity(*len), start);
     while account.len() < *len {
         match text.get(end)? {
-            byte if byte.is_ascii_digit() || byte.is_ascii_uppercase() => account.push(*byte),
+            byte if byte.is_ascii_digit() || is_of_case(byte) => {
+                account.push(byte.to_ascii_uppercase());
+            }
             b' ' if account.len() % 4 == 0 => {}
             _ => return None,
         }
@@ -346,7 +407,11 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
         b'0'..=b'9' => (sum * 10 + u32::from(byte - b'0')) % 97,
         _ => (sum * 100 + u32::from(byte - b'A' + 10)) % 97,
     });
-    let is_iban = remainder == 1 && stands_alone(text, start, end);
+    // In lower case, it may as well be a hash.
+    let is_hash = is_lower
+        && account.iter().all(u8::is_ascii_hexdigit)
+        && !account[4..].iter().all(u8::is_ascii_digit);
+    let is_iban = remainder == 1 && !is_hash && stands_alone(text, start, end);
     is_iban.then_some(Found {
         name: "iban",
         start,
@@ -354,113 +419,10 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// `+` and the digits of a number with its country.
-fn international(text: &[u8], at: usize) -> Option<Found> {
-    let starts = at == 0
-        || !text[at - 1].is_ascii_alphanumeric()
-            && !matches!(text[at - 1], b'+' | b'.' | b')' | b']' | b'_')
-        || starts_word(text, at) && text[at - 1].is_ascii_alphanumeric();
-    if !starts || !matches!(text.get(at + 1), Some(b'1'..=b'9')) {
-        return None;
-    }
-    let (mut digits, mut separators, mut end, mut open) = (0, 0, at + 1, false);
-    while let Some(byte) = text.get(end) {
-        match byte {
-            b'0'..=b'9' => digits += 1,
-            b' ' | b'-' | b'.' | b'(' | b')' | b'/' => {
-                let next = text.get(end + 1);
-                let goes_on = next.is_some_and(u8::is_ascii_digit)
-                    || matches!((byte, next), (b' ', Some(b'(')) | (b')', Some(b' ' | b'-')));
-                let is_bracket_wrong = (*byte == b'(') == open && matches!(byte, b'(' | b')');
-                if !goes_on || is_bracket_wrong || digits >= 15 {
-                    break;
-                }
-                open ^= matches!(byte, b'(' | b')');
-                separators += 1;
-            }
-            _ => break,
-        }
-        end += 1;
-    }
-    let is_north_american = text[at + 1] == b'1';
-    let fits = if is_north_american {
-        digits == 11
-    } else {
-        // Added lines of a diff begin with the same sign.
-        let begins_line = at == 0 || text[at - 1] == b'\n' || text[..at].ends_with(b"\\n");
-        (9..=15).contains(&digits) && !(begins_line && separators == 0 && digits > 13)
-    };
-    let ends = text
-        .get(end)
-        .is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
-    (fits && ends && separators <= 6).then_some(Found {
-        name: "phone",
-        start: at,
-        end,
-    })
-}
-
-/// A number as it is written in North America, or one that is said to be a phone's.
-fn phone(text: &[u8], at: usize) -> Option<Found> {
-    let said = number(text, at, b" -.", 15);
-    let (digits, groups, end) = (said.digits(), said.groups(), said.end);
-    let start = if at > 0 && text[at - 1] == b'(' {
-        at - 1
-    } else {
-        at
-    };
-    let is_exchange = |digit: Option<&u8>| digit.is_some_and(|digit| *digit >= 2);
-    if start < at && groups == [3] && text.get(end) == Some(&b')') {
-        let rest_at = end + 1 + usize::from(matches!(text.get(end + 1), Some(b' ' | b'-')));
-        let rest = number(text, rest_at, b" -.", 7);
-        let is_phone = rest.groups() == [3, 4]
-            && is_exchange(digits.first())
-            && is_exchange(rest.digits().first())
-            && stands_alone(text, start, rest.end);
-        return is_phone.then_some(Found {
-            name: "phone",
-            start,
-            end: rest.end,
-        });
-    }
-    // Blanks alone also stand between the numbers of tables.
-    let is_separated = text
-        .get(at + 3)
-        .is_some_and(|byte| matches!(byte, b'-' | b'.'));
-    let is_grouped = groups == [3, 3, 4]
-        && is_separated
-        && is_exchange(digits.first())
-        && is_exchange(digits.get(3));
-    let is_said = (8..=13).contains(&digits.len()) && is_said_to_be_phone(&text[..start]);
-    let is_phone = (is_grouped || is_said) && stands_alone(text, at, end);
-    is_phone.then_some(Found {
-        name: "phone",
-        start: at,
-        end,
-    })
-}
-
-fn is_said_to_be_phone(before: &[u8]) -> bool {
-    const LABELS: [&str; 10] = [
-        "phone",
-        "mobile",
-        "tel",
-        "telephone",
-        "phone number",
-        "phone_number",
-        "phonenumber",
-        "cell",
-        "fax",
-        "whatsapp",
-    ];
-    const WORDS: [&str; 4] = ["call me at", "call me on", "reach me at", "text me at"];
-    let lower = before[before.len().saturating_sub(24)..].to_ascii_lowercase();
-    let label = lower.trim_ascii_end();
-    is_said_to_be(before, &LABELS) || WORDS.iter().any(|words| label.ends_with(words.as_bytes()))
-}
-
 /// Whether one of these labels is before a number.
-fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
+pub(super) fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
+    /// Other words end so: `hotel`, `excel`, `syscall`.
+    const ENDS: [&str; 4] = ["tel", "cell", "call", "fax"];
     let before = &before[before.len().saturating_sub(32)..];
     let lower = before.to_ascii_lowercase();
     let label = lower.trim_ascii_end();
@@ -472,5 +434,12 @@ fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
     };
     let signs = lower.iter().rev().take_while(|byte| is_sign(byte)).count();
     let label = &label[..(lower.len() - signs).min(label.len())];
-    signs > 0 && labels.iter().any(|word| label.ends_with(word.as_bytes()))
+    let is_word = |word: &str| {
+        let start = label.len() - word.len();
+        let is_hump = before[start].is_ascii_uppercase();
+        is_hump || start == 0 || !label[start - 1].is_ascii_alphabetic()
+    };
+    let ends =
+        |word: &&str| label.ends_with(word.as_bytes()) && (!ENDS.contains(word) || is_word(word));
+    signs > 0 && labels.iter().any(ends)
 }

@@ -99,6 +99,9 @@ impl Scanner {
         }
         if self.redact_pii {
             pii::find(bytes, &mut found);
+            if let Some(name) = name {
+                pii::member(name, text, &mut found);
+            }
         }
         // Where a rule looks no further, there may be half a character.
         let is_whole = |at: &usize| text.is_char_boundary(*at);
@@ -250,12 +253,13 @@ pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
 }
 
 /// Whether an escape that only JSON has stands for a character that hides something, or that an
-/// anchor may have: `\/`, `\b` and `\f`.
+/// anchor may have: `\/`, `\b`, `\f`, and those of letters that are not of ASCII.
 fn has_hiding_escape(json: &[u8]) -> bool {
     // Seen many bytes at a time.
     let pairs = json.iter().zip(json.iter().skip(1));
     let any = pairs.fold(0, |any, (one, two)| {
         let letter = u8::from(*two == b'/') | u8::from(*two == b'b') | u8::from(*two == b'f');
+        let letter = letter | u8::from(*two == b'u');
         any | u8::from(*one == b'\\') & letter
     });
     any != 0

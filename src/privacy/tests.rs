@@ -2,6 +2,8 @@
 
 mod displayed;
 mod forms;
+mod persons;
+mod places;
 mod properties;
 mod records;
 mod values;

@@ -150,3 +150,34 @@ fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
     }
     longest
 }
+
+/// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
+pub(super) fn is_id(value: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 14] = [
+        b"call_",
+        b"toolu_",
+        b"chatcmpl-",
+        b"msg_",
+        b"req_",
+        b"resp_",
+        b"run_",
+        b"thread_",
+        b"sha256",
+        b"sha512",
+        b"sha1",
+        b"arn:",
+        b"op:",
+        b"data:",
+    ];
+    let is_uuid = value.len() == 36
+        && value.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    let is_sortable_id = value.len() == 26
+        && matches!(value[0], b'0'..=b'7')
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    is_uuid || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
+}

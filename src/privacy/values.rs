@@ -4,7 +4,7 @@ use super::assignment::is_of_name;
 use super::context::is_pair;
 use super::names::{Holds, is_of_word, words};
 use super::scan::placeholder_len;
-use super::text::{distinct, is_placeholder};
+use super::text::{distinct, is_id, is_placeholder};
 
 /// The longest value that is looked at.
 pub(super) const VALUE_BYTES_MAX: usize = 1024;
@@ -71,8 +71,11 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || len >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    // The name of a type, or of what holds them.
+    let is_name = start == 0 && is_identifier(text);
     let is_secret = len == rest.len()
         && len >= 8
+        && !is_name
         && is_mixed
         && !is_placeholder(text)
         && !is_id(text)
@@ -124,7 +127,7 @@ fn is_code(value: &[u8], written: Written) -> bool {
         || starts
         || has_blank
         || is_path_of_code(value)
-        || written == Written::Bare && is_identifier(value)
+        || written == Written::Bare && (is_identifier(value) || is_typed_number(value))
         || written == Written::Literal && is_call(value)
 }
 
@@ -184,35 +187,37 @@ fn is_identifier(value: &[u8]) -> bool {
     is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
 }
 
-/// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
-fn is_id(value: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 14] = [
-        b"call_",
-        b"toolu_",
-        b"chatcmpl-",
-        b"msg_",
-        b"req_",
-        b"resp_",
-        b"run_",
-        b"thread_",
-        b"sha256",
-        b"sha512",
-        b"sha1",
-        b"arn:",
-        b"op:",
-        b"data:",
+/// `4097u32`, `0x1001UL`: a number with its type, as code has it.
+fn is_typed_number(value: &[u8]) -> bool {
+    const TYPES: [&[u8]; 20] = [
+        b"u8", b"u16", b"u32", b"u64", b"u128", b"usize", b"i8", b"i16", b"i32", b"i64", b"i128",
+        b"isize", b"f32", b"f64", b"u", b"l", b"ul", b"ull", b"ll", b"n",
     ];
-    let is_uuid = value.len() == 36
-        && value.iter().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => *byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    let is_sortable_id = value.len() == 26
-        && matches!(value[0], b'0'..=b'7')
-        && value
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    is_uuid || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
+    let value = value.strip_prefix(b"-").unwrap_or(value);
+    let lower = value.to_ascii_lowercase();
+    let is_number = |digits: &[u8]| {
+        let (digits, is_digit): (_, fn(&u8) -> bool) = match digits.strip_prefix(b"0x") {
+            Some(digits) => (digits, u8::is_ascii_hexdigit),
+            None => (digits, u8::is_ascii_digit),
+        };
+        !digits.is_empty() && digits.iter().all(|byte| is_digit(byte) || *byte == b'_')
+    };
+    let has_type = |of: &&[u8]| lower.strip_suffix(*of).is_some_and(is_number);
+    lower.starts_with(b"0x") && is_number(&lower) || TYPES.iter().any(has_type)
+}
+
+/// A word with a sign in it, of which is said that it is a password.
+pub(super) fn signed_word(value: &[u8]) -> Option<(usize, usize)> {
+    const BYTES_MIN: usize = 7;
+    let is_sign = |byte: &u8| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^');
+    let (word, rest) = value.split_at(trimmed(value));
+    let signs = rest.iter().take_while(|byte| **byte == b'!').count();
+    let is_word = (BYTES_MIN..=VALUE_BYTES_MAX).contains(&word.len())
+        && word.iter().all(|byte| is_of_word(*byte) || is_sign(byte))
+        && word[0].is_ascii_alphanumeric()
+        && word.iter().any(is_sign)
+        && !is_placeholder(word);
+    is_word.then_some((0, word.len() + signs))
 }
 
 /// How many bytes of a value are of which sort.
