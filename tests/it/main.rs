@@ -26,6 +26,8 @@ mod events;
 mod faults;
 mod files;
 mod follow;
+#[cfg(unix)]
+mod foreign;
 #[cfg(target_os = "linux")]
 mod full;
 mod health;
