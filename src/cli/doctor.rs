@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 use decklog::storage::{Disk, Volume};
-use decklog::{DamageCounts, Health, Kind, LockState, NextRemoval, Usage, Verification};
+use decklog::{
+    Damage, DamageClass, DamageCounts, Health, Kind, LockState, NextRemoval, Usage, Verification,
+};
 use serde::Serialize;
 
 use super::context::Context;
@@ -49,8 +51,15 @@ struct Report<'a> {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
-    let health = context.open_in_silence()?.health()?;
-    let mut findings = findings(&health);
+    let store = context.open_in_silence()?;
+    let health = store.health()?;
+    let damage = store.damage()?;
+    let mut counts = health.damage;
+    let mut findings = Vec::new();
+    if let Some(manifest) = damage.iter().find(|it| it.file == "decklog.json") {
+        findings.push(of_manifest(manifest, &mut counts));
+    }
+    findings.extend(self::findings(&health, counts));
     if args.strict {
         findings.extend(verified(&decklog::verify(&Disk::new(&path))?));
     }
@@ -69,6 +78,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(!findings.is_empty()))
 }
 
+/// What is wrong with the manifest, which then is not counted with the rest.
+fn of_manifest(manifest: &Damage, counts: &mut DamageCounts) -> Finding {
+    let count = match manifest.class {
+        DamageClass::Missing => &mut counts.missing,
+        DamageClass::Unreadable => &mut counts.unreadable,
+        _ => &mut counts.damaged,
+    };
+    *count = count.saturating_sub(1);
+    Finding {
+        about: "manifest",
+        what: format!("decklog.json: {}", one_line(&manifest.reason)),
+        to_do: "put back a copy of decklog.json: 'decklog repair' does not mend it",
+    }
+}
+
 /// What a check of every byte adds to the rest.
 fn verified(found: &Verification) -> Option<Finding> {
     let findings =
@@ -83,7 +107,7 @@ fn verified(found: &Verification) -> Option<Finding> {
     })
 }
 
-fn findings(health: &Health) -> Vec<Finding> {
+fn findings(health: &Health, counts: DamageCounts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |about, what, to_do| {
         findings.push(Finding { about, what, to_do });
@@ -101,7 +125,7 @@ fn findings(health: &Health) -> Vec<Finding> {
         changed,
         chain,
         ..
-    } = health.damage;
+    } = counts;
     if unreadable > 0 {
         find(
             "unreadable",
@@ -123,7 +147,7 @@ fn findings(health: &Health) -> Vec<Finding> {
         find(
             "missing",
             format!(
-                "{} gone that nobody noted the removal of",
+                "{} missing, and nothing notes a removal",
                 count(missing, "file")
             ),
             "'decklog verify' names them: put back a copy",

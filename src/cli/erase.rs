@@ -42,7 +42,7 @@ pub struct Args {
 struct What {
     /// A conversation with its messages, the turns of its thread and their tool calls
     ///
-    /// Turns of sub-agents in its thread that are of another conversation's messages go with that
+    /// Turns of sub-agents in its thread, of another conversation of the session, go with that
     /// one.
     #[arg(long, value_name = "ID")]
     conversation: Option<Uuid>,

@@ -39,6 +39,8 @@ pub(super) struct Run<'a> {
     restores: bool,
     /// What was erased and left out, by the ids of conversations and requests.
     erased: IdSet,
+    /// Calls that went with them, the results of which may stand on lines of others.
+    calls_left_out: IdSet,
     held: Vec<(Place, ToolCallDone)>,
     held_bytes: usize,
     held_bytes_max: usize,
@@ -81,6 +83,7 @@ impl<'a> Run<'a> {
             tombstones: Tombstones::default(),
             restores: false,
             erased: IdSet::default(),
+            calls_left_out: IdSet::default(),
             held: Vec::new(),
             held_bytes: 0,
             held_bytes_max: HELD_BYTES_MAX,

@@ -26,7 +26,8 @@ pub struct PrivacySettings {
     /// Whether contents, arguments and outcomes are kept. If not, each is replaced by its length
     /// and its SHA-256; tokens, times and the like stay. Default: true.
     pub store_content: bool,
-    /// Whether the arguments and outcomes of tool calls are kept, where contents are. Error
+    /// Whether the arguments and outcomes of tool calls are kept, where contents are; so are the
+    /// contents of turns and messages of tools, which are outcomes. Error
     /// messages of calls and the diffs of proposals are contents, and are kept. Default: true.
     pub store_payloads: bool,
     /// Whether keys, tokens and passwords are replaced by placeholders such as

@@ -5,8 +5,8 @@ use super::{Privacy, sha256};
 use crate::error::{Error, Result};
 use crate::record::{
     CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Rollup, ThoughtRecord,
-    ToolCallDone, ToolCallReq,
+    InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Role, Rollup,
+    ThoughtRecord, ToolCallDone, ToolCallReq, TurnKind,
 };
 
 /// What stands for content that is not kept.
@@ -54,11 +54,17 @@ impl<'a> Visit<'a> {
                 parent_id: _,
                 message_id: _,
                 thread_id: _,
-                kind: _,
+                kind,
                 created_at: _,
                 content,
-            })
-            | Record::History(HistoryEntry {
+            }) => {
+                if *kind == TurnKind::Tool {
+                    self.payload(Some(content));
+                } else {
+                    self.content(content);
+                }
+            }
+            Record::History(HistoryEntry {
                 id: _,
                 chat_id: _,
                 role: _,
@@ -198,7 +204,7 @@ impl<'a> Visit<'a> {
             conversation_id: _,
             sequence: _,
             timestamp: _,
-            role: _,
+            role,
             source: _,
             content_type: _,
             model_used,
@@ -234,7 +240,11 @@ impl<'a> Visit<'a> {
         for model in models_in_chain.iter_mut().flatten() {
             self.name(model);
         }
-        self.content(content);
+        if *role == Role::Tool {
+            self.payload(Some(content));
+        } else {
+            self.content(content);
+        }
         self.payload(tool_args.as_mut());
         self.payload(tool_result.as_mut());
         self.text(inference_metadata.as_mut());

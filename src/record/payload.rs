@@ -98,18 +98,6 @@ pub fn payload_json(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text as the JSON that goes into a line.
-///
-/// # Errors
-/// As [`form`].
-fn to_json(field: &str, text: &str) -> Result<Box<RawValue>> {
-    let json = match form(field, text)? {
-        Form::Nested => text.to_owned(),
-        Form::Text => Value::from(text).to_string(),
-    };
-    RawValue::from_string(json).map_err(|e| Error::invalid(format!("{field}: {e}")))
-}
-
 /// The text that a JSON value of a line stands for: nested, its bytes; a string, what it says.
 pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
     if raw.get().starts_with('"') {
@@ -138,8 +126,10 @@ pub(crate) mod required {
     use serde_json::value::RawValue;
 
     pub(crate) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        let json = super::to_json("the payload", text).map_err(serde::ser::Error::custom)?;
-        json.serialize(serializer)
+        // What may not be stored can still be shown: another program may have written it.
+        let json = RawValue::from_string(super::payload_json(text).into_owned());
+        json.map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -296,6 +286,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Another program may have written it, and it stops no list.
+    #[test]
+    fn what_is_nested_too_deep_is_shown_as_a_text() {
+        let deep = "[".repeat(JSON_DEPTH_MAX) + &"]".repeat(JSON_DEPTH_MAX);
+        assert!(form("payload", &deep).is_err());
+        let event = crate::record::Event {
+            payload: Some(deep.clone()),
+            ..crate::record::Event::new(None, "run.started")
+        };
+        let shown: Value = serde_json::to_value(event).unwrap();
+        assert_eq!(shown["payload"], deep);
+    }
 
     /// JSON, as agents, people and fuzzers write it.
     fn json() -> impl Strategy<Value = String> {

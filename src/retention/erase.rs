@@ -20,8 +20,8 @@ use crate::store::{Candidate, RemovalReason, Store, View, With};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
     /// A conversation with its messages, their turns, those of the thread of this id, and the tool
-    /// calls under any of them. Turns of the thread that are of a message of another conversation,
-    /// as a sub-agent's are, go with that one.
+    /// calls under any of them. Turns of the thread that are of a message of another conversation of
+    /// the same session, as a sub-agent's are, go with that one.
     Conversation(Uuid),
     /// All conversations of a user, as the user's id was given when they were recorded, whether it
     /// was hashed or not. Only conversations name their users: what belongs to one that is not in

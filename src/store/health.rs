@@ -248,6 +248,7 @@ impl Store {
     /// the [disk is full](crate::Error::is_disk_full).
     pub fn check_writable(&self) -> Result<()> {
         let inner = self.inner();
+        self.settings()?;
         inner.transact(|_| Ok(()))?;
         let storage = &*inner.storage;
         let cannot = |e| Error::io("write", &full_path(storage, PROBE), e);

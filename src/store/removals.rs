@@ -212,6 +212,8 @@ pub(super) struct Remains {
     pub anchors: Vec<Anchor>,
     pub removed: Removed,
     pub tombstones: Tombstones,
+    /// Some lines were changed after they were written, and say nothing.
+    pub is_damaged: bool,
 }
 
 impl Remains {
@@ -247,10 +249,14 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
     let mut bytes = vec![0; len];
     let read = read_full(&*file, &mut bytes, 0)?;
     let mut remains = Remains::default();
-    for line in bytes[..read].split(|byte| *byte == b'\n') {
-        if is_intact(line)
-            && let Ok(line) = serde_json::from_slice::<Remaining>(line)
-        {
+    for line in bytes[..read].split_inclusive(|byte| *byte == b'\n') {
+        let Some(line) = line.strip_suffix(b"\n") else {
+            // Someone died while writing it.
+            continue;
+        };
+        let is_intact = is_intact(line);
+        remains.is_damaged |= !is_intact && !line.is_empty();
+        if is_intact && let Ok(line) = serde_json::from_slice::<Remaining>(line) {
             remains.marks.raise_to(line.marks);
             remains.anchors.extend(line.anchors);
             remains

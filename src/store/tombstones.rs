@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Inner;
 use super::removals::{self, Removal, RemovalReason};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::{IdHashes, hex};
 use crate::storage::full_path;
 
@@ -117,11 +117,19 @@ fn part_hash(key: Uuid, id: Uuid) -> u64 {
 
 impl Inner {
     /// The tombstones that stand by now.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
     pub(crate) fn tombstones(&self) -> Result<Tombstones> {
         let storage = &*self.storage;
         let remains = removals::read(storage);
         let remains =
             remains.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
+        if remains.is_damaged {
+            let message = "a line was changed after it was written, and what was erased might come back: put back a copy, or run 'decklog repair' to go on without that line";
+            let path = full_path(storage, removals::NAME);
+            return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
+        }
         Ok(remains.tombstones)
     }
 

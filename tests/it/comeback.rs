@@ -282,6 +282,69 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     assert_eq!(import_file(&store, &session, false).left_out, 0);
 }
 
+/// A line of a session in the middle of which another one was forked.
+fn said(session: Uuid, line: u128, block: &serde_json::Value, tokens_out: u64) -> String {
+    let id = |n: u128| Uuid::from_u128(0xabc0_0000 + n);
+    let role = if tokens_out > 0 { "assistant" } else { "user" };
+    let mut message = serde_json::json!({"role": role, "content": [block]});
+    if tokens_out > 0 {
+        message["id"] = "msg_x".into();
+        message["model"] = "small-1".into();
+        message["usage"] = serde_json::json!({"input_tokens": 100, "output_tokens": tokens_out});
+    }
+    serde_json::json!({
+        "type": role,
+        "uuid": id(line),
+        "parentUuid": (line > 1).then(|| id(line - 1)),
+        "sessionId": session,
+        "timestamp": format!("2026-11-20T10:00:0{line}.000Z"),
+        "message": message,
+    })
+    .to_string()
+}
+
+/// Where a fork has the start of a response, the rest is still its session's.
+#[test]
+fn an_erasure_takes_the_rest_of_a_response_that_a_fork_has_the_start_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    let lines = |session| {
+        let text = |text: &str| serde_json::json!({"type": "text", "text": text});
+        let call = serde_json::json!({"type": "tool_use", "id": "toolu_9", "name": "Bash", "input": {"command": "hidden plan"}});
+        let result = serde_json::json!({"type": "tool_result", "tool_use_id": "toolu_9", "content": "hidden end"});
+        [
+            said(session, 1, &text("ask"), 0),
+            said(session, 2, &text("shared start"), 10),
+            said(session, 3, &text("hidden words"), 40),
+            said(session, 4, &call, 90),
+            said(session, 5, &result, 0),
+        ]
+    };
+    let session = SESSION.parse().unwrap();
+    let [fork, whole] =
+        [("a", &lines(FORK)[..2]), ("b", &lines(session)[..])].map(|(name, lines)| {
+            let path = dir.path().join(format!("{name}.jsonl"));
+            fs::write(&path, lines.join("\n")).unwrap();
+            path
+        });
+    import_file(&store, &fork, false);
+    import_file(&store, &whole, false);
+    assert_eq!(usage(&store).tokens_out, 90);
+    let erased = erase(&store, &Erasure::Conversation(session));
+    assert_eq!(erased.continued, [FORK]);
+    for words in ["hidden", "toolu_9", SESSION] {
+        assert_eq!(
+            holding(store.path(), words),
+            Vec::<PathBuf>::new(),
+            "{words}"
+        );
+    }
+    assert!(!holding(store.path(), "shared start").is_empty());
+    // Nor does any of it come back, and nothing is broken for that.
+    let again = import_file(&store, &whole, false);
+    assert_eq!((again.added, again.broken), (0, Vec::new()));
+}
+
 /// What two sessions share stands in the one that was recorded first: who erases the other is told.
 #[test]
 fn an_erasure_says_which_conversation_has_the_rest() {
@@ -322,6 +385,29 @@ fn what_was_erased_stays_out_when_the_manifest_is_lost() {
     erase(&store, &Erasure::Conversation(codex.0.id));
     let again = import(&store, Expired::Expire, false).unwrap();
     assert_eq!((again.added, again.erased), (0, 3));
+}
+
+/// A line that was changed may have said what is not to come back.
+#[test]
+fn nothing_is_imported_while_removals_are_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    import(&store, Expired::Expire, false).unwrap();
+    let [session, _] = talks();
+    erase(&store, &Erasure::Conversation(session));
+    let removals = path.join("removals.jsonl");
+    let whole = fs::read_to_string(&removals).unwrap();
+    let changed = whole.replacen("\"erased\":[{\"id\":\"", "\"erased\":[{\"id\":\"0", 1);
+    assert_ne!(changed, whole);
+    fs::write(&removals, changed).unwrap();
+    let error = import(&store, Expired::Expire, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("decklog repair"), "{error}");
+    assert!(store.get_conversation(session).unwrap().is_none());
+    // One who died while writing a line changed none.
+    fs::write(&removals, format!("{whole}{{\"seq\":9")).unwrap();
+    assert!(import(&store, Expired::Expire, false).unwrap().left_out > 0);
 }
 
 /// The log need not have any of it: retention may have been there first.

@@ -207,7 +207,14 @@ fn the_document_opens_as_a_store() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, shown).unwrap();
     }
+    fs::write(dir.path().join("decklog.json"), manifest_example()).unwrap();
     check_example(dir.path());
+}
+
+/// The manifest that the document shows.
+fn manifest_example() -> String {
+    let line = LAYOUT.lines().find(|line| line.starts_with("{\"format\":"));
+    format!("{}\n", line.unwrap())
 }
 
 /// Stores that released versions wrote, each in a directory named for its version.

@@ -48,6 +48,8 @@ impl Run<'_> {
                 + facts.calls.len()
                 + facts.results.len();
             self.leave_out(place, is_new, records);
+            let calls = facts.calls.iter().map(|call| call.request_id);
+            self.calls_left_out.extend(calls);
             return Ok(None);
         }
         for at in (0..facts.calls.len()).rev() {
@@ -56,7 +58,11 @@ impl Run<'_> {
             }
         }
         for at in (0..facts.results.len()).rev() {
-            if self.is_request_erased(place, facts.results[at].request_id)? {
+            let call = facts.results[at].request_id;
+            if self.calls_left_out.contains(&call) {
+                self.leave_out(place, false, 1);
+                facts.results.remove(at);
+            } else if self.is_request_erased(place, call)? {
                 facts.results.remove(at);
             }
         }

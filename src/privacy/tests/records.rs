@@ -92,6 +92,29 @@ fn payloads_go_without_contents_going() {
     );
     let entry = HistoryEntry::new(1, Role::User, "hello");
     assert_eq!(applied(&privacy, entry.clone()), entry.into());
+    // What a tool says is its outcome, wherever it stands.
+    for (role, is_kept) in [(Role::User, true), (Role::Tool, false)] {
+        let message = ConversationMessage::new(Uuid::from_u128(1), role, "hello");
+        let Record::Message(message) = applied(&privacy, message) else {
+            panic!("another kind");
+        };
+        assert_eq!(message.content == "hello", is_kept, "{role:?}");
+    }
+    for (kind, is_kept) in [(TurnKind::User, true), (TurnKind::Tool, false)] {
+        let turn = ConversationTurn {
+            id: Uuid::from_u128(1),
+            parent_id: None,
+            message_id: Uuid::from_u128(2),
+            thread_id: None,
+            kind,
+            created_at: Validity::at(1),
+            content: "hello".to_owned(),
+        };
+        let Record::Turn(turn) = applied(&privacy, turn) else {
+            panic!("another kind");
+        };
+        assert_eq!(turn.content == "hello", is_kept, "{kind:?}");
+    }
 }
 
 #[test]

@@ -59,7 +59,11 @@ pub(super) struct Traces {
     calls: HashSet<(Uuid, Vec<u8>)>,
     /// Hashes of pieces of the texts, as they stand in lines.
     pieces: HashSet<u64>,
-    /// Messages of other conversations, which a thread's turns may be of.
+    /// The sessions that those conversations are of, as these are named.
+    sessions: HashSet<Vec<u8>>,
+    /// Other conversations of these sessions, as sub-agents have them.
+    agents: HashSet<Uuid>,
+    /// The messages of those, which a thread's turns may be of.
     others: HashSet<Uuid>,
     /// Hashes of the pieces of lines that were split, and what those lines are.
     split: HashMap<u64, Trace>,
@@ -93,6 +97,7 @@ impl Traces {
             Erasure::Conversation(id) => {
                 traces.given = Some(*id);
                 traces.conversations.insert(*id);
+                traces.sessions.insert(id.to_string().into_bytes());
             }
             Erasure::Request(id) => _ = traces.requests.insert(*id),
             Erasure::User(id) => traces.users = store.inner().user_ids(id)?,
@@ -126,7 +131,8 @@ impl Traces {
 
     /// How much is known that leads to more.
     pub(super) fn leads(&self) -> usize {
-        self.conversations.len() + self.messages.len() + self.turns.len() + self.calls.len()
+        let talks = self.conversations.len() + self.sessions.len() + self.agents.len();
+        talks + self.messages.len() + self.turns.len() + self.calls.len()
     }
 
     /// What a line of a kind is; one that is erased is known by all that it says from then on.
@@ -212,22 +218,32 @@ impl Traces {
                     self.conversations.insert(id);
                 }
                 let leads = is_theirs || self.given == Some(id);
-                (leads, self.conversations.contains(&id))
+                let is_erased = self.conversations.contains(&id);
+                let mut room = [0; Value::BYTES];
+                let session = lookup(4).map(|session| session.text(&mut room).to_vec());
+                if let Some(session) = session {
+                    if is_erased {
+                        self.sessions.insert(session);
+                    } else if self.sessions.contains(&session) {
+                        self.agents.insert(id);
+                    }
+                }
+                (leads, is_erased)
             }
             Kind::Messages => {
-                let talk = id_at(0).filter(|talk| self.conversations.contains(talk));
-                let is_known = talk.is_some();
-                if let Some(talk) = talk {
+                let talk = id_at(0);
+                let erased = talk.filter(|talk| self.conversations.contains(talk));
+                if let Some(talk) = erased {
                     self.messages.insert(id, talk);
-                } else if !self.conversations.is_empty() {
+                } else if talk.is_some_and(|talk| self.agents.contains(&talk)) {
                     self.others.insert(id);
                 }
-                (is_known, false)
+                (erased.is_some(), false)
             }
             Kind::ConversationTurns => {
                 let message = id_at(1);
                 let of_message = message.and_then(|id| self.messages.get(&id).copied());
-                // A thread may hold turns of another conversation, as a sub-agent's are.
+                // A sub-agent's turns are of its session's thread and of its own conversation.
                 let is_of_other = message.is_some_and(|id| self.others.contains(&id));
                 let of_thread =
                     id_at(2).filter(|id| self.conversations.contains(id) && !is_of_other);

@@ -79,8 +79,17 @@ fn a_store_that_cannot_be_opened_says_why() {
     std::fs::write(log.file("decklog.json"), "{\"form").unwrap();
     let output = log.run(&["doctor"]);
     assert_eq!(code(&output), FINDINGS);
-    assert!(out(&output).contains("decklog verify"), "{}", out(&output));
+    assert!(
+        out(&output).contains("put back a copy of decklog.json"),
+        "{}",
+        out(&output)
+    );
     assert!(!log.run(&["calls"]).stdout.is_empty());
+    // It is not damage that a repair mends, nor counted as such.
+    let report = objects(&out(&log.run(&["doctor", "--json"]))).remove(0);
+    let about: Vec<_> = report["findings"].as_array().unwrap().iter().collect();
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert_eq!(about[0]["about"], "manifest");
 }
 
 /// What a killed writer leaves is the same to both: a torn line is a finding, a lock that was not

@@ -280,6 +280,7 @@ fn where_the_file_is_gone_or_does_not_read_nobody_gets_in() {
     client
         .get("/conversations")
         .expect_problem(500, "damaged", None);
+    assert_eq!(client.get("/readyz").expect(503)["ready"], false);
     std::fs::write(&manifest, whole).unwrap();
 }
 
