@@ -168,15 +168,11 @@ impl Run<'_> {
 
     /// Whether a line was recorded under another thread.
     fn is_of_another(&self, line: Uuid, thread: Option<Uuid>) -> Result<bool> {
-        if self
-            .turns
-            .get(&line)
-            .is_some_and(|turn| turn.thread != thread)
-        {
-            return Ok(true);
-        }
         let recorded = self.batch.log().get_turn(line)?;
-        Ok(recorded.is_some_and(|turn| turn.thread_id != thread))
+        let recorded = recorded.map(|turn| turn.thread_id);
+        // What is on its way to the log is the first of this import.
+        let first = recorded.or_else(|| self.turns.get(&line).map(|turn| turn.thread));
+        Ok(first.is_some_and(|first| first != thread))
     }
 
     /// The names that a message may have; without one, too long for any, it stands all the same.

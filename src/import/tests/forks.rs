@@ -151,11 +151,13 @@ fn a_fork_within_a_response_is_counted_once() {
                 let path = dir.path().join(format!("{place}.jsonl"));
                 std::fs::write(path, lines.join("\n")).unwrap();
             }
-            let log = MemoryLog::default();
-            let report = super::import_path(&log, dir.path());
-            assert_eq!(usage(&report), (70, 15, 3), "{case}");
-            assert_eq!(log.usage(), (70, 15, 3), "{case}");
-            assert_eq!(log.messages().len(), 6, "{case}");
+            let empty = MemoryLog::default();
+            for log in [&empty, &log] {
+                let report = super::import_path(log, dir.path());
+                assert_eq!(usage(&report), (70, 15, 3), "{case}");
+                assert_eq!(log.usage(), (70, 15, 3), "{case}");
+                assert_eq!(log.messages().len(), 6, "{case}");
+            }
         }
     }
 }
