@@ -7,6 +7,7 @@
 // A bench says what went wrong by stopping there.
 #![allow(clippy::expect_used)]
 
+mod scratch;
 mod tiny;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,20 +23,14 @@ use decklog::{
 };
 use uuid::Uuid;
 
+use scratch::{count, in_scratch_dir};
+
 /// When the store begins.
 const DAY_1: i64 = 1_766_793_600_000;
 const THOUGHTS: usize = 20_000;
 
 fn main() {
-    let dir = std::env::temp_dir().join(format!("decklog-beside-{}", Uuid::new_v4()));
-    std::fs::create_dir(&dir).expect("a directory");
-    measure(&dir);
-    let _ = std::fs::remove_dir_all(&dir);
-}
-
-fn count(name: &str, default: usize) -> usize {
-    let given = std::env::var(name).ok();
-    given.map_or(default, |text| text.parse().expect(name))
+    in_scratch_dir("beside", measure);
 }
 
 fn measure(dir: &Path) {

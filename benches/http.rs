@@ -8,6 +8,7 @@
 // A bench says what went wrong by stopping there.
 #![allow(clippy::expect_used)]
 
+mod scratch;
 mod tiny;
 
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ use decklog::{Client, Conversation, ConversationMessage, Role, Store};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use scratch::{count, in_scratch_dir};
+
 const CONVERSATIONS: usize = 64;
 
 /// Requests a second of one side.
@@ -34,15 +37,7 @@ fn main() {
         println!("wrk is not installed: nothing is measured");
         return;
     }
-    let dir = std::env::temp_dir().join(format!("decklog-http-{}", Uuid::new_v4()));
-    std::fs::create_dir(&dir).expect("a directory");
-    measure(&dir);
-    let _ = std::fs::remove_dir_all(&dir);
-}
-
-fn count(name: &str, default: usize) -> usize {
-    let given = std::env::var(name).ok();
-    given.map_or(default, |text| text.parse().expect(name))
+    in_scratch_dir("http", measure);
 }
 
 fn measure(dir: &Path) {

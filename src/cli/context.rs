@@ -154,7 +154,8 @@ fn warn_of_key_inside(store: &Store) {
     }
 }
 
-/// A manifest that is missing is told of here, as one that was made anew is only told of once.
+/// Reports a manifest that is missing, or that this command made anew: no later command reports the
+/// latter.
 fn told_of_manifest(damage: &[Damage]) {
     if let Some(manifest) = damage.iter().find(|it| is_of_manifest(it)) {
         output::say(&format!("decklog.json: {}", manifest.reason));
