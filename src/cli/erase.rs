@@ -42,8 +42,8 @@ pub struct Args {
 struct What {
     /// A conversation with its messages, the turns of its thread and their tool calls
     ///
-    /// Turns of sub-agents in its thread, of another conversation of the session, go with that
-    /// one.
+    /// Conversations of its sub-agents (those whose session id is this id) go with it. It stays if
+    /// one of those is erased.
     #[arg(long, value_name = "ID")]
     conversation: Option<Uuid>,
     /// All conversations of a user, with all that belongs to them

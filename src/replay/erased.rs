@@ -5,20 +5,15 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::Replay;
-use crate::error::Result;
 use crate::record::Record;
-use crate::store::Store;
+use crate::store::Tombstones;
 
 impl Replay {
-    /// Leaves out the conversations and requests that were erased from a store, with all that
-    /// belongs to them, as [`Store::erase`] erases it; returns how many records these are.
-    ///
-    /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if `removals.jsonl` of the store cannot be read.
-    pub fn leave_out_erased(&mut self, store: &Store) -> Result<u64> {
-        let tombstones = store.inner().tombstones()?;
+    /// Leaves out the conversations and requests that were erased, with all that belongs to them,
+    /// as [`Store::erase`](crate::Store::erase) erases it; returns how many records these are.
+    pub(super) fn leave_out(&mut self, tombstones: &Tombstones) -> u64 {
         if tombstones.is_empty() {
-            return Ok(0);
+            return 0;
         }
         let mut erased = Erased::default();
         let is_talk = |id: Uuid| tombstones.has(id);
@@ -84,7 +79,7 @@ impl Replay {
             Record::ProposalStep(step) => !tombstones.has(step.request_id),
             _ => true,
         });
-        Ok((before - self.lines.len()) as u64)
+        (before - self.lines.len()) as u64
     }
 }
 

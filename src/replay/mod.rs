@@ -2,6 +2,9 @@
 //! or all of it, or a day's directory that was copied out of one.
 
 mod erased;
+mod prepare;
+
+pub use prepare::Prepared;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,7 @@ use crate::line::{LINE_BYTES_MAX, decode};
 use crate::record::{Day, Kind, Record};
 use crate::segment::{Fact, Found, SegmentName, scan};
 use crate::storage::{Access, Disk, Entry, Storage, full_path};
+use crate::store::is_dir_of_store;
 
 /// One line of a day.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +36,8 @@ pub struct Replay {
     pub lines: Vec<Replayed>,
     /// How many lines could not be replayed because they are damaged or hold no record.
     pub unreadable: u64,
+    /// The store that the directory is, or is a day of.
+    store: Option<PathBuf>,
 }
 
 /// Reads a day of the store in `store`.
@@ -40,6 +46,17 @@ pub struct Replay {
 /// [`InvalidInput`](ErrorKind::InvalidInput) if the store has no such day.
 pub fn day(store: &Path, day: Day) -> Result<Replay> {
     read(&store.join(day.to_string()))
+}
+
+/// The store that a directory is, or is a day of.
+fn store_of(dir: &Path) -> Option<PathBuf> {
+    let dir = std::path::absolute(dir).ok()?;
+    let day = dir.file_name().and_then(|name| name.to_str());
+    let parent = dir
+        .parent()
+        .filter(|_| day.is_some_and(|day| day.parse::<Day>().is_ok()));
+    let mut dirs = [Some(&*dir), parent].into_iter().flatten();
+    dirs.find(|dir| is_dir_of_store(dir)).map(Path::to_path_buf)
 }
 
 /// Reads a directory that holds the segments of one day, or the days of a whole store, whose
@@ -80,7 +97,10 @@ fn read(dir: &Path) -> Result<Replay> {
         return Err(none(dir));
     }
     files.sort_unstable();
-    let mut replay = Replay::default();
+    let mut replay = Replay {
+        store: store_of(dir),
+        ..Replay::default()
+    };
     for (file, kind) in files {
         read_segment(&storage, &file, kind, &mut replay)?;
     }
@@ -97,7 +117,9 @@ fn read_segment(storage: &Disk, file_name: &str, kind: Kind, replay: &mut Replay
     let path: PathBuf = full_path(storage, file_name);
     let io = |e| Error::io("read the segment", &path, e);
     let file = storage.open(file_name, Access::Read).map_err(io)?;
-    let Replay { lines, unreadable } = replay;
+    let Replay {
+        lines, unreadable, ..
+    } = replay;
     let mut sink = |found: Found<'_>| {
         let before = lines.len();
         found.facts(kind, &mut |fact: Fact<'_>| {

@@ -20,8 +20,8 @@ use crate::store::{Candidate, RemovalReason, Store, View, With};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
     /// A conversation with its messages, their turns, those of the thread of this id, and the tool
-    /// calls under any of them. Turns of the thread that are of a message of another conversation of
-    /// the same session, as a sub-agent's are, go with that one.
+    /// calls under any of them. Conversations whose `session_id` is this id, as those of sub-agents,
+    /// go with it; it stays if one of those is erased.
     Conversation(Uuid),
     /// All conversations of a user, as the user's id was given when they were recorded, whether it
     /// was hashed or not. Only conversations name their users: what belongs to one that is not in
@@ -229,6 +229,8 @@ struct Held {
     follows: bool,
     /// Some of those others are in other segments.
     is_led_from_elsewhere: bool,
+    /// Damaged lines, which lines of any kind may lead to.
+    damaged: bool,
 }
 
 /// What is to be erased of a segment at once.
@@ -237,11 +239,17 @@ struct Step {
     name: SegmentName,
     leads: bool,
     follows: bool,
+    damaged: bool,
 }
 
 impl Step {
-    fn takes(&self, trace: Trace) -> bool {
-        trace == Trace::Leads && self.leads || trace == Trace::Follows && self.follows
+    fn takes(&self, judged: Judged) -> bool {
+        match judged.trace {
+            Trace::Leads => self.leads,
+            Trace::Follows if judged.key.is_none() => self.damaged,
+            Trace::Follows => self.follows,
+            Trace::Mixed | Trace::Other => false,
+        }
     }
 }
 
@@ -268,8 +276,8 @@ impl Run<'_, '_> {
     }
 
     /// What is to be erased, in an order in which what is left, should this end early, still leads
-    /// to all of it: first what only lines in other segments lead to, then a kind after all that
-    /// belongs to it.
+    /// to all of it: first damaged lines, then a kind after all that belongs to it, and of a kind
+    /// first what only lines in other segments lead to.
     ///
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged) if others' records would go with it.
@@ -301,7 +309,7 @@ impl Run<'_, '_> {
             let held: &mut Held = found.entry(name).or_default();
             match self.traces.judge(name.kind, &line).trace {
                 Trace::Leads => held.leads = true,
-                Trace::Follows => (held.follows, held.is_led_from_elsewhere) = (true, true),
+                Trace::Follows => held.damaged = true,
                 Trace::Mixed => {
                     let message = "a damaged line holds some of what is to be erased, and whole records of others, which would go with it: run 'decklog repair' first";
                     let is_it = |damage: &Damage| damage.length == line.len() as u64;
@@ -310,20 +318,39 @@ impl Run<'_, '_> {
                 Trace::Other => {}
             }
         }
-        let first = found.iter().filter(|(_, held)| held.is_led_from_elsewhere);
-        let first = first.map(|(name, _)| Step {
+        let step = |name: &SegmentName| Step {
             name: *name,
             leads: false,
-            follows: true,
-        });
-        let rest = found.iter().map(|(name, held)| Step {
-            name: *name,
-            leads: held.leads,
-            follows: held.follows && !held.is_led_from_elsewhere,
-        });
-        let mut rest: Vec<Step> = rest.filter(|step| step.leads || step.follows).collect();
-        rest.sort_by_key(|step| Reverse(KINDS.iter().position(|kind| *kind == step.name.kind)));
-        Ok(first.chain(rest).collect())
+            follows: false,
+            damaged: false,
+        };
+        let (mut damaged, mut led, mut leading) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, held) in &found {
+            if held.damaged {
+                damaged.push(Step {
+                    damaged: true,
+                    ..step(name)
+                });
+            }
+            if held.is_led_from_elsewhere {
+                led.push(Step {
+                    follows: true,
+                    ..step(name)
+                });
+            }
+            let follows = held.follows && !held.is_led_from_elsewhere;
+            if held.leads || follows {
+                leading.push(Step {
+                    leads: held.leads,
+                    follows,
+                    ..step(name)
+                });
+            }
+        }
+        led.append(&mut leading);
+        led.sort_by_key(|step| Reverse(KINDS.iter().position(|kind| *kind == step.name.kind)));
+        damaged.append(&mut led);
+        Ok(damaged)
     }
 
     /// What a segment holds of it, as far as that is known by now.
@@ -353,6 +380,7 @@ impl Run<'_, '_> {
             leads: !leading.is_empty(),
             follows: !led.is_empty(),
             is_led_from_elsewhere: !led.is_subset(&leading),
+            damaged: false,
         })
     }
 
@@ -405,7 +433,7 @@ impl Run<'_, '_> {
         let (mut lines, mut bytes) = (0, 0);
         let traces = &mut self.traces;
         self.store.inner().each_line(name, &mut |line| {
-            if step.takes(traces.judge(name.kind, line).trace) {
+            if step.takes(traces.judge(name.kind, line)) {
                 lines += 1;
                 bytes += line.len() as u64 + 1;
             }
@@ -421,7 +449,7 @@ impl Run<'_, '_> {
         inner.settle(name)?;
         let traces = &mut self.traces;
         let mut stays = |_: &View<'_>, line: &Candidate<'_>| {
-            Ok(!step.takes(traces.judge(name.kind, line.bytes).trace))
+            Ok(!step.takes(traces.judge(name.kind, line.bytes)))
         };
         let Some(cut) = inner.cut(&[name], &mut stays)? else {
             // What other hands wrote is not known before.

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::manifest::{self, Manifest};
 use super::{Inner, Settings, Store, Txn};
-use crate::error::Result;
-use crate::privacy::{Privacy, UserIdKey, UserKey, has_hashed_user, is_of_hashed_user};
+use crate::error::{Error, ErrorKind, Result};
+use crate::privacy::{Privacy, UserIdKey, UserKey, has_hashed_user};
 use crate::record::{Kind, Record};
 use crate::segment::list;
 
@@ -70,13 +70,16 @@ impl Gate {
     }
 
     /// The fingerprint that the manifest must have before a record is written.
-    pub(super) fn key_to_note(&self, record: &Record) -> Result<Option<String>> {
-        if self.key_fingerprint.is_some() || !is_of_hashed_user(record) {
+    pub(super) fn key_to_note(&self, kept: &Kept) -> Result<Option<String>> {
+        // An id that came hashed says nothing of the key that is here.
+        let Some(original) = &kept.original else {
+            return Ok(None);
+        };
+        let privacy = self.privacy()?;
+        if self.key_fingerprint.is_some() || !privacy.needs_user_key(original) {
             return Ok(None);
         }
-        // An id that was given as it is kept may need no key here.
-        let privacy = self.privacy.get();
-        Ok(privacy.map(Privacy::key_fingerprint).transpose()?.flatten())
+        privacy.key_fingerprint()
     }
 }
 
@@ -268,6 +271,28 @@ impl Store {
     /// The key's file cannot be read, is no key, or others may read it.
     pub fn user_id_key(&self) -> Result<UserIdKey> {
         self.inner().current_gate().privacy()?.describe_key()
+    }
+
+    /// Expects the key with this fingerprint from now on, as user ids that are hashed under it are
+    /// about to come in.
+    ///
+    /// # Errors
+    /// [`UserIdKey`](ErrorKind::UserIdKey) if the store expects another one.
+    pub(crate) fn adopt_user_id_key(&self, fingerprint: &str) -> Result<()> {
+        self.inner().transact(|txn| {
+            let expected = txn.gate().key_fingerprint.clone();
+            match expected.as_deref() {
+                None => txn.note_user_id_key(Some(fingerprint.to_owned())),
+                Some(expected) if expected == fingerprint => Ok(()),
+                Some(expected) => {
+                    let message = format!(
+                        "user ids in the records are hashed under the key with the fingerprint {fingerprint}, those in the store under {expected}: erasing by user would find only one of them. Record into another store"
+                    );
+                    let root = txn.inner().storage.root();
+                    Err(Error::new(ErrorKind::UserIdKey, message).with_path(root))
+                }
+            }
+        })
     }
 
     /// Takes the key of user ids that is found here as the store's from now on, whatever the

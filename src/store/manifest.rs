@@ -1,11 +1,13 @@
 //! `decklog.json`: that this is a store, in which format, which one, and what it is to obey.
 
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::removals;
 use super::settings::{self, Settings, written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_key_fingerprint;
@@ -212,6 +214,17 @@ fn of_manifest(class: DamageClass, reason: String) -> Damage {
 #[cfg(feature = "http")]
 pub(crate) fn check_is_there(storage: &dyn Storage) -> Result<()> {
     read_leniently(storage).map(drop)
+}
+
+/// The fingerprint of the key under which a store's user ids are hashed, as far as that is known.
+pub(crate) fn key_fingerprint(storage: &dyn Storage) -> Option<String> {
+    read(storage).ok()??.key_fingerprint
+}
+
+/// Whether a directory is that of a store, or was before its manifest was lost.
+pub(crate) fn is_dir_of_store(dir: &Path) -> bool {
+    let files = [NAME, removals::NAME];
+    files.iter().any(|name| dir.join(name).is_file())
 }
 
 /// Whether there are segments: without a manifest, it is the store's that was lost.

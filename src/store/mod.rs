@@ -80,6 +80,7 @@ use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
 pub(crate) use self::manifest::check_is_there;
+pub(crate) use self::manifest::{is_dir_of_store, key_fingerprint};
 pub(crate) use self::marks::{Mark, Moment};
 use self::news::News;
 use self::open_files::OpenFiles;

@@ -1,7 +1,7 @@
 //! What was erased and does not come back by itself: conversations and requests, of which nothing
 //! is kept but keyed hashes of ids, in `removals.jsonl`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -13,7 +13,7 @@ use super::Inner;
 use super::removals::{self, Removal, RemovalReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{IdHashes, hex};
-use crate::storage::full_path;
+use crate::storage::{Storage, full_path};
 
 /// A conversation or request that was erased, as a removal has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +28,20 @@ pub(super) struct Tombstone {
 /// The tombstones of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tombstones {
-    /// `None` if there never was one.
-    key: Option<Uuid>,
-    ids: HashMap<Arc<str>, IdHashes>,
+    /// In the order in which they came: new tombstones have the first, and those of another store
+    /// keep theirs.
+    keys: Vec<Uuid>,
+    ids: HashMap<Arc<str>, Known>,
+    lifted: HashSet<String>,
     /// Whose part a message or turn was.
     parts: HashMap<u64, Arc<str>>,
+}
+
+/// What is known of a conversation or request that was erased.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    key: Uuid,
+    parts: IdHashes,
 }
 
 impl Tombstones {
@@ -40,21 +49,21 @@ impl Tombstones {
     pub(super) fn read(&mut self, key: Option<Uuid>, erased: Vec<Tombstone>, restored: &[String]) {
         for id in restored {
             self.lift(id);
+            self.lifted.insert(id.clone());
         }
         let Some(key) = key.filter(|_| !erased.is_empty()) else {
             return;
         };
-        // No other key is ever written.
-        if *self.key.get_or_insert(key) != key {
-            return;
+        if !self.keys.contains(&key) {
+            self.keys.push(key);
         }
         for Tombstone { id, parts } in erased {
             let id: Arc<str> = id.into();
-            let known = self.ids.remove(&id).unwrap_or_default();
+            let known = self.ids.remove(&id).unwrap_or_default().parts;
             self.parts
                 .extend(parts.iter().map(|part| (part, id.clone())));
             let parts = IdHashes::of(known.iter().chain(parts.iter()).collect());
-            self.ids.insert(id, parts);
+            self.ids.insert(id, Known { key, parts });
         }
     }
 
@@ -63,10 +72,22 @@ impl Tombstones {
         self.ids.is_empty()
     }
 
+    /// Those that were never in `known`, with the key of each.
+    fn new_to(&self, known: &Tombstones) -> BTreeMap<Uuid, Vec<Tombstone>> {
+        let mut new: BTreeMap<Uuid, Vec<Tombstone>> = BTreeMap::new();
+        for (id, Known { key, parts }) in &self.ids {
+            if !known.ids.contains_key(id) && !known.lifted.contains(&**id) {
+                let (id, parts) = (id.to_string(), parts.clone());
+                new.entry(*key).or_default().push(Tombstone { id, parts });
+            }
+        }
+        new
+    }
+
     /// Has one come back.
     pub(crate) fn lift(&mut self, tombstone: &str) {
-        let parts = self.ids.remove(tombstone).unwrap_or_default();
-        for part in parts.iter() {
+        let known = self.ids.remove(tombstone).unwrap_or_default();
+        for part in known.parts.iter() {
             if self.parts.get(&part).is_some_and(|of| **of == *tombstone) {
                 self.parts.remove(&part);
             }
@@ -75,16 +96,24 @@ impl Tombstones {
 
     /// The tombstone of a conversation or request that was erased.
     pub(crate) fn of(&self, id: Uuid) -> Option<Arc<str>> {
-        let key = self.key.filter(|_| !self.is_empty())?;
-        let (tombstone, _) = self.ids.get_key_value(&*hex(&keyed_hash(key, id)))?;
-        Some(tombstone.clone())
+        if self.is_empty() {
+            return None;
+        }
+        let mut found = self.keys.iter().filter_map(|key| {
+            let id = hex(&keyed_hash(*key, id));
+            self.ids.get_key_value(&*id)
+        });
+        found.next().map(|(tombstone, _)| tombstone.clone())
     }
 
     /// The tombstone of the conversation that a message or turn was of, under whatever other one
     /// it stands elsewhere.
     pub(crate) fn of_part(&self, id: Uuid) -> Option<Arc<str>> {
-        let key = self.key.filter(|_| !self.parts.is_empty())?;
-        self.parts.get(&part_hash(key, id)).cloned()
+        if self.parts.is_empty() {
+            return None;
+        }
+        let mut keys = self.keys.iter();
+        keys.find_map(|key| self.parts.get(&part_hash(*key, id)).cloned())
     }
 
     /// Whether a conversation or request was erased.
@@ -115,13 +144,21 @@ fn part_hash(key: Uuid, id: Uuid) -> u64 {
     u64::from_be_bytes(first)
 }
 
-impl Inner {
-    /// The tombstones that stand by now.
+impl Removal {
+    fn set_erased(&mut self, key: Uuid, mut erased: Vec<Tombstone>) {
+        // Their order would tell which came first.
+        erased.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        self.key = (!erased.is_empty()).then_some(key);
+        self.erased = erased;
+    }
+}
+
+impl Tombstones {
+    /// Those of a store.
     ///
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
-    pub(crate) fn tombstones(&self) -> Result<Tombstones> {
-        let storage = &*self.storage;
+    pub(crate) fn of_store(storage: &dyn Storage) -> Result<Tombstones> {
         let remains = removals::read(storage);
         let remains =
             remains.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
@@ -132,12 +169,22 @@ impl Inner {
         }
         Ok(remains.tombstones)
     }
+}
+
+impl Inner {
+    /// The tombstones that stand by now.
+    ///
+    /// # Errors
+    /// As [`Tombstones::of_store`].
+    pub(crate) fn tombstones(&self) -> Result<Tombstones> {
+        Tombstones::of_store(&*self.storage)
+    }
 
     /// Notes conversations and requests as erased, each with its messages and turns, unless all of
     /// it is noted already; on disk once this returns.
     pub(crate) fn bury(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
         self.note_erased(|known, removal| {
-            let key = known.key.unwrap_or_else(Uuid::new_v4);
+            let key = known.keys.first().copied().unwrap_or_else(Uuid::new_v4);
             let is_known = |(id, parts): &(&Uuid, &Vec<Uuid>)| {
                 known.has(**id) && parts.iter().all(|part| known.has_part(*part))
             };
@@ -146,11 +193,17 @@ impl Inner {
                 id: hex(&keyed_hash(key, *id)),
                 parts: IdHashes::of(parts.iter().map(|part| part_hash(key, *part)).collect()),
             };
-            removal.erased = new.map(tombstone).collect();
-            // Their order would tell which came first.
-            removal.erased.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-            removal.key = (!removal.erased.is_empty()).then_some(key);
+            removal.set_erased(key, new.map(tombstone).collect());
         })
+    }
+
+    /// Notes as erased what was erased from another store; on disk once this returns.
+    pub(crate) fn bury_as(&self, other: &Tombstones) -> Result<()> {
+        let new = other.new_to(&self.tombstones()?);
+        for (key, erased) in new {
+            self.note_erased(|_, removal| removal.set_erased(key, erased))?;
+        }
+        Ok(())
     }
 
     /// Notes that one that was erased may come back; on disk once this returns.

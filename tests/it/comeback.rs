@@ -163,11 +163,10 @@ fn an_erased_conversation_comes_back_only_when_asked_for() {
     let [session, agent] = talks();
     assert!(store.get_conversation(agent).unwrap().is_some());
     erase(&store, &Erasure::Conversation(session));
-    // What belongs to the session does not come, whatever of it was erased.
+    assert!(store.get_conversation(agent).unwrap().is_none());
     let again = import(&store, Expired::Expire, false).unwrap();
     assert_eq!((again.added, again.erased), (0, 2));
     assert!(again.left_out > 0 && again.turns < all.turns);
-    erase(&store, &Erasure::Conversation(agent));
     let removals = fs::read_to_string(path.join("removals.jsonl")).unwrap();
     assert!(removals.contains("\"erased\":[{\"id\":\""));
     for store in [store, still().open(&path).unwrap()] {
@@ -270,7 +269,7 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     let store = still().open(&path).unwrap();
     for day in ["2025-12-09", "2025-12-10"] {
         let mut replay = replay::day(other.path(), day.parse().unwrap()).unwrap();
-        replay.leave_out_erased(&store).unwrap();
+        replay.prepare_for(&store).unwrap();
         let records = replay.lines.into_iter().map(|line| line.record);
         store.record_batch(records).unwrap();
     }
@@ -280,6 +279,60 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     assert_eq!(back.left_out, 0);
     assert!(!holding(&path, SHARED_WORDS).is_empty());
     assert_eq!(import_file(&store, &session, false).left_out, 0);
+}
+
+/// What was erased from a store is erased for those that are filled from it, and what was brought
+/// back there stays.
+#[test]
+fn tombstones_go_along_with_a_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = still().open(dir.path().join("old")).unwrap();
+    let all = import(&old, Expired::Keep, false).unwrap().added;
+    let session: Uuid = SESSION.parse().unwrap();
+    erase(&old, &Erasure::Conversation(session));
+    old.sync().unwrap();
+
+    let new = still().open(dir.path().join("new")).unwrap();
+    let replay_old = || {
+        let mut replay = replay::dir(old.path()).unwrap();
+        let left_out = replay.prepare_for(&new).unwrap().left_out;
+        let records = replay.lines.into_iter().map(|line| line.record);
+        new.record_batch(records).unwrap();
+        new.sync().unwrap();
+        left_out
+    };
+    assert_eq!(replay_old(), 0);
+    let again = import(&new, Expired::Keep, false).unwrap();
+    assert_eq!(again.added, 0);
+    assert!(again.left_out > 0 && again.left_out < all);
+    assert!(new.get_conversation(session).unwrap().is_none());
+
+    // New ones beside them have the same key; both are found.
+    let (other, ..) = {
+        let query = ConversationQuery::default();
+        new.conversations(&query).unwrap().items.remove(0)
+    };
+    let other = other.id;
+    erase(&new, &Erasure::Conversation(other));
+    assert!(import(&new, Expired::Keep, false).unwrap().left_out > again.left_out);
+    let back = import(&new, Expired::Keep, true).unwrap();
+    assert!(back.added > 0 && back.left_out == 0);
+    assert!(new.get_conversation(session).unwrap().is_some());
+    // Brought back is brought back, also after the next replay of the old one.
+    assert_eq!(replay_old(), 0);
+    assert_eq!(import(&new, Expired::Keep, false).unwrap().left_out, 0);
+
+    // A store with tombstones of its own takes in those of another one, which have another key.
+    let third = still().open(dir.path().join("third")).unwrap();
+    import(&third, Expired::Keep, false).unwrap();
+    erase(&third, &Erasure::Conversation(other));
+    let mut replay = replay::dir(old.path()).unwrap();
+    assert!(replay.prepare_for(&third).unwrap().left_out > 0);
+    for (id, is_there) in [(other, false), (session, true)] {
+        assert_eq!(third.get_conversation(id).unwrap().is_some(), is_there);
+    }
+    erase(&third, &Erasure::Conversation(session));
+    assert_eq!(import(&third, Expired::Keep, false).unwrap().added, 0);
 }
 
 /// A line of a session in the middle of which another one was forked.
@@ -485,7 +538,7 @@ fn a_replay_leaves_out_what_was_erased() {
     assert!(days.len() > 1 && days[0].bounds_ms().0 <= DAY_1);
     for day in days {
         let mut replay = replay::day(copy.path(), day).unwrap();
-        left_out += replay.leave_out_erased(&store).unwrap();
+        left_out += replay.prepare_for(&store).unwrap().left_out;
         let records = replay.lines.into_iter().map(|line| line.record);
         store.record_batch(records).unwrap();
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use decklog::storage::{Disk, Fault, Memory};
 use decklog::{
     Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery,
-    ConversationStatus, EraseOptions, Erased, Erasure, ErrorKind, Record, Role, Store, Timestamp,
-    ToolCallReq, verify,
+    ConversationStatus, ConversationTurn, EraseOptions, Erased, Erasure, ErrorKind, Record, Role,
+    Store, Timestamp, ToolCallReq, replay, verify,
 };
 use uuid::Uuid;
 
@@ -444,6 +444,77 @@ fn the_first_key_of_a_store_is_its_only_one() {
     assert_eq!(e.unwrap_err().kind(), ErrorKind::UserIdKey);
 }
 
+/// Hashed user ids come with the fingerprint of the key they were hashed under, whatever key is
+/// here.
+#[test]
+fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str, key: &str| {
+        let options = Store::options().user_id_key(dir.path().join(key));
+        options.open(dir.path().join(name)).unwrap()
+    };
+    let one = open("one", "key of one");
+    record(&one, conversation(1_000, "ann", "pear"));
+    one.sync().unwrap();
+    let fingerprint = one.user_id_key().unwrap().expected;
+    let replay_into = |store: &Store, from: &Path| -> decklog::Result<replay::Prepared> {
+        let mut replay = replay::dir(from)?;
+        let prepared = replay.prepare_for(store)?;
+        let records = replay.lines.into_iter().map(|line| line.record);
+        store.record_batch(records)?;
+        store.sync()?;
+        Ok(prepared)
+    };
+
+    // Two has a key, which another store uses.
+    record(
+        &open("three", "key of two"),
+        conversation(2_000, "ann", "plum"),
+    );
+    let two = open("two", "key of two");
+    assert!(!replay_into(&two, one.path()).unwrap().is_key_unknown);
+    assert_eq!(two.user_id_key().unwrap().expected, fingerprint);
+    let refused = [
+        two.record(conversation(3_000, "ann", "fig").remove(0))
+            .map(drop),
+        of_user(&two, "ann").map(drop),
+        try_erase(&two, &Erasure::User("ann".into()), false).map(drop),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::UserIdKey);
+    }
+    drop(two);
+    let two = open("two", "key of one");
+    assert_eq!(of_user(&two, "ann").unwrap(), 1);
+
+    // Nothing is mixed: three's ids are hashed under another key.
+    let three = open("three", "key of two");
+    let before = three.counts().unwrap().last_seq;
+    for from in [one.path().to_path_buf(), day_of(&one)] {
+        let e = replay_into(&three, &from).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::UserIdKey, "{e}");
+    }
+    assert_eq!(three.counts().unwrap().last_seq, before);
+
+    // Of a copied day it is not known, and nothing is pretended.
+    let copied = dir.path().join("copied");
+    fs::rename(day_of(&one), &copied).unwrap();
+    let four = open("four", "key of two");
+    assert!(replay_into(&four, &copied).unwrap().is_key_unknown);
+    assert_eq!(four.user_id_key().unwrap().expected, None);
+}
+
+/// The directory of the first day that has conversations.
+fn day_of(store: &Store) -> PathBuf {
+    let mut days: Vec<PathBuf> = fs::read_dir(store.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("conversations.0001.jsonl").exists())
+        .collect();
+    days.sort_unstable();
+    days.remove(0)
+}
+
 /// A store of an earlier version says nothing of its key: the one that is there is taken for it,
 /// and none is made.
 #[test]
@@ -586,6 +657,81 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
         try_erase(&open_in(&memory), &bob, false).unwrap();
         assert_forgotten(&memory, &format!("ended after {ends_after}"));
     }
+}
+
+/// A sub-agent's conversation has no user of its own, and names its session.
+fn record_with_agent(store: &Store) {
+    let main = Uuid::from_u128(1_000);
+    let sub = |records: Vec<Record>| {
+        records.into_iter().map(move |record| match record {
+            Record::Conversation(talk) => Record::Conversation(Conversation {
+                user_id: None,
+                session_id: Some(main.to_string()),
+                ..talk
+            }),
+            // Its turns are of the session's thread, too.
+            Record::Turn(said) => ConversationTurn {
+                thread_id: Some(main),
+                ..said
+            }
+            .into(),
+            other => other,
+        })
+    };
+    // Before and after its session's.
+    record(store, sub(conversation(500, "", "plum")).collect());
+    record(store, conversation(1_000, "ann", "pear"));
+    record(store, sub(conversation(2_000, "", "fig")).collect());
+    record(store, conversation(3_000, "bob", "quince"));
+    store.sync().unwrap();
+}
+
+#[test]
+fn a_sub_agent_is_erased_with_its_session_however_often_that_is_ended() {
+    let id = |n: u128| Uuid::from_u128(n);
+    for what in [
+        Erasure::Conversation(id(1_000)),
+        Erasure::User("ann".into()),
+    ] {
+        for ends_after in 1.. {
+            let dir = tempfile::tempdir().unwrap();
+            let key = dir.path().join("key");
+            let store = still().user_id_key(key).segment_bytes_max(2_000);
+            let store = store.open(dir.path().join("log")).unwrap();
+            record_with_agent(&store);
+            let mut left = ends_after;
+            let mut end_early = |_: &_| {
+                left -= 1;
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            };
+            let ended = store.erase(&what, EraseOptions::for_good(&mut end_early));
+            let is_over = !ended.unwrap().is_interrupted;
+            erase(&store, &what);
+            for word in ["pear", "plum", "fig"] {
+                let held = holding(store.path(), word);
+                assert_eq!(held, Vec::<PathBuf>::new(), "{what:?} {ends_after}");
+            }
+            is_whole(&store, 3_000, "quince");
+            if is_over {
+                break;
+            }
+        }
+    }
+    // A session outlasts its sub-agent.
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().user_id_key(dir.path().join("key"));
+    let store = store.open(dir.path().join("log")).unwrap();
+    record_with_agent(&store);
+    erase(&store, &Erasure::Conversation(id(500)));
+    is_gone(&store, 500);
+    assert_eq!(holding(store.path(), "plum"), Vec::<PathBuf>::new());
+    for (talk, word) in [(1_000, "pear"), (3_000, "quince")] {
+        is_whole(&store, talk, word);
+    }
+    assert!(!holding(store.path(), "fig").is_empty());
 }
 
 #[test]

@@ -217,10 +217,17 @@ impl Traces {
                 if is_theirs {
                     self.conversations.insert(id);
                 }
-                let leads = is_theirs || self.given == Some(id);
-                let is_erased = self.conversations.contains(&id);
                 let mut room = [0; Value::BYTES];
                 let session = lookup(4).map(|session| session.text(&mut room).to_vec());
+                // A sub-agent's conversation goes with the one that its session is named after.
+                let main = lookup(4).and_then(uuid);
+                if main.is_some_and(|main| self.conversations.contains(&main)) {
+                    self.conversations.insert(id);
+                }
+                let is_erased = self.conversations.contains(&id);
+                let is_given =
+                    self.given == Some(id) || main.is_some_and(|main| self.given == Some(main));
+                let leads = is_theirs || is_given;
                 if let Some(session) = session {
                     if is_erased {
                         self.sessions.insert(session);
