@@ -3,7 +3,7 @@
 mod traces;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -229,8 +229,6 @@ struct Held {
     follows: bool,
     /// Some of those others are in other segments.
     is_led_from_elsewhere: bool,
-    /// Damaged lines, which lines of any kind may lead to.
-    damaged: bool,
 }
 
 /// What is to be erased of a segment at once.
@@ -283,7 +281,8 @@ impl Run<'_, '_> {
     /// [`Damaged`](ErrorKind::Damaged) if others' records would go with it.
     fn find(&mut self) -> Result<Vec<Step>> {
         let segments = self.store.inner().segments()?;
-        let (mut found, mut damaged) = (BTreeMap::new(), Vec::new());
+        let mut found: BTreeMap<SegmentName, Held> = BTreeMap::new();
+        let mut damaged = Vec::new();
         for kind in KINDS {
             let segments = || segments.iter().filter(|name| name.kind == kind);
             // What a line says may be of lines before it.
@@ -305,11 +304,11 @@ impl Run<'_, '_> {
             }
         }
         // Only now is all known that a damaged line may hold a part of.
+        let mut held_damaged = BTreeSet::new();
         for (name, line) in damaged {
-            let held: &mut Held = found.entry(name).or_default();
             match self.traces.judge(name.kind, &line).trace {
-                Trace::Leads => held.leads = true,
-                Trace::Follows => held.damaged = true,
+                Trace::Leads => found.entry(name).or_default().leads = true,
+                Trace::Follows => _ = held_damaged.insert(name),
                 Trace::Mixed => {
                     let message = "a damaged line holds some of what is to be erased, and whole records of others, which would go with it: run 'decklog repair' first";
                     let is_it = |damage: &Damage| damage.length == line.len() as u64;
@@ -324,14 +323,12 @@ impl Run<'_, '_> {
             follows: false,
             damaged: false,
         };
-        let (mut damaged, mut led, mut leading) = (Vec::new(), Vec::new(), Vec::new());
+        let damaged = held_damaged.iter().map(|name| Step {
+            damaged: true,
+            ..step(name)
+        });
+        let (mut led, mut leading) = (Vec::new(), Vec::new());
         for (name, held) in &found {
-            if held.damaged {
-                damaged.push(Step {
-                    damaged: true,
-                    ..step(name)
-                });
-            }
             if held.is_led_from_elsewhere {
                 led.push(Step {
                     follows: true,
@@ -349,8 +346,7 @@ impl Run<'_, '_> {
         }
         led.append(&mut leading);
         led.sort_by_key(|step| Reverse(KINDS.iter().position(|kind| *kind == step.name.kind)));
-        damaged.append(&mut led);
-        Ok(damaged)
+        Ok(damaged.chain(led).collect())
     }
 
     /// What a segment holds of it, as far as that is known by now.
@@ -380,7 +376,6 @@ impl Run<'_, '_> {
             leads: !leading.is_empty(),
             follows: !led.is_empty(),
             is_led_from_elsewhere: !led.is_subset(&leading),
-            damaged: false,
         })
     }
 

@@ -914,6 +914,34 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
     assert!(with_head(&memory, head).is_clean());
 }
 
+/// Nothing tells any more that a segment was removed: what comes for its day gets another name, so
+/// that its seal is not taken for that one's.
+#[test]
+fn a_new_segment_gets_no_number_that_a_seal_has() {
+    let memory = sealed();
+    let store = in_memory(&memory, Durability::Process);
+    let turns_go = |settings: &mut decklog::Settings| {
+        settings.retention.conversation_turns = Some(decklog::Keep::Days(1));
+        settings.retention.tool_calls = Some(decklog::Keep::Forever);
+    };
+    store.change_settings(turns_go).unwrap();
+    assert_eq!(retain(&store, LATER).parts.len(), 2);
+    assert!(memory.stat(TURNS_1).is_err() && memory.stat(SEALS_1).is_ok());
+    drop(store);
+    memory.remove_file("removals.jsonl").unwrap();
+
+    let store = in_memory(&memory, Durability::Process);
+    store.record(turn(1, "one", DAY_1)).unwrap();
+    let next = "2025-12-27/conversation_turns.0002.jsonl";
+    assert!(memory.stat(TURNS_1).is_err() && memory.stat(next).is_ok());
+    store.seal(LATER).unwrap();
+    let found = deep(&memory);
+    assert!(has(&found, DamageClass::Missing, TURNS_1), "{found:#?}");
+    assert!(found.damage.iter().all(|it| it.file != next), "{found:#?}");
+    assert_eq!(retain(&store, LATER).parts.len(), 1);
+    assert!(memory.stat(next).is_err());
+}
+
 #[test]
 fn a_sealed_segment_that_lost_its_mode_gets_it_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use self::read::Source;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::Day;
+use crate::record::{Day, Kind};
 use crate::segment::seal::{Contents, Digest, Link, Seal, SealHead, SealReason};
 use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::storage::{Access, Storage, append_all, full_path};
@@ -77,6 +77,16 @@ impl SealLog {
         let mut log = SealLog::default();
         log.refresh(storage)?;
         Ok(log)
+    }
+
+    /// The greatest number of a segment of this day and kind that was ever sealed, as far as the
+    /// day's seals can be read.
+    pub(crate) fn last_number(storage: &dyn Storage, day: Day, kind: Kind) -> Option<u32> {
+        let mut log = SealLog::default();
+        log.read_source(storage, &format!("{day}/{SEALS}"), 0)
+            .ok()?;
+        let sealed = log.segments().filter(|name| name.kind == kind);
+        sealed.map(|name| name.number).max()
     }
 
     /// The last seal of the chain.

@@ -9,6 +9,7 @@ use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Named, full_path, is_gone};
 use crate::store::manifest;
+use crate::store::seal::SealLog;
 
 impl Writer {
     /// The open handle of a segment, if it is open; it is the first to be found from then on.
@@ -162,6 +163,10 @@ impl Txn<'_> {
 
     /// Makes a segment, under the first name from this one on that nothing else has.
     fn create_from(&mut self, mut name: SegmentName) -> Result<u32> {
+        // A seal is of one segment for good, also where nothing tells any more that it was removed.
+        if let Some(last) = SealLog::last_number(&*self.inner.storage, name.day, name.kind) {
+            name.number = name.number.max(last.saturating_add(1));
+        }
         loop {
             if !self.state.taken.contains(&name) {
                 match self.create(name) {

@@ -157,7 +157,12 @@ impl SealLog {
     }
 
     /// Reads a file on from where it was read to.
-    fn read_source(&mut self, storage: &dyn Storage, path: &str, identity: u64) -> io::Result<()> {
+    pub(super) fn read_source(
+        &mut self,
+        storage: &dyn Storage,
+        path: &str,
+        identity: u64,
+    ) -> io::Result<()> {
         let path: Arc<str> = path.into();
         let mut source = self.sources.remove(&path).unwrap_or_default();
         source.identity = identity;
