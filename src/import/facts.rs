@@ -126,7 +126,7 @@ pub(super) fn blank_message(
 }
 
 /// Gives a message its texts. The first call stands in the fields that are made for it, any other
-/// among the texts.
+/// by its name among the texts: its arguments are in its own record, and no content.
 pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     for text in texts {
         let words = match text {
@@ -136,10 +136,7 @@ pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
                 message.tool_args = args;
                 continue;
             }
-            Text::Call { name, args } => match args {
-                Some(args) => Cow::Owned(format!("[tool_use {name}] {args}")),
-                None => Cow::Owned(format!("[tool_use {name}]")),
-            },
+            Text::Call { name, .. } => Cow::Owned(format!("[tool_use {name}]")),
         };
         if message.content.is_empty() {
             message.content = words.into_owned();

@@ -1,8 +1,6 @@
 //! What the log says now: every read begins here, and begins again where what it met is not what
 //! was known.
 
-use std::sync::PoisonError;
-
 use super::head::Head;
 use super::{Inner, View, nested, place};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +34,7 @@ impl Inner {
     pub(crate) fn fresh(&self) -> Result<View<'_>> {
         nested::check(self)?;
         if let Some(commits) = self.news.commits() {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.read();
             if !state.is_stale && commits == state.commits {
                 return Ok(View::new(self, state));
             }
@@ -60,7 +58,7 @@ impl Inner {
         };
         let known = commits()?;
         {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.read();
             if !state.is_stale && known == Some(state.commits) {
                 return Ok(View::new(self, state));
             }
@@ -76,7 +74,7 @@ impl Inner {
                 _ => state.look_at_all(storage, head.as_deref(), false)?,
             }
         }
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         Ok(View::new(self, state))
     }
 
@@ -129,7 +127,7 @@ impl Inner {
         let Ok(moved) = head.moved() else {
             return;
         };
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let is_behind = state.moved.is_some_and(|known| known != moved);
         drop(state);
         if is_behind {

@@ -42,6 +42,7 @@ mod since;
 mod state;
 mod sync;
 mod tombstones;
+mod turns;
 mod txn;
 mod upkeep;
 mod verify;
@@ -91,6 +92,7 @@ use self::seal::SealLog;
 pub(crate) use self::since::LinesSince;
 use self::state::State;
 use self::sync::{GroupSync, Ticket};
+use self::turns::TurnLock;
 pub(crate) use self::txn::Txn;
 use self::txn::Writer;
 use self::upkeep::{Chore, Open, Upkeeper};
@@ -149,7 +151,7 @@ pub(crate) struct Inner {
     manifest_damage: Option<Damage>,
     /// What lets records in, by the settings that were read last.
     gate: RwLock<gate::Known>,
-    state: RwLock<State>,
+    state: TurnLock<State>,
     files: Files,
     news: News,
     writer: Arc<Mutex<Writer>>,
@@ -203,7 +205,7 @@ impl Store {
             sidecar_bytes_min: options.sidecar_bytes_min,
             store_id,
             manifest_damage,
-            state: RwLock::new(state),
+            state: TurnLock::new(state),
             files: Files::new(open_files.read),
             news: News::default(),
             writer: Arc::new(Mutex::new(Writer::new(
@@ -360,12 +362,12 @@ fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
 impl Inner {
     /// Whether the log holds no line, as far as this handle knows.
     fn is_empty(&self) -> bool {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.max_seq == 0
     }
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// Where the store's files are, for those that hold no records.
@@ -486,7 +488,7 @@ impl Drop for Inner {
             let _ = thread.map(JoinHandle::join);
         }
         if !self.is_read_only {
-            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.get_mut();
             sidecar::save(&*self.storage, self.store_id, state, self.sidecar_bytes_min);
         }
     }

@@ -61,6 +61,26 @@ fn said(log: &MemoryLog) -> Vec<Row> {
     log.messages().into_iter().map(row).collect()
 }
 
+/// Arguments are payloads, whichever call of a line they are of.
+#[test]
+fn arguments_stand_in_no_content() {
+    let log = MemoryLog::default();
+    let mut line = answer("a1", "r1", call("c1", "Read"), 9, 1);
+    let blocks = line["message"]["content"].as_array_mut().unwrap();
+    let mut grep = call("c2", "Grep");
+    grep["input"] = json!({"pattern": "quince"});
+    blocks.push(text("and"));
+    blocks.push(grep);
+    run(&log, &[line]);
+    let [message] = &log.messages()[..] else {
+        panic!("one line is one message")
+    };
+    assert_eq!(message.content, "and\n\n[tool_use Grep]");
+    assert_eq!(message.tool_name.as_deref(), Some("Read"));
+    let arguments = log.call("c2").unwrap().0.arguments_json;
+    assert!(arguments.unwrap().contains("quince"));
+}
+
 #[test]
 fn a_transcript_reads_as_it_was_held() {
     let log = MemoryLog::default();
