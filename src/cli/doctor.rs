@@ -278,7 +278,7 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
         say(about, &goes_next(next))?;
     }
     if let Some(max_bytes) = health.max_bytes {
-        let (bytes, most) = (grouped(health.bytes()), grouped(max_bytes));
+        let (bytes, most) = (grouped(health.capped_bytes()), grouped(max_bytes));
         say(
             "size cap",
             &format!(

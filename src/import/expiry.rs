@@ -293,8 +293,8 @@ impl<'a> Survey<'a> {
         if let Some(max_bytes) = retention.max_bytes
             && found.records > 0
         {
-            let by_part = self.store.inner().bytes_by_part()?;
-            let bytes = by_part.values().sum::<u64>() + found.bytes;
+            let known = self.store.inner().capped_bytes()?;
+            let bytes = known.values().sum::<u64>() + found.bytes;
             let is_new = |talk: &&Talk| talk.is_new || talk.messages > 0;
             if bytes > max_bytes {
                 expiring.push(Expiring {

@@ -100,6 +100,12 @@ impl Kind {
         Kind::Rollups,
     ];
 
+    /// Whether its segments count towards `retention.max_bytes`, and go for it. Rollups do not: each
+    /// message that goes adds to them.
+    pub(crate) fn is_capped(self) -> bool {
+        self != Kind::Rollups
+    }
+
     /// The name that files and the command line use.
     pub fn stem(self) -> &'static str {
         match self {

@@ -132,9 +132,7 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
         }
     }
     if let Some(max_bytes) = settings.retention.max_bytes {
-        for kinds in [&RECORDS[..], &ROLLUPS] {
-            run.shrink(kinds, cutoffs, max_bytes)?;
-        }
+        run.shrink(cutoffs, max_bytes)?;
     }
     Ok(run.done)
 }
@@ -153,8 +151,7 @@ const RECORDS: [Kind; Kind::ALL.len() - 1] = [
     Kind::ThoughtRecords,
 ];
 
-/// What reports have left of removed messages. For the store's size they go only once nothing else
-/// can.
+/// What reports have left of removed messages.
 const ROLLUPS: [Kind; 1] = [Kind::Rollups];
 
 struct Run<'s, 'o> {
@@ -253,19 +250,20 @@ impl Run<'_, '_> {
         Ok(part)
     }
 
-    /// Removes these kinds, of the oldest days first, until the store is no larger than it may be.
-    fn shrink(&mut self, kinds: &[Kind], cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
+    /// Removes the oldest days until what is not rollups is no larger than it may be.
+    fn shrink(&mut self, cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
         let inner = self.store.inner();
         let mut tried = None;
         loop {
-            let bytes = inner.bytes_by_part()?;
+            let bytes = inner.capped_bytes()?;
             let would_go: u64 = self.counted.values().map(|(_, bytes)| bytes).sum();
             let total = bytes.values().sum::<u64>().saturating_sub(would_go);
             self.done.bytes_over = total.saturating_sub(max_bytes);
             let over = self.done.bytes_over;
             let untried = bytes.iter().filter(|((day, kind), _)| {
-                let can_go = kinds.contains(kind) && cutoffs.last(*kind).is_some();
-                can_go && *day < self.today && tried.is_none_or(|tried| *day > tried)
+                cutoffs.last(*kind).is_some()
+                    && *day < self.today
+                    && tried.is_none_or(|tried| *day > tried)
             });
             // The first days whose going would do, if all of them went, or else all days.
             let (mut freed, mut last) = (0, None);
@@ -282,7 +280,7 @@ impl Run<'_, '_> {
             tried = Some(last);
             let (_, next_ms) = last.bounds_ms();
             let cutoffs = cutoffs.no_earlier_than(Day::of(next_ms)?);
-            self.remove(kinds, cutoffs, RemovalReason::Size)?;
+            self.remove(&RECORDS, cutoffs, RemovalReason::Size)?;
         }
     }
 }

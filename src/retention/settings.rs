@@ -77,8 +77,9 @@ pub struct RetentionSettings {
     /// What removed messages added up to, by day. Default: 365 days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollups: Option<Keep>,
-    /// The most bytes that the store's segments may have; more, and the oldest days go first, of
-    /// all that is not kept forever. Rollups go once nothing else can. Default: no limit.
+    /// The most bytes that the store's segments may have, not counting rollups; more, and the
+    /// oldest days go first, of all that is not kept forever. Rollups go by age alone. Default: no
+    /// limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }

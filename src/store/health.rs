@@ -111,7 +111,8 @@ pub struct Health {
     pub removed: Removed,
     /// What retention removes next, the earliest first. Empty where nothing is removed on its own.
     pub next_removals: Vec<NextRemoval>,
-    /// The most bytes that the segments may have: past it, the oldest days go first.
+    /// The most bytes that [`capped_bytes`](Health::capped_bytes) may be: past it, the oldest days
+    /// go first.
     pub max_bytes: Option<u64>,
     /// The day on which a process last did all that is done once a day, if any did.
     pub last_upkeep: Option<Day>,
@@ -130,6 +131,13 @@ impl Health {
     /// How many bytes the segments have.
     pub fn bytes(&self) -> u64 {
         self.usage.iter().map(|usage| usage.bytes).sum()
+    }
+
+    /// How many bytes the segments have that count towards `retention.max_bytes`: all but those of
+    /// rollups.
+    pub fn capped_bytes(&self) -> u64 {
+        let capped = self.usage.iter().filter(|usage| usage.kind.is_capped());
+        capped.map(|usage| usage.bytes).sum()
     }
 }
 

@@ -48,13 +48,13 @@ impl Inner {
         Ok(settled)
     }
 
-    /// How long the segments of each day and kind are.
-    pub(crate) fn bytes_by_part(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
+    /// How long the segments of each day and kind are that count towards the store's size.
+    pub(crate) fn capped_bytes(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
         let view = self.fresh()?;
         let mut bytes = BTreeMap::new();
         for segment in &view.state.segments {
-            if segment.identity != 0 {
-                let SegmentName { day, kind, .. } = segment.name;
+            let SegmentName { day, kind, .. } = segment.name;
+            if segment.identity != 0 && kind.is_capped() {
                 *bytes.entry((day, kind)).or_default() += segment.expected_len();
             }
         }

@@ -4,7 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use decklog::{Analytics, AnalyticsQuery, CompactOptions, EraseOptions, Erasure, RetainOptions};
+use decklog::{
+    Analytics, AnalyticsQuery, CompactOptions, EraseOptions, Erasure, Keep, RetainOptions, Retained,
+};
 
 use super::*;
 use crate::support::{still, turn};
@@ -82,12 +84,17 @@ impl Kept {
     }
 
     fn retain(&self, days: i64) {
+        self.retained(days, false);
+    }
+
+    fn retained(&self, days: i64, dry_run: bool) -> Retained {
         let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
             now: DAY_1 + days * DAY_MS,
+            dry_run,
             ..RetainOptions::now(&mut go_on)
         };
-        self.store.retain(options).unwrap();
+        self.store.retain(options).unwrap()
     }
 
     /// Whatever is not of the current day is too much.
@@ -199,27 +206,41 @@ fn passes_that_find_nothing_new_write_no_rollups() {
     }
 }
 
-/// Rollups are no part of what goes first for the store's size, whatever day they are of: reports
-/// stay as they are, from pass to pass of a daily import.
+/// Rollups neither count towards the store's size nor go for it: reports stay as they are, from pass
+/// to pass of a daily import, and what would go is what goes.
 #[test]
-fn a_cap_removes_no_rollup_while_something_else_can_go() {
+fn a_cap_removes_no_rollup() {
     const CAP: u64 = 65_536;
     let mut rng = Rng(6);
     let mut log = Kept::new();
     log.add(&mut rng, 120);
     let content = "long ".repeat(400);
     let turn = |n| Record::from(turn(n, &content, DAY_1 + 3 * DAY_MS));
-    for answer in log.store.record_batch((1..=25).map(turn)).unwrap() {
-        answer.unwrap();
-    }
     let cap = |bytes| {
         let change = |settings: &mut decklog::Settings| settings.retention.max_bytes = bytes;
         log.store.change_settings(change).unwrap();
     };
-    for pass in 0..3 {
+    for pass in 0..4 {
         hand_over(&log.store, &log.all);
+        for answer in log.store.record_batch((1..=40).map(turn)).unwrap() {
+            answer.unwrap();
+        }
         cap(Some(CAP));
-        log.retain(5);
+        // At last, what stays is too much by itself.
+        let forever = |settings: &mut decklog::Settings| {
+            settings.retention.conversation_turns = (pass == 3).then_some(Keep::Forever);
+        };
+        log.store.change_settings(forever).unwrap();
+        log.store.seal(DAY_1 + 5 * DAY_MS).unwrap();
+        let would_go = log.retained(5, true);
+        let gone = log.retained(5, false);
+        let parts = |retained: &Retained| -> Vec<_> {
+            let parts = retained.parts.iter();
+            parts.map(|it| (it.day, it.kind, it.lines)).collect()
+        };
+        assert_eq!(parts(&would_go), parts(&gone));
+        assert_eq!(would_go.bytes_over, gone.bytes_over);
+        assert_eq!(gone.bytes_over > 0, pass == 3);
         assert!(log.left() < 120, "pass {pass}: nothing went");
         log.check("shrunk");
         cap(None);
