@@ -22,7 +22,6 @@ pub(super) struct Numbers {
     chunks: BTreeMap<u64, [u64; WORDS]>,
     /// Those that came several times.
     repeated: BTreeSet<u64>,
-    len: u64,
 }
 
 impl Numbers {
@@ -36,23 +35,11 @@ impl Numbers {
             return;
         }
         *word |= bit;
-        self.len += 1;
     }
 
     pub(super) fn contains(&self, seq: u64) -> bool {
         let chunk = self.chunks.get(&(seq / CHUNK));
         chunk.is_some_and(|chunk| chunk[(seq % CHUNK / 64) as usize] >> (seq % 64) & 1 == 1)
-    }
-
-    /// How many different numbers there are.
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub(super) fn max(&self) -> u64 {
-        let (number, chunk) = self.chunks.last_key_value().unwrap_or((&0, &[0; WORDS]));
-        let place = chunk.iter().rposition(|word| *word != 0).unwrap_or(0);
-        number * CHUNK + place as u64 * 64 + u64::from(chunk[place].checked_ilog2().unwrap_or(0))
     }
 
     /// Those up to `last` that came several times.
@@ -119,8 +106,6 @@ mod tests {
     #[test]
     fn what_is_missing_and_what_is_there_twice_is_told_up_to_a_bound() {
         let numbers = of(&[1, 2, 5, 5, 2000, 7, u64::MAX, 5]);
-        assert_eq!(numbers.len(), 6);
-        assert_eq!(numbers.max(), u64::MAX);
         let last = u64::MAX;
         assert_eq!(
             pairs(numbers.gaps(last, 9)),
@@ -132,9 +117,5 @@ mod tests {
         assert_eq!(pairs(numbers.repeats(last)), [(5, 5)]);
         assert_eq!(pairs(numbers.repeats(4)), []);
         assert_eq!(pairs(of(&[0]).repeats(last)), [(0, 0)]);
-        assert_eq!(
-            (of(&[]).max(), of(&[1023, 64]).max(), of(&[1024]).max()),
-            (0, 1023, 1024)
-        );
     }
 }

@@ -18,7 +18,7 @@ use super::removals::RemovalReason;
 use super::seal::SealLog;
 use crate::error::{Error, Result, is_of_what_is_read};
 use crate::line::LINE_BYTES_MAX;
-use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file};
+use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
 use crate::segment::{Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan};
 use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 
@@ -100,8 +100,8 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
 /// As [`verify()`], with options.
 ///
 /// A segment whose SHA-256 is that of its seal is taken to hold the lines that it held then; others
-/// are read line by line. Where the lines so counted are not as many as there are numbers, or
-/// `deep` says so, every line is read: only then it is known which numbers are missing.
+/// are read line by line. Where a sequence number is missing or there several times, or `deep` says
+/// so, every line is read: only then it is known whether they are of copies.
 ///
 /// # Errors
 /// As [`verify()`].
@@ -128,8 +128,6 @@ struct Check<'a> {
     rules: Rules,
     /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
     left_over: Vec<u64>,
-    /// How many lines were taken to be there for the hash of their segment.
-    taken: u64,
     /// The last number to count off.
     last: u64,
     found: Verification,
@@ -142,8 +140,6 @@ struct Looked {
     good_lines: u64,
     damage: Vec<Damage>,
     seqs: Vec<u64>,
-    /// As many lines are there as its seal says.
-    taken: u64,
     rules: Rules,
 }
 
@@ -192,7 +188,6 @@ impl<'a> Check<'a> {
             numbers: Numbers::default(),
             rules: Rules::default(),
             left_over: Vec::new(),
-            taken: 0,
             last: u64::MAX,
             found: Verification {
                 foreign: listing.foreign,
@@ -278,7 +273,6 @@ impl<'a> Check<'a> {
         for seq in looked.seqs {
             self.numbers.insert(seq);
         }
-        self.taken += looked.taken;
         Ok(())
     }
 
@@ -294,22 +288,21 @@ impl<'a> Check<'a> {
             return Ok((line_by_line(&*file, name)?, None));
         };
         if !self.reads_all {
-            let (sha256, bytes) = hash_file(&*file)?;
+            let (sha256, bytes, seqs) = hash_lines(&*file)?;
             let contents = Contents {
                 bytes,
                 sha256,
                 ..seal.contents()
             };
             if is_of(seal, &contents) {
-                let looked = if seal.damaged > 0 {
-                    line_by_line(&*file, name)?
-                } else {
-                    Looked {
+                let looked = match seqs.filter(|_| seal.damaged == 0) {
+                    Some(seqs) => Looked {
                         bytes,
                         good_lines: seal.lines,
-                        taken: seal.lines,
+                        seqs,
                         ..Looked::default()
-                    }
+                    },
+                    None => line_by_line(&*file, name)?,
                 };
                 return Ok((looked, Some(contents)));
             }
@@ -429,14 +422,10 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Whether there are as many lines as numbers, counting what was not read by its seal; so none
-    /// is missing unless as many are there twice.
+    /// Whether no sequence number is missing, and none there several times.
     fn adds_up(&self) -> bool {
-        let greatest = self.numbers.max().max(self.log.last_seq());
-        let there = self.numbers.len().checked_add(self.taken);
-        let all = there.and_then(|there| there.checked_add(self.log.removals().all_lines()));
-        let repeats = self.numbers.repeats(self.last);
-        all == Some(greatest) && repeats.is_empty()
+        let gaps = self.numbers.gaps(self.last, self.log.last_seq());
+        unaccounted(gaps, &self.log).is_empty() && self.numbers.repeats(self.last).is_empty()
     }
 
     /// Notes which sequence numbers are missing, or there several times.

@@ -914,6 +914,28 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
     assert!(with_head(&memory, head).is_clean());
 }
 
+/// As many lines are there twice as are missing, in segments that were sealed so.
+#[test]
+fn a_line_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice() {
+    let memory = Memory::new();
+    drop(filled(&memory));
+    let twice = lines(&memory, TURNS_1);
+    memory.put_bytes(TURNS_1, [twice.concat(), twice[0].clone()].concat());
+    let short = lines(&memory, TURNS_2);
+    memory.put_bytes(TURNS_2, short[1..].concat());
+    for is_sealed in [false, true] {
+        if is_sealed {
+            let store = in_memory(&memory, Durability::Process);
+            assert_eq!(store.seal(LATER).unwrap().len(), 3);
+        }
+        for found in [verify(&memory).unwrap(), deep(&memory)] {
+            assert_eq!(found.gaps.len(), 1, "{found:#?}");
+            assert_eq!(found.repeats.len(), 1, "{found:#?}");
+            assert!(has(&found, DamageClass::Repeated, TURNS_1), "{found:#?}");
+        }
+    }
+}
+
 /// Nothing tells any more that a segment was removed: what comes for its day gets another name, so
 /// that its seal is not taken for that one's.
 #[test]

@@ -190,6 +190,70 @@ pub(crate) fn hash_file(file: &dyn StorageFile) -> io::Result<(Digest, u64)> {
     Ok((Digest(all.finalize().into()), len))
 }
 
+/// As [`hash_file`], with the sequence number of each line, as far as these stand first in their
+/// lines; `None` if one does not.
+pub(crate) fn hash_lines(file: &dyn StorageFile) -> io::Result<(Digest, u64, Option<Vec<u64>>)> {
+    let (mut all, mut len) = (Sha256::new(), 0);
+    let mut seqs = Seqs::default();
+    read_through(file, 0, u64::MAX, &mut |bytes| {
+        all.update(bytes);
+        len += bytes.len() as u64;
+        seqs.feed(bytes);
+    })?;
+    let is_whole = !seqs.is_any_other && seqs.start.is_empty();
+    let found = is_whole.then_some(seqs.found);
+    Ok((Digest(all.finalize().into()), len, found))
+}
+
+/// Reads the sequence numbers of lines, piece by piece.
+#[derive(Default)]
+struct Seqs {
+    found: Vec<u64>,
+    /// The start of the line that was begun.
+    start: Vec<u8>,
+    /// Some line begins with something else.
+    is_any_other: bool,
+}
+
+impl Seqs {
+    const MEMBER: &[u8] = b"{\"seq\":";
+    /// With the 20 digits that a number has at most, and what follows it.
+    const START_BYTES: usize = Self::MEMBER.len() + 21;
+
+    fn feed(&mut self, mut bytes: &[u8]) {
+        loop {
+            let end = memchr::memchr(b'\n', bytes);
+            let line = &bytes[..end.unwrap_or(bytes.len())];
+            let room = Self::START_BYTES.saturating_sub(self.start.len());
+            self.start.extend(&line[..line.len().min(room)]);
+            let Some(end) = end else {
+                return;
+            };
+            match Self::seq(&self.start) {
+                Some(seq) => self.found.push(seq),
+                None => self.is_any_other = true,
+            }
+            self.start.clear();
+            bytes = &bytes[end + 1..];
+        }
+    }
+
+    fn seq(start: &[u8]) -> Option<u64> {
+        let digits = start.strip_prefix(Self::MEMBER)?;
+        let len = digits.iter().position(|byte| *byte == b',')?;
+        let is_canonical = len == 1 || digits[0] != b'0';
+        let digits = digits[..len]
+            .iter()
+            .all(u8::is_ascii_digit)
+            .then(|| &digits[..len])?;
+        str::from_utf8(digits)
+            .ok()?
+            .parse()
+            .ok()
+            .filter(|_| is_canonical)
+    }
+}
+
 /// Reads `len` bytes from `offset` on, or up to the file's end, piece by piece.
 fn read_through(
     file: &dyn StorageFile,

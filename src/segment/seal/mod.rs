@@ -11,5 +11,5 @@ pub use digest::Digest;
 pub use line::{Seal, SealHead, SealReason};
 pub use proof::{PROOF_VERSION, Proof};
 
-pub(crate) use contents::{Contents, Sealer, hash_file};
+pub(crate) use contents::{Contents, Sealer, hash_file, hash_lines};
 pub(crate) use line::Link;
