@@ -1,6 +1,6 @@
 //! How a store is: what a readiness probe, or a person with a doubt, wants to know.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::TryLockError;
 
 use serde::Serialize;
@@ -198,7 +198,8 @@ impl Store {
         };
         let there = view.state.segments.iter();
         let there = there.filter(|segment| segment.identity != 0);
-        let known: HashSet<SegmentName> = there.map(|segment| segment.name).collect();
+        let known = there.map(|segment| (segment.name, segment.expected_len()));
+        let known: HashMap<SegmentName, u64> = known.collect();
         drop(view);
         for class in inner.damage_of_seals(&known)? {
             damage.add(class);
@@ -345,15 +346,20 @@ impl Inner {
         by_write.or_else(|| self.sync.failure().map(|e| e.to_string()))
     }
 
-    /// What the seals say of files that are not there, and what is wrong with themselves.
-    fn damage_of_seals(&self, known: &HashSet<SegmentName>) -> Result<Vec<DamageClass>> {
+    /// What the seals say of files that are not there, or are not as long as they were sealed, and
+    /// what is wrong with themselves.
+    fn damage_of_seals(&self, known: &HashMap<SegmentName, u64>) -> Result<Vec<DamageClass>> {
         let storage = &*self.storage;
         let mut log = self.seals();
         log.refresh_whole(storage)?;
-        let missing = log.missing(storage, |name| known.contains(&name)).len();
+        let missing = log.missing(storage, |name| known.contains_key(&name)).len();
         let missing = std::iter::repeat_n(DamageClass::Missing, missing);
+        let changed = known
+            .iter()
+            .filter(|(name, len)| log.is_of_other_length(**name, **len));
+        let changed = changed.map(|_| DamageClass::Changed);
         let of_log = log.damage().into_iter().map(|damage| damage.class);
-        Ok(missing.chain(of_log).collect())
+        Ok(missing.chain(changed).chain(of_log).collect())
     }
 
     /// How many files a directory has, and how many bytes they have.

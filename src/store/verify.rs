@@ -255,7 +255,7 @@ impl<'a> Check<'a> {
                 continue;
             }
             self.found.sealed += 1;
-            if let Some(earlier) = self.earlier(name, &seal, &contents) {
+            if let Some(earlier) = self.earlier(name, &contents) {
                 self.found.interrupted.push(format!(
                     "{name} is as seal {earlier} says, in whose place seal {} was to come: whoever rewrote it was interrupted, and all is there",
                     seal.seal
@@ -332,17 +332,10 @@ impl<'a> Check<'a> {
     }
 
     /// The seal of a segment before it was to be rewritten, if it is still as that says.
-    fn earlier(&self, name: SegmentName, last: &Seal, contents: &Contents) -> Option<u64> {
-        let mut replaced: BTreeSet<u64> = last.replaces.iter().copied().collect();
-        let mut earlier = self.log.seals_of(name).skip(1);
-        earlier.find_map(|seal| {
-            if !replaced.contains(&seal.seal) {
-                return None;
-            }
-            // That one may never have come to take the place of the one before it.
-            replaced.extend(&seal.replaces);
-            is_of(seal, contents).then_some(seal.seal)
-        })
+    fn earlier(&self, name: SegmentName, contents: &Contents) -> Option<u64> {
+        let mut earlier = self.log.last_and_earlier(name).skip(1);
+        let found = earlier.find(|seal| is_of(seal, contents));
+        found.map(|seal| seal.seal)
     }
 
     /// Notes sealed segments that are not there.

@@ -348,8 +348,17 @@ fn a_look_at_health_that_fails_says_so() {
     assert_eq!(store.health().unwrap().last_seq, 1);
 }
 
+/// Puts another file in the place of a sealed one.
+fn replace(path: &Path, bytes: &[u8]) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+    let mut permissions = std::fs::metadata(path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(path, permissions).unwrap();
+}
+
 #[test]
-fn a_sealed_segment_that_was_taken_away_is_counted() {
+fn a_sealed_segment_that_was_taken_away_or_cut_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let store = sample(&path);
@@ -362,6 +371,25 @@ fn a_sealed_segment_that_was_taken_away_is_counted() {
         assert_eq!(store.health().unwrap().damage.missing, 1);
     }
     std::fs::rename(&elsewhere, path.join(TURNS_1)).unwrap();
+    assert!(store.health().unwrap().is_good());
+    // One whose last lines were cut off, which leaves good lines only.
+    let calls = path.join("2025-12-27/tool_calls.0001.jsonl");
+    let whole = std::fs::read(&calls).unwrap();
+    let line = whole.iter().position(|byte| *byte == b'\n').unwrap();
+    for left in [line + 1, 0] {
+        let cut = &whole[..left];
+        replace(&calls, cut);
+        let anew = Store::options().read_only(true).open(&path).unwrap();
+        for store in [&store, &anew] {
+            let damage = store.health().unwrap().damage;
+            assert_eq!(
+                (damage.changed, damage.total()),
+                (1, 1),
+                "{left}: {damage:?}"
+            );
+        }
+    }
+    replace(&calls, &whole);
     assert!(store.health().unwrap().is_good());
     // And seals that are not as they were.
     edit(&path, "2025-12-27/seals.jsonl", |bytes| bytes[20] ^= 1);

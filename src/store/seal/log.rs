@@ -133,6 +133,26 @@ impl SealLog {
             .filter(|seal| !self.is_gone(seal))
     }
 
+    /// The seal of a segment that counts, and those in whose place it came: where that was
+    /// interrupted, the segment is as one of these says.
+    pub(crate) fn last_and_earlier(&self, name: SegmentName) -> impl Iterator<Item = &Seal> {
+        let last = self.last_of(name);
+        let mut replaced: BTreeSet<u64> = last.iter().map(|last| last.seal).collect();
+        self.seals_of(name).filter(move |seal| {
+            // That one may never have come to take the place of the one before it.
+            let is_one = replaced.contains(&seal.seal);
+            if is_one {
+                replaced.extend(&seal.replaces);
+            }
+            is_one
+        })
+    }
+
+    /// Whether a segment is sealed, and so long as none of its seals that may hold says.
+    pub(crate) fn is_of_other_length(&self, name: SegmentName, len: u64) -> bool {
+        self.last_of(name).is_some() && self.last_and_earlier(name).all(|seal| seal.bytes != len)
+    }
+
     /// The last seal of a segment that is gone; a later one may have its name.
     pub(crate) fn gone(&self, name: SegmentName) -> Option<&Seal> {
         self.seals_of(name).next().filter(|seal| self.is_gone(seal))

@@ -134,17 +134,18 @@ fn doctor_and_verify_agree_on_a_killed_writer() {
     agree(FINDINGS);
 }
 
-/// What is wrong with a sealed segment is found by reading it against its seal, which opening the
-/// log does not.
+/// That a sealed segment is as long as it was, and yet another one, is found by reading it against
+/// its seal, which opening the log does not.
 #[test]
 fn a_strict_doctor_checks_every_byte() {
     let log = Log::imported();
     log.ok(&["seal"]);
     let segment = log.file("2025-12-09/conversation_turns.0001.jsonl");
     let text = std::fs::read_to_string(&segment).unwrap();
-    let (rest, _) = text.trim_end().rsplit_once('\n').unwrap();
+    let (rest, last) = text.trim_end().rsplit_once('\n').unwrap();
     std::fs::remove_file(&segment).unwrap();
-    std::fs::write(&segment, format!("{rest}\n")).unwrap();
+    // The same lines in another order.
+    std::fs::write(&segment, format!("{last}\n{rest}\n")).unwrap();
     assert_eq!(code(&log.run(&["doctor"])), OK);
     assert_eq!(code(&log.run(&["verify"])), FINDINGS);
     let strict = log.run(&["doctor", "--strict"]);
