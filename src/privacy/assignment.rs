@@ -3,18 +3,19 @@
 
 use super::Found;
 use super::blocks::putty_key;
-use super::commands::piped_password;
+use super::commands::{given, piped_password};
 use super::context::{Place, session_cookies};
 use super::elements::{element, expansion, form_part, is_expansion};
 use super::extent::value_at;
 use super::literal::{literal_end, word_end};
-use super::names::{Holds, holds, is_foreign, words};
+use super::names::{Holds, holds, is_foreign};
+use super::operators::{default_after, operator_after};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{Written, secret_in, signed_word};
 
 /// The longest name that is looked at.
-const NAME_BYTES_MAX: usize = 64;
+pub(super) const NAME_BYTES_MAX: usize = 64;
 /// How far before a name its machine may be, in JSON whose strings are not decoded.
 const RAW_BYTES: usize = 512;
 
@@ -50,6 +51,9 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
         .or_else(|| command(place, name));
     if beside.is_some() {
         return beside;
+    }
+    if is_in_resource(text, name.0) {
+        return None;
     }
     let operator = operator_after(text, name).or_else(|| default_after(text, name))?;
     let holds = held(text, name)?;
@@ -91,10 +95,19 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     Some(found(holds, value.start + start, end))
 }
 
+/// Whether the name at `at` is a part of a resource's name: `arn:aws:secretsmanager:…:secret:…`.
+fn is_in_resource(text: &[u8], at: usize) -> bool {
+    const BEFORE_BYTES_MAX: usize = 128;
+    let before = text[at.saturating_sub(BEFORE_BYTES_MAX)..at].iter().rev();
+    let path = before.take_while(|byte| is_of_name(**byte) || matches!(**byte, b':' | b'/'));
+    let start = at - path.count();
+    text[..at].ends_with(b":") && text[start..at].starts_with(b"arn:")
+}
+
 /// What follows `sshpass -p`, and `password` in a `.netrc`.
 fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
-    let Place { text, runs, .. } = *place;
+    let text = place.text;
     let blanks = skip(text, name.1, |byte| byte.is_ascii_whitespace());
     let value = match &text[name.0..name.1] {
         b"sshpass" => {
@@ -113,12 +126,7 @@ fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
         }
         _ => return None,
     };
-    let quoted = quote_at(text, value);
-    let start = quoted.map_or(value, |(start, _)| start);
-    let end = runs.end(Class::Unquoted, start);
-    let written = quoted.map_or(Written::Literal, |_| Written::Quoted);
-    let (from, to) = secret_in(Holds::Password, text.get(start..end)?, written)?;
-    Some(found(Holds::Password, start + from, start + to))
+    given(place, value, Written::Literal)
 }
 
 /// Whether the word that the anchor is in goes on after it, as `tokens` and `passed` do: then it is
@@ -237,33 +245,6 @@ fn is_french(text: &[u8], name: (usize, usize)) -> bool {
     start.is_some_and(|start| text[start..name.1].eq_ignore_ascii_case(WORDS))
 }
 
-/// An operator that stands after a name.
-#[derive(Clone, Copy)]
-pub(super) struct Operator {
-    pub end: usize,
-    /// Only a quoted value may follow.
-    pub needs_quote: bool,
-    /// It is a word: what follows is said in a sentence.
-    pub is_said: bool,
-}
-
-impl Operator {
-    fn new(end: usize) -> Operator {
-        Operator {
-            end,
-            needs_quote: false,
-            is_said: false,
-        }
-    }
-
-    fn of_quoted(end: usize) -> Operator {
-        Operator {
-            needs_quote: true,
-            ..Operator::new(end)
-        }
-    }
-}
-
 pub(super) fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
     while text.get(at).is_some_and(|byte| class(*byte)) {
         at += 1;
@@ -284,192 +265,6 @@ pub(super) fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
     let end = skip(text, at, |byte| byte == b'\\');
     let quote = *text.get(end).filter(|byte| is_quote(**byte))?;
     Some((end + 1, (quote, end - at)))
-}
-
-fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
-    let name_end = name.1;
-    // The tools of Java have one dash.
-    let is_flag = [&b"--"[..], b"-storepass", b"-keypass"]
-        .iter()
-        .any(|flag| text[name.0..].starts_with(flag));
-    let quoted = quote_at(text, name_end);
-    let mut at = quoted.map_or(name_end, |(end, _)| end);
-    if let Some(end) = after_value_name(text, at) {
-        return Some(Operator::new(end));
-    }
-    if quoted.is_none() {
-        // `**Password**:`
-        at = skip(text, at, |byte| byte == b'*');
-    }
-    at = skip(text, at, |byte| byte == b']');
-    at = match quoted {
-        Some(_) => skip(text, at, |byte| byte.is_ascii_whitespace()),
-        None => skip(text, at, is_blank),
-    };
-    let rest = &text[at..];
-    let plain = |len| Some(Operator::new(at + len));
-    if at > name_end
-        && quoted.is_none()
-        && let Some(len) = verb(rest)
-    {
-        return Some(Operator {
-            is_said: true,
-            ..Operator::new(at + len)
-        });
-    }
-    match rest {
-        [b':', b':', ..] => None,
-        [b':', b'=', ..] | [b'=', b'>' | b'=', ..] => plain(2),
-        [b'=', ..] => plain(1),
-        [b':', ..] => Some(Operator::new(after_type(text, at + 1))),
-        [b',', ..] if quoted.is_some() => Some(Operator::of_quoted(at + 1)),
-        _ if let Some(sign) = FOREIGN_SIGNS
-            .iter()
-            .find(|sign| rest.starts_with(sign.as_bytes())) =>
-        {
-            plain(sign.len())
-        }
-        // `PASSWORD '…'` of SQL, `.password("…")`.
-        [b'\'' | b'"', ..] if quoted.is_none() && at > name_end && is_password(text, name) => {
-            plain(0)
-        }
-        [b'F' | b'f', b'O' | b'o', b'R' | b'r', b' ', ..] if is_password(text, name) => {
-            let near = &rest[..rest.len().min(NAME_BYTES_MAX)];
-            plain(memchr::memchr2(b'=', b'\n', near).filter(|len| near[*len] == b'=')? + 1)
-        }
-        [b'(', ..] if quoted.is_none() && is_password(text, name) => {
-            Some(Operator::of_quoted(at + 1))
-        }
-        _ if quoted.is_none() && at > name_end && (is_flag || is_set_by_word(text, name.0)) => {
-            plain(0)
-        }
-        _ => None,
-    }
-}
-
-/// The colon of Chinese and Japanese, and what they say for `is`.
-const FOREIGN_SIGNS: [&str; 4] = ["：", "は", "是", "为"];
-
-/// The length of the words before what is said to be a password: `is `, `was changed to `.
-fn verb(rest: &[u8]) -> Option<usize> {
-    const VERBS: [&[u8]; 5] = [b"is ", b"was ", b"ist ", b"est ", b"es "];
-    const MORE: [&[u8]; 5] = [b"now ", b"set to ", b"changed to ", b"reset to ", b"jetzt "];
-    let len = |known: &[&[u8]], rest: &[u8]| {
-        let known = known.iter().find(|word| rest.starts_with(word));
-        known.map(|word| word.len())
-    };
-    let verb = len(&VERBS, rest)?;
-    Some(verb + len(&MORE, &rest[verb..]).unwrap_or_default())
-}
-
-/// What follows a name of which the value may be missing: `|| "…"`, `?? "…"`, `?: "…"`, `or "…"`.
-fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
-    const OPERATORS: [&[u8]; 5] = [b"||", b"??", b"?:", b"or ", b"{ "];
-    let at = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
-    let at = skip(text, at, |byte| matches!(byte, b']' | b')'));
-    let at = skip(text, at, |byte| byte.is_ascii_whitespace());
-    let rest = &text[at..];
-    let operator = OPERATORS
-        .iter()
-        .find(|operator| rest.starts_with(operator))?;
-    Some(Operator::of_quoted(at + operator.len()))
-}
-
-/// Whether a name is `password`, or what sets one.
-fn is_password(text: &[u8], name: (usize, usize)) -> bool {
-    const BEFORE: [&str; 4] = ["set", "with", "user", "db"];
-    let words = words(&text[name.0..name.1]);
-    words.split_last().is_some_and(|(last, before)| {
-        last == "password" && before.iter().all(|word| BEFORE.contains(&word.as_str()))
-    })
-}
-
-/// Whether the name at `at` follows a word that sets it to what comes next: `ENV`, `setenv`,
-/// `set -x`, `configure set`.
-fn is_set_by_word(text: &[u8], at: usize) -> bool {
-    const BEFORE_BYTES_MAX: usize = 32;
-    const WORDS: [&[u8]; 6] = [
-        b"ENV",
-        b"setenv",
-        b"SetEnv",
-        b"setx",
-        b"configure set",
-        b"config set",
-    ];
-    let before = &text[at.saturating_sub(BEFORE_BYTES_MAX)..at];
-    let kept = before.len()
-        - before
-            .iter()
-            .rev()
-            .take_while(|byte| is_blank(**byte))
-            .count();
-    let word = &before[..kept];
-    let flag = word
-        .iter()
-        .rposition(|byte| *byte == b' ')
-        .map(|blank| word.split_at(blank));
-    let is_fish = flag.is_some_and(|(set, flag)| {
-        set.trim_ascii_end().ends_with(b"set")
-            && (flag.ends_with(b"x") || flag == b" --export")
-            && flag.starts_with(b" -")
-    });
-    let ends = |known: &&[u8]| word.ends_with(known) && starts_word(word, word.len() - known.len());
-    kept < before.len() && (is_fish || WORDS.iter().any(ends))
-}
-
-/// What follows `: Type =`, or `at` if there is none such.
-fn after_type(text: &[u8], at: usize) -> usize {
-    const TYPE_BYTES_MAX: usize = 40;
-    let is_of_type = |byte: &u8| {
-        is_of_name(*byte)
-            || matches!(
-                byte,
-                b' ' | b'&' | b'<' | b'>' | b'[' | b']' | b'\'' | b'|' | b'.'
-            )
-    };
-    let rest = &text[at..];
-    let len = rest
-        .iter()
-        .take(TYPE_BYTES_MAX)
-        .take_while(|byte| is_of_type(byte))
-        .count();
-    let has_value = rest.get(len) == Some(&b'=') && rest[..len].ends_with(b" ");
-    if has_value { at + len + 1 } else { at }
-}
-
-/// What follows `value:` in another member, as lists of names and values have it.
-fn after_value_name(text: &[u8], at: usize) -> Option<usize> {
-    const SEPARATORS_BYTES_MAX: usize = 80;
-    const VALUE: &[u8] = b"value";
-    let near = &text[..text.len().min(at + SEPARATORS_BYTES_MAX)];
-    let (mut next, mut commas) = (at, 0);
-    while let Some(byte) = near.get(next) {
-        match byte {
-            b'\n' => next = after_gutter(near, next + 1),
-            b',' => (next, commas) = (next + 1, commas + 1),
-            byte if byte.is_ascii_whitespace() => next += 1,
-            _ => break,
-        }
-    }
-    if next == at || commas > 1 {
-        return None;
-    }
-    let quoted = quote_at(text, next);
-    let start = quoted.map_or(next, |(start, _)| start);
-    let word = text[start..].iter().take(NAME_BYTES_MAX);
-    let end = start + word.take_while(|byte| byte.is_ascii_alphabetic()).count();
-    let is_value = end - start >= VALUE.len()
-        && end - start <= "ParameterValue".len()
-        && text[end - VALUE.len()..end].eq_ignore_ascii_case(VALUE);
-    if !is_value {
-        return None;
-    }
-    let closing = quoted.and_then(|_| quote_at(text, end));
-    if quoted.map(|(_, quote)| quote) != closing.map(|(_, quote)| quote) {
-        return None;
-    }
-    let colon = skip(text, closing.map_or(end, |(end, _)| end), is_blank);
-    matches!(text.get(colon), Some(b':' | b'=')).then_some(colon + 1)
 }
 
 /// Where a line begins after the number that a listing puts before it: `    12→`.

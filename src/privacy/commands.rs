@@ -4,8 +4,8 @@
 use super::Found;
 use super::assignment::{is_blank, quote_at, skip};
 use super::context::{Place, stands_for_password};
+use super::extent::unquoted_end;
 use super::names::Holds;
-use super::runs::Class;
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, Written, secret_in};
 
@@ -103,7 +103,7 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
 }
 
 /// The password that stands at `at`, in quotes or as it is written without.
-fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Found> {
+pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Found> {
     let quoted = quote_at(place.text, at);
     let (start, end) = match quoted {
         Some((start, (quote, _))) => {
@@ -113,7 +113,7 @@ fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Found> {
                 .count();
             (start, start + len)
         }
-        None => (at, place.runs.end(Class::Unquoted, at)),
+        None => (at, unquoted_end(place.text, place.runs, at)),
     };
     let value = place.text.get(start..end)?;
     let value = value.strip_suffix(b"\\").unwrap_or(value);

@@ -7,6 +7,7 @@ pub(super) use super::commands::{
 };
 
 use super::Found;
+use super::code::is_variable;
 use super::runs::{Class, Runs};
 use super::text::{is_placeholder, is_random, starts_word};
 use super::values::is_named;
@@ -231,8 +232,14 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let rest = &place.text[place.after..];
     let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
     let authority = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+    let unescaped = || unescaped_password(place, rest);
+    if rest.get(authority.len()) == Some(&b'#')
+        && let Some(found) = unescaped()
+    {
+        return Some(found);
+    }
     let Some(at_sign) = memchr::memrchr(b'@', authority) else {
-        return unescaped_password(place, rest);
+        return unescaped();
     };
     let user = &authority[..at_sign];
     let colon = memchr::memchr(b':', user);
@@ -297,7 +304,12 @@ fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
         byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\')
     };
     let rest = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
-    let at_sign = memchr::memchr(b'@', rest)?;
+    let rest = &rest[..memchr::memmem::find(rest, b"://").unwrap_or(rest.len())];
+    // One in the options is of no user.
+    let options = memchr::memchr(b'?', rest)
+        .filter(|at| memchr::memchr(b'=', &rest[*at..]).is_some())
+        .unwrap_or(rest.len());
+    let at_sign = memchr::memrchr(b'@', &rest[..options]).or_else(|| memchr::memchr(b'@', rest))?;
     let colon = memchr::memchr(b':', &rest[..at_sign])?;
     let password = &rest[colon + 1..at_sign];
     let is_user = rest[..colon]
@@ -344,8 +356,12 @@ pub(super) fn stands_for_password(text: &[u8]) -> bool {
     ];
     let lower = text.to_ascii_lowercase();
     // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
-    let has_bracket = text.iter().any(|byte| matches!(byte, b'{' | b'[' | b'('));
-    let is_template = has_bracket || matches!(text, [b'$' | b'*', ..] | [b'%', _] | []);
+    let has_bracket = [b"{}", b"[]", b"()"]
+        .iter()
+        .any(|[open, close]| text.contains(open) && text.contains(close));
+    let is_masked = text.iter().all(|byte| *byte == b'*');
+    let is_template =
+        has_bracket || is_masked || is_variable(text, true) || matches!(text, [b'%', _]);
     WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
 }
 

@@ -1,7 +1,8 @@
 //! Where the value of an assignment begins and ends: in quotes, in calls that only wrap it, in a block
 //! of YAML, or as it stands.
 
-use super::assignment::{Operator, after_gutter, is_blank, quote_at, skip};
+use super::assignment::{after_gutter, is_blank, is_of_name, quote_at, skip};
+use super::operators::Operator;
 use super::runs::{Class, Runs};
 use super::values::VALUE_BYTES_MAX;
 
@@ -41,7 +42,7 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
         at += 1;
     }
     let Some((start, quote)) = quote_at(text, at) else {
-        let end = runs.end(Class::Unquoted, at);
+        let end = unquoted_end(text, runs, at);
         return (end - at <= VALUE_BYTES_MAX).then_some(Value {
             start: at,
             end,
@@ -75,6 +76,26 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
         is_quoted: true,
         lines_end: None,
     })
+}
+
+/// Where a value without quotes ends. A `&` is a part of it, unless another parameter follows, or a
+/// command, or it is one of an entity of HTML.
+pub(super) fn unquoted_end(text: &[u8], runs: &Runs<'_>, at: usize) -> usize {
+    const NAME_BYTES_MAX: usize = 64;
+    let mut end = runs.end(Class::Unquoted, at);
+    while text.get(end) == Some(&b'&') && end - at <= VALUE_BYTES_MAX {
+        let rest = &text[end + 1..];
+        let name = rest.iter().take(NAME_BYTES_MAX);
+        let name = name.take_while(|byte| is_of_name(**byte) || matches!(byte, b'.' | b'#'));
+        let is_next = matches!(rest.get(name.count()), Some(b'=' | b';' | b'['));
+        let word = rest.strip_prefix(b"&").unwrap_or(rest);
+        let is_last = word.first().is_none_or(|byte| !Class::Unquoted.has(*byte));
+        if is_next || is_last && word.first() != Some(&b'&') {
+            break;
+        }
+        end = runs.end(Class::Unquoted, end + 1);
+    }
+    end
 }
 
 /// The first line of a YAML block that begins with `|` or `>` at `at`.

@@ -23,8 +23,11 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
         let is_setting =
             before == Some(b';') || after == Some(b';') && is_next_set(text, value.end);
         if is_parameter || is_setting && said[0].is_ascii_uppercase() {
-            let stops = text[value.start..value.end].iter().rev();
-            return Some(value.end - stops.take_while(|byte| **byte == b'.').count());
+            let said = &text[value.start..value.end];
+            let len = memchr::memchr(b'&', said).filter(|_| is_parameter);
+            let said = &said[..len.unwrap_or(said.len())];
+            let stops = said.iter().rev().take_while(|byte| **byte == b'.').count();
+            return Some(value.start + said.len() - stops);
         }
         let is_env = !said.iter().any(u8::is_ascii_lowercase);
         let path = path_before(text, name.0);

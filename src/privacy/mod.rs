@@ -1,10 +1,10 @@
 //! What of a record may reach the disk. Every record passes here before it is compared with what
 //! the log holds and before its bytes are made; nothing is hidden at display.
 //!
-//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `extent`, `elements`, `values` and `literal`) and
-//!   `pii` (with `phone` and `ip`) know the forms of secrets and of what is known of persons; `scan` asks them where
-//!   `anchors` sees that it may be worth it, and `runs` what each of them need not look at again;
-//!   `json` and `redact` put placeholders there.
+//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `operators`, `extent`, `elements`,
+//!   `values`, `code` and `literal`) and `pii` (with `phone` and `ip`) know the forms of secrets and
+//!   of what is known of persons; `scan` asks them where `anchors` sees that it may be worth it, and
+//!   `runs` what each of them need not look at again; `json` and `redact` put placeholders there.
 //! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
 //!   decoded: what is found there is removed from the text as it stands. `breaks` knows where a line
 //!   ends within a token.
@@ -17,6 +17,7 @@ mod anchors;
 mod assignment;
 mod blocks;
 mod breaks;
+mod code;
 mod commands;
 mod context;
 mod displayed;
@@ -27,6 +28,7 @@ mod json;
 mod key;
 mod literal;
 mod names;
+mod operators;
 mod phone;
 mod pii;
 mod redact;

@@ -200,6 +200,7 @@ fn is_said(before: &[u8], said: &Number) -> bool {
         "fax",
         "whatsapp",
     ];
+    const OTHERS: [&str; 2] = ["microphone", "headphone"];
     const WORDS: [&str; 4] = ["call me at", "call me on", "reach me at", "text me at"];
     let lower = before[before.len().saturating_sub(24)..].to_ascii_lowercase();
     let label = lower.trim_ascii_end();
@@ -208,7 +209,8 @@ fn is_said(before: &[u8], said: &Number) -> bool {
         ([0, 1..=9, ..], groups) => groups.len() > 1 && (9..=12).contains(&said.digits().len()),
         (_, groups) => groups == [3, 3, 4],
     };
-    is_said_to_be(before, &LABELS)
+    let is_phone = is_said_to_be(before, &LABELS) && !is_said_to_be(before, &OTHERS);
+    is_phone
         || WORDS.iter().any(|words| label.ends_with(words.as_bytes()))
         || is_said_to_be(before, &["call"]) && is_written_so()
 }

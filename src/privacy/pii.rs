@@ -94,10 +94,10 @@ fn local_start(text: &[u8], at: usize) -> usize {
 }
 
 fn email(text: &[u8], at: usize) -> Option<Found> {
-    /// Ends of file names, as in `icon@2x.png`.
-    const FILES: [&[u8]; 14] = [
+    /// Ends of file names, as in `icon@2x.png`, and of decorators, as in `decorator@app.route`.
+    const FILES: [&[u8]; 18] = [
         b"png", b"jpg", b"jpeg", b"gif", b"svg", b"webp", b"js", b"ts", b"css", b"json", b"html",
-        b"md", b"git", b"local",
+        b"md", b"git", b"local", b"route", b"fixture", b"command", b"wraps",
     ];
     const DOMAIN_BYTES_MAX: usize = 253;
     let mut start = local_start(text, at);

@@ -177,6 +177,8 @@ fn persons_are_found_only_where_that_is_asked_for() {
         "icon@2x.png",
         "pkg@1.2.3",
         "@app.route",
+        "decorator@app.route",
+        "microphone: 12345678",
         "192.168.100.1234",
         "2025-12-27T10:40:00+02:00",
         "1766832000123",

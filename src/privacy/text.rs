@@ -153,7 +153,7 @@ fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
 
 /// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
 pub(super) fn is_id(value: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 14] = [
+    const PREFIXES: [&[u8]; 17] = [
         b"call_",
         b"toolu_",
         b"chatcmpl-",
@@ -167,6 +167,9 @@ pub(super) fn is_id(value: &[u8]) -> bool {
         b"sha1",
         b"arn:",
         b"op:",
+        b"env:",
+        b"ssm:",
+        b"vault:",
         b"data:",
     ];
     let is_uuid = value.len() == 36

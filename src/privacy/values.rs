@@ -1,9 +1,9 @@
 //! Which values are secrets: not code, not ids, not what manuals put for one.
 
 use super::assignment::is_of_name;
+use super::code::{is_code, is_identifier, is_path_of_code, is_type};
 use super::context::is_pair;
-use super::names::{Holds, is_of_word, words};
-use super::scan::placeholder_len;
+use super::names::{Holds, is_of_word};
 use super::text::{distinct, is_id, is_placeholder};
 
 /// The longest value that is looked at.
@@ -36,6 +36,7 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
     let (value, rest) = value.split_at(end);
     let is_secret = (6..=VALUE_BYTES_MAX).contains(&value.len())
         && !is_code(value, written)
+        && !is_type(holds, value)
         && !is_id(value)
         && !is_placeholder(value)
         && match holds {
@@ -83,129 +84,6 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     is_secret.then_some((start, start + len))
 }
 
-/// Templates, variables, calls, paths and addresses.
-fn is_code(value: &[u8], written: Written) -> bool {
-    const MARKS: [&[u8]; 15] = [
-        b"[CONTENT:",
-        b"${",
-        b"{{",
-        b"}}",
-        b"%(",
-        b"$(",
-        b"://",
-        b"...",
-        b"\xE2\x80\xA6",
-        b"process.env",
-        b"environ",
-        b"secrets.",
-        b"=>",
-        b"->",
-        b"::",
-    ];
-    let has_mark = MARKS
-        .iter()
-        .any(|mark| memchr::memmem::find(value, mark).is_some());
-    let has_placeholder = memchr::memmem::find_iter(value, super::PLACEHOLDER)
-        .any(|at| placeholder_len(&value[at..]).is_some());
-    let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
-    let starts = is_path
-        || matches!(
-            value,
-            [b'<' | b'{' | b'[' | b'(', ..] | [b'.' | b'~', b'/', ..] | [b'%', .., b'%']
-        )
-        || is_variable(value)
-        || value.starts_with(b"~") && written == Written::Bare
-        // What YAML calls an alias.
-        || value.starts_with(b"*")
-            && (written == Written::Bare
-                || written == Written::Literal && value[1..].iter().all(|byte| is_of_name(*byte)));
-    let has_blank = value
-        .iter()
-        .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
-    has_mark
-        || has_placeholder
-        || starts
-        || has_blank
-        || is_path_of_code(value)
-        || written == Written::Bare && (is_identifier(value) || is_typed_number(value))
-        || written == Written::Literal && is_call(value)
-}
-
-/// `$DB_PASSWORD`, `$row[0]`, `$2`, and hashes such as `$2b$12$…`. A name ends before what no
-/// variable has.
-fn is_variable(value: &[u8]) -> bool {
-    let Some(name) = value.strip_prefix(b"$") else {
-        return false;
-    };
-    let len = name
-        .iter()
-        .take_while(|byte| is_of_word(**byte) || **byte == b'_')
-        .count();
-    let is_sign = |byte: &u8| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^');
-    len == 0 || !name.get(len).is_some_and(is_sign)
-}
-
-/// `get(1)`, `a.b[2]`: a name, and what it is given.
-fn is_call(value: &[u8]) -> bool {
-    let len = value
-        .iter()
-        .take_while(|byte| is_of_word(**byte) || matches!(byte, b'_' | b'.'))
-        .count();
-    len > 0
-        && matches!(value.get(len), Some(b'(' | b'['))
-        && matches!(
-            value.trim_ascii_end().last(),
-            Some(b')' | b']' | b';' | b'(')
-        )
-}
-
-/// `config.auth.token2`: names, joined by dots.
-fn is_path_of_code(value: &[u8]) -> bool {
-    let is_name = |part: &[u8]| {
-        part.first()
-            .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-            && part.iter().all(|byte| is_of_word(*byte) || *byte == b'_')
-    };
-    value.contains(&b'.')
-        && value.split(|byte| *byte == b'.').all(is_name)
-        && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
-}
-
-/// `user_password_2`, `userPassword2`, `API_KEY_2`: a name, as code has it.
-fn is_identifier(value: &[u8]) -> bool {
-    let letters = value.trim_ascii_end();
-    let digits = letters
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let letters = &letters[..letters.len() - digits];
-    let is_plain = letters
-        .iter()
-        .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
-    let words = words(letters);
-    is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
-}
-
-/// `4097u32`, `0x1001UL`: a number with its type, as code has it.
-fn is_typed_number(value: &[u8]) -> bool {
-    const TYPES: [&[u8]; 20] = [
-        b"u8", b"u16", b"u32", b"u64", b"u128", b"usize", b"i8", b"i16", b"i32", b"i64", b"i128",
-        b"isize", b"f32", b"f64", b"u", b"l", b"ul", b"ull", b"ll", b"n",
-    ];
-    let value = value.strip_prefix(b"-").unwrap_or(value);
-    let lower = value.to_ascii_lowercase();
-    let is_number = |digits: &[u8]| {
-        let (digits, is_digit): (_, fn(&u8) -> bool) = match digits.strip_prefix(b"0x") {
-            Some(digits) => (digits, u8::is_ascii_hexdigit),
-            None => (digits, u8::is_ascii_digit),
-        };
-        !digits.is_empty() && digits.iter().all(|byte| is_digit(byte) || *byte == b'_')
-    };
-    let has_type = |of: &&[u8]| lower.strip_suffix(*of).is_some_and(is_number);
-    lower.starts_with(b"0x") && is_number(&lower) || TYPES.iter().any(has_type)
-}
-
 /// A word with a sign in it, of which is said that it is a password.
 pub(super) fn signed_word(value: &[u8]) -> Option<(usize, usize)> {
     const BYTES_MIN: usize = 7;
@@ -235,18 +113,19 @@ fn mix(value: &[u8]) -> Mix {
         count(u8::is_ascii_lowercase),
         count(u8::is_ascii_uppercase),
     );
-    let symbols = count(|byte| {
-        matches!(
-            byte,
-            b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'+' | b'~' | b'='
-        )
-    });
     Mix {
         digits,
         lower,
         upper,
-        symbols,
+        symbols: count(|byte| is_symbol(*byte)),
     }
+}
+
+fn is_symbol(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'+' | b'~' | b'='
+    )
 }
 
 /// A password: letters with digits or with other signs, and not only a word with a number. Where
@@ -439,7 +318,7 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
         digits,
         lower,
         upper,
-        symbols: _,
+        symbols,
     } = mix(value);
     let is_hex = value.iter().all(u8::is_ascii_hexdigit);
     if is_hex && value.len() >= 32 {
@@ -452,7 +331,9 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
-    let is_mixed = digits >= 2 && lower + upper > 0 || is_letters_at_random(value);
+    let is_mixed = digits >= 2 && lower + upper > 0
+        || symbols > 0 && digits + symbols >= 2 && lower > 0 && upper > 0
+        || is_letters_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
 }
 
@@ -471,7 +352,9 @@ fn is_letters_at_random(value: &[u8]) -> bool {
         && parts.any(|consonants| consonants.len() >= CONSONANTS_MIN);
     is_unspoken
         || value.len() >= 16
-            && value.iter().all(|byte| is_of_name(*byte))
+            && value
+                .iter()
+                .all(|byte| is_of_name(*byte) || is_symbol(*byte))
             && changes * 3 > value.len()
 }
 

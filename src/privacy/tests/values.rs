@@ -73,6 +73,68 @@ fn a_password_is_found_with_all_its_signs() {
     }
 }
 
+/// As persons and generators of passwords put them together.
+#[test]
+fn every_sign_of_a_password_is_a_part_of_it() {
+    const SECRETS: [&str; 10] = [
+        "$BQ8G00oCHzIwtQI",
+        "(EnCFOj4K5cZohenY",
+        "$n2XtOUMo8KlPwxgE",
+        "$NgK5iUHl6HkwW6MM&p4",
+        "o1xr&&SfK#GM9$5^O$C#",
+        "*bfv#7kW$Pb8778u#su*",
+        "Do5R&nC7!b9Clq",
+        "gv7&G6*8Bq89",
+        "pChYgCfrL1s*pNxnyVmi",
+        "cA^Us*d^MlH%UvTC&*#Q",
+    ];
+    const QUOTED: [&str; 7] = [
+        "JWT_SECRET=\"{}\"",
+        "SECRET_KEY = '{}'",
+        "password=\"{}\"",
+        "{\"password\":\"{}\"}",
+        "{\"user\": \"a\", \"api_key\": \"{}\"}",
+        "sshpass -p '{}' ssh x",
+        "curl -u 'joe:{}' h",
+    ];
+    const UNQUOTED: [&str; 7] = [
+        "API_KEY={}",
+        "DB_PASSWORD={}\nA=b",
+        "password: {}\n",
+        "mysql --password={} db",
+        "mysql -p{} db",
+        "machine h login u password {}",
+        "[db]\npassword = {}\n",
+    ];
+    for secret in SECRETS {
+        for form in QUOTED {
+            found(&form.replace("{}", secret), secret);
+        }
+        for form in UNQUOTED {
+            // What YAML, shells and code have begins so, too.
+            if !secret.starts_with(['$', '*', '(']) {
+                found(&form.replace("{}", secret), secret);
+            }
+        }
+        found(&format!("postgres://u:{secret}@h/d"), secret);
+        if !secret.contains('#') {
+            found(&format!("https://u:{secret}@h/d"), secret);
+        }
+    }
+    found("DB_PASSWORD=U37e*Fu5&r5qIbWk", "U37e*Fu5&r5qIbWk");
+    for (text, secret) in [
+        ("curl -d \"password=kX9vbT2wq&user=a\" h", "kX9vbT2wq"),
+        ("DB_PASSWORD=kX9vbT2wq&user=a", "kX9vbT2wq"),
+        ("?password=kX9vbT2wq&debug&x=1", "kX9vbT2wq"),
+        ("mysql --password=kX9vbT2wq&& echo", "kX9vbT2wq"),
+        ("mysql --password=kX9vbT2wq& echo", "kX9vbT2wq"),
+        ("<a href=\"?password=kX9vbT2wq&amp;user=a\">", "kX9vbT2wq"),
+        ("redis://:a#b1@h:1,redis://h:2?mail=a@b", "a#b1"),
+    ] {
+        found(text, secret);
+    }
+}
+
 #[test]
 fn what_names_or_describes_a_password_stays() {
     for text in [
@@ -122,6 +184,34 @@ fn what_names_or_describes_a_password_stays() {
         "docker://registry:tag/a@sha256:12",
         "see password is guitar",
         "--password string   what it is",
+        "password: \"$prefix$suffix2\"",
+        "password: \"(none1)\"",
+        "password: \"{user}:{pw1}\"",
+        "password = flags1 & MASK",
+        "password = flag1&Mask2",
+        "password: $6$rounds=5000$saltsalt1$hAsH2",
+        "password: $argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$Zk3vQ9xT7mB2nLp5",
+        "curl -u \"joe:$PASS1\" h",
+        "postgres://u:$PASS_1@h/d",
+        "postgres://u:****@h/d",
+        "private_key: ed25519.Ed25519PrivateKey, x: int",
+        "private_key: X25519PrivateKey",
+        "private_key: \"X25519PrivateKey\"",
+        "private_key: ecdsa.P256PrivateKey",
+        "secret_key: Secp256k1SecretKey",
+        "password: Pbkdf2Sha256",
+        "password: Uint8Array",
+        "password: uint256",
+        "secret: bytes32",
+        "token: OAuth2Token",
+        "secret: V1Secret",
+        "password: Base64Str",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:MyTestSecret-a1b2c3",
+        "password: vault:secret/data/app1#password",
+        "password: env:DB_PASSWORD2",
+        "sed 's/password=.*/password=X/' f",
+        "compgen -W \"user= password= scmVersion= \"",
+        "opts=\"user= password= Version= \"",
     ] {
         assert_eq!(defaults(text), text);
     }

@@ -1,0 +1,226 @@
+//! Values that are no text but code: variables, templates, calls, types, paths and references.
+
+use super::assignment::is_of_name;
+use super::names::{Holds, is_of_word, words};
+use super::scan::placeholder_len;
+use super::values::Written;
+
+/// Templates, variables, calls, paths and addresses.
+pub(super) fn is_code(value: &[u8], written: Written) -> bool {
+    const MARKS: [&[u8]; 15] = [
+        b"[CONTENT:",
+        b"${",
+        b"{{",
+        b"}}",
+        b"%(",
+        b"$(",
+        b"://",
+        b"...",
+        b"\xE2\x80\xA6",
+        b"process.env",
+        b"environ",
+        b"secrets.",
+        b"=>",
+        b"->",
+        b"::",
+    ];
+    let has_mark = MARKS
+        .iter()
+        .any(|mark| memchr::memmem::find(value, mark).is_some());
+    let has_placeholder = memchr::memmem::find_iter(value, super::PLACEHOLDER)
+        .any(|at| placeholder_len(&value[at..]).is_some());
+    let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
+    let is_text = matches!(written, Written::Quoted | Written::Listed);
+    let starts = is_path
+        || opens_bracket(value, is_text)
+        || matches!(value, [b'.' | b'~', b'/', ..] | [b'%', .., b'%'])
+        // As patterns have it.
+        || matches!(value, [b'.', b'*' | b'+', ..])
+        || is_variable(value, is_text)
+        || value.starts_with(b"~") && written == Written::Bare
+        || !is_text && is_reference(value, written);
+    let has_blank = value
+        .iter()
+        .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
+    has_mark
+        || has_placeholder
+        || starts
+        || has_blank
+        || is_path_of_code(value)
+        || written == Written::Bare && is_expression(value)
+        || !is_text && is_numbered_type(value)
+        || written == Written::Literal && is_call(value)
+}
+
+/// Whether a value begins with a bracket; in quotes, one that is closed.
+fn opens_bracket(value: &[u8], is_text: bool) -> bool {
+    let close = match value.first() {
+        Some(b'<') => b'>',
+        Some(b'{') => b'}',
+        Some(b'[') => b']',
+        Some(b'(') => b')',
+        _ => return false,
+    };
+    !is_text || value.contains(&close)
+}
+
+/// What code has without quotes: a name, a number with its type, names that `&` joins, or the next
+/// name of a list, `user= password= `.
+fn is_expression(value: &[u8]) -> bool {
+    let is_name = |name: &[u8]| {
+        !name.is_empty()
+            && name
+                .iter()
+                .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
+    };
+    let is_next = value.strip_suffix(b"=").is_some_and(is_name);
+    let mut parts = value.split(|byte| *byte == b'&');
+    let is_joined = value.contains(&b'&') && parts.all(|part| part.is_empty() || is_plain(part));
+    is_identifier(value) || is_typed_number(value) || is_next || is_joined
+}
+
+/// Whether it is a name as persons give them to variables: of words, with few digits. Chance has
+/// more of those, and shorter words.
+fn is_plain(name: &[u8]) -> bool {
+    const SHORT_BYTES: usize = 3;
+    let is_of_name = name.iter().all(|byte| is_of_word(*byte) || *byte == b'_');
+    let words = words(name);
+    let is_number = |word: &&String| word.as_bytes()[0].is_ascii_digit();
+    let numbers = words.iter().filter(is_number).count();
+    let letters = words.iter().filter(|word| !is_number(word));
+    let (count, len) = letters.fold((0, 0), |(count, len), word| (count + 1, len + word.len()));
+    is_of_name && (name.len() <= SHORT_BYTES || numbers <= 1 && len >= SHORT_BYTES * count)
+}
+
+/// `$DB_PASSWORD`, `$row[0]`, `$2`, and hashes such as `$2b$12$…`. In quotes, what follows a name
+/// joins it to another one.
+pub(super) fn is_variable(value: &[u8], is_text: bool) -> bool {
+    let Some(rest) = value.strip_prefix(b"$") else {
+        return false;
+    };
+    let run = |class: fn(u8) -> bool| rest.iter().take_while(|byte| class(**byte)).count();
+    let id = &rest[..run(is_of_name)];
+    if rest.get(id.len()) == Some(&b'$') && is_hash_id(id) {
+        return true;
+    }
+    let (name, rest) = rest.split_at(run(|byte| is_of_word(byte) || byte == b'_'));
+    let ends = match rest.first() {
+        Some(b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'*' | b'=' | b'+') => false,
+        Some(b'$') if is_text => is_variable(rest, true),
+        None | Some(_) => true,
+    };
+    is_plain(name) && ends
+}
+
+/// The names of ways to hash passwords, as `crypt` and others put them first.
+fn is_hash_id(id: &[u8]) -> bool {
+    const SHORT: [&[u8]; 13] = [
+        b"1", b"2", b"2a", b"2b", b"2x", b"2y", b"5", b"6", b"7", b"y", b"gy", b"P", b"H",
+    ];
+    const LONG: [&[u8]; 6] = [b"apr1", b"argon2", b"pbkdf2", b"bcrypt", b"scrypt", b"sha"];
+    SHORT.contains(&id) || LONG.iter().any(|known| id.starts_with(known))
+}
+
+/// What YAML calls an anchor and an alias, and what code takes the address of.
+fn is_reference(value: &[u8], written: Written) -> bool {
+    let [b'*' | b'&', rest @ ..] = value else {
+        return false;
+    };
+    let name = rest
+        .iter()
+        .take_while(|byte| is_of_word(**byte) || **byte == b'_');
+    let name = &rest[..name.count()];
+    is_plain(name) && (written == Written::Bare || name.len() == rest.len())
+}
+
+/// `get(1)`, `a.b[2]`: a name, and what it is given.
+fn is_call(value: &[u8]) -> bool {
+    let len = value
+        .iter()
+        .take_while(|byte| is_of_word(**byte) || matches!(byte, b'_' | b'.'))
+        .count();
+    len > 0
+        && matches!(value.get(len), Some(b'(' | b'['))
+        && matches!(
+            value.trim_ascii_end().last(),
+            Some(b')' | b']' | b';' | b'(')
+        )
+}
+
+/// `config.auth.token2`: names, joined by dots.
+pub(super) fn is_path_of_code(value: &[u8]) -> bool {
+    let is_name = |part: &[u8]| {
+        part.first()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+            && part.iter().all(|byte| is_of_word(*byte) || *byte == b'_')
+    };
+    value.contains(&b'.')
+        && value.split(|byte| *byte == b'.').all(is_name)
+        && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
+}
+
+/// `user_password_2`, `userPassword2`, `API_KEY_2`: a name, as code has it.
+pub(super) fn is_identifier(value: &[u8]) -> bool {
+    let letters = value.trim_ascii_end();
+    let digits = letters
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let letters = &letters[..letters.len() - digits];
+    let is_plain = letters
+        .iter()
+        .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
+    let words = words(letters);
+    is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
+}
+
+/// `uint256`, `bytes32`: a type, and how long it is.
+fn is_numbered_type(value: &[u8]) -> bool {
+    const TYPES: [&[u8]; 8] = [
+        b"int", b"uint", b"float", b"byte", b"bytes", b"char", b"varchar", b"fixed",
+    ];
+    let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let digits = digits.count();
+    (1..=3).contains(&digits)
+        && TYPES.contains(&&value[..value.len() - digits].to_ascii_lowercase()[..])
+}
+
+/// `Uint8Array`, `ed25519.Ed25519PrivateKey`: what is declared to hold it. Its last word says so.
+pub(super) fn is_type(holds: Holds, value: &[u8]) -> bool {
+    const TYPES: [&str; 8] = [
+        "array", "str", "string", "bytes", "buffer", "hash", "sha", "hmac",
+    ];
+    const KEYS: [&str; 4] = ["key", "token", "secret", "credentials"];
+    let name = value.rsplit(|byte| *byte == b'.').next().unwrap_or(value);
+    let words = words(name);
+    let is_number = |word: &&String| word.as_bytes()[0].is_ascii_digit();
+    let last = words.iter().rev().find(|word| !is_number(word));
+    name.first().is_some_and(u8::is_ascii_uppercase)
+        && value
+            .iter()
+            .all(|byte| is_of_word(*byte) || matches!(byte, b'_' | b'.'))
+        && last.is_some_and(|last| {
+            TYPES.contains(&last.as_str())
+                || holds != Holds::Password && KEYS.contains(&last.as_str())
+        })
+}
+
+/// `4097u32`, `0x1001UL`: a number with its type, as code has it.
+fn is_typed_number(value: &[u8]) -> bool {
+    const TYPES: [&[u8]; 20] = [
+        b"u8", b"u16", b"u32", b"u64", b"u128", b"usize", b"i8", b"i16", b"i32", b"i64", b"i128",
+        b"isize", b"f32", b"f64", b"u", b"l", b"ul", b"ull", b"ll", b"n",
+    ];
+    let value = value.strip_prefix(b"-").unwrap_or(value);
+    let lower = value.to_ascii_lowercase();
+    let is_number = |digits: &[u8]| {
+        let (digits, is_digit): (_, fn(&u8) -> bool) = match digits.strip_prefix(b"0x") {
+            Some(digits) => (digits, u8::is_ascii_hexdigit),
+            None => (digits, u8::is_ascii_digit),
+        };
+        !digits.is_empty() && digits.iter().all(|byte| is_digit(byte) || *byte == b'_')
+    };
+    let has_type = |of: &&[u8]| lower.strip_suffix(*of).is_some_and(is_number);
+    lower.starts_with(b"0x") && is_number(&lower) || TYPES.iter().any(has_type)
+}
