@@ -281,6 +281,56 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     assert_eq!(import_file(&store, &session, false).left_out, 0);
 }
 
+/// A fork and its session have messages of the same ids, whichever of them is the first to come.
+#[test]
+fn a_fork_counts_once_when_it_comes_back_before_its_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let [session, fork] = write_forked(dir.path());
+    let open = |name: &str| still().open(dir.path().join(name)).unwrap();
+    let all = {
+        let store = open("all");
+        for file in [&session, &fork] {
+            import_file(&store, file, false);
+        }
+        usage(&store)
+    };
+
+    // After retention.
+    let store = open("retained");
+    let settings = |it: &mut Settings| {
+        it.retention.messages = Some(Keep::Days(1));
+        it.retention.conversation_turns = Some(Keep::Forever);
+        it.retention.rollups = Some(Keep::Forever);
+    };
+    store.change_settings(settings).unwrap();
+    for order in [[&session, &fork], [&fork, &session], [&session, &fork]] {
+        let mut importer = Importer::new(&store).expired(Expired::Expire);
+        for file in order {
+            importer.path(file).unwrap();
+        }
+        importer.finish().unwrap();
+        assert_eq!(usage(&store), all);
+        retain(&store);
+        assert_eq!(usage(&store), all);
+    }
+
+    // And where a replay says that the lines are of the session.
+    let (of_fork, of_both) = (open("of the fork"), open("of both"));
+    import_file(&of_fork, &fork, false);
+    for file in [&session, &fork] {
+        import_file(&of_both, file, false);
+    }
+    of_both.sync().unwrap();
+    let mut replay = replay::dir(of_both.path()).unwrap();
+    replay.prepare_for(&of_fork).unwrap();
+    let records = replay.lines.into_iter().map(|line| line.record);
+    of_fork.record_batch(records).unwrap();
+    for file in [&session, &fork] {
+        import_file(&of_fork, file, false);
+    }
+    assert_eq!(usage(&of_fork), all);
+}
+
 /// What was erased from a store is erased for those that are filled from it, and what was brought
 /// back there stays.
 #[test]

@@ -60,6 +60,11 @@ impl Request {
     }
 }
 
+/// The id of a message that says again what another one counts.
+fn copy_id(conversation: Uuid, line: Uuid) -> Uuid {
+    named("import:copy", &format!("{conversation}:{line}"))
+}
+
 impl Messages {
     /// The name in memory once, however many calls have it.
     pub(super) fn shared(&mut self, name: &str) -> Arc<str> {
@@ -129,14 +134,15 @@ impl Run<'_> {
             Standing::Here => message.part_of.is_some(),
             Standing::Elsewhere => true,
         };
-        if may_be_shared && self.is_of_another(line, thread)? {
+        let is_shared = may_be_shared
+            && (self.is_of_another(line, thread)? || self.is_told(line, response, message)?);
+        if is_shared {
             self.messages.shared.insert(response);
             return Ok(false);
         }
         if standing == Standing::Elsewhere && !self.messages.shared.contains(&response) {
             // Its id is another one: where the response is counted, its line may yet come.
-            let copy = format!("{}:{line}", message.conversation_id);
-            message.id = named("import:copy", &copy);
+            message.id = copy_id(message.conversation_id, line);
             message.part_of = Some(response);
             message.tokens_in = None;
             message.tokens_out = None;
@@ -158,12 +164,47 @@ impl Run<'_> {
         };
         let standing = match self.messages.requests.get(&response) {
             Some(known) => of(known),
+            // A part of another response, by its id.
+            None if self.messages.handed.contains(&response) => Standing::Elsewhere,
             None => match self.batch.log().get_message(response)? {
                 Some(known) => of(&Request::of(&known)),
                 None => Standing::New,
             },
         };
         Ok(*entry.insert(standing))
+    }
+
+    /// Whether a line of a response that is counted elsewhere is a message there: its turn may be
+    /// known as this session's, where the messages were removed or another log was replayed.
+    fn is_told(&self, line: Uuid, response: Uuid, message: &ConversationMessage) -> Result<bool> {
+        let log = self.batch.log();
+        // One that was told as a copy, before the other came, stays one.
+        let copy = copy_id(message.conversation_id, line);
+        if log.get_message(copy)?.is_some() {
+            return Ok(false);
+        }
+        if message.part_of.is_some() {
+            let is_elsewhere =
+                |known: ConversationMessage| known.conversation_id != message.conversation_id;
+            return Ok(self.messages.handed.contains(&line)
+                || log.get_message(line)?.is_some_and(is_elsewhere));
+        }
+        // The first line has the response's id there. It is this one if it was said at the same
+        // time.
+        if log.get_turn(line)?.is_none() {
+            return Ok(false);
+        }
+        let of = Request::of(message);
+        let is_it = |known: &Request| {
+            let is_elsewhere = known.conversation != of.conversation;
+            is_elsewhere && (known.at, known.tokens) == (of.at, of.tokens)
+        };
+        Ok(match self.messages.requests.get(&response) {
+            Some(known) => is_it(known),
+            None => log
+                .get_message(response)?
+                .is_some_and(|known| is_it(&Request::of(&known))),
+        })
     }
 
     /// Whether a line was recorded under another thread.
