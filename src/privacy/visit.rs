@@ -1,5 +1,7 @@
 //! Which fields of a record hold what: texts, payloads, names and keys.
 
+use serde_json::{Map, Value};
+
 use super::redact::{Numbers, Redactor};
 use super::{Privacy, sha256};
 use crate::error::{Error, Result};
@@ -247,7 +249,7 @@ impl<'a> Visit<'a> {
         }
         self.payload(tool_args.as_mut());
         self.payload(tool_result.as_mut());
-        self.text(inference_metadata.as_mut());
+        self.metadata(inference_metadata.as_mut());
         self.optional_content(error.as_mut());
     }
 
@@ -380,6 +382,17 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// Metrics and names, and whatever else a gateway puts beside them.
+    fn metadata(&mut self, metadata: Option<&mut String>) {
+        let Some(metadata) = metadata else { return };
+        let redacted = self.redactor.redacted(metadata, &mut self.numbers);
+        self.set(metadata, redacted);
+        if !self.privacy.settings.store_content {
+            let metrics = without_texts(metadata);
+            self.set(metadata, metrics);
+        }
+    }
+
     /// What was said, done or went wrong; returns whether it changed.
     fn content(&mut self, content: &mut String) -> bool {
         let changed = if self.privacy.settings.store_content {
@@ -418,6 +431,39 @@ fn withheld(content: &str) -> Option<String> {
         (is_len && is_hash).then_some(())
     };
     is_withheld().is_none().then(|| summary(content))
+}
+
+/// Names in [`InferenceMetadata`](crate::InferenceMetadata), which are kept where contents are not.
+const METADATA_NAMES: [&str; 3] = ["config", "orchestration_mode", "models_used"];
+
+/// Metadata with its numbers and names; every other text in it is not kept. `None` if there is none.
+fn without_texts(metadata: &str) -> Option<String> {
+    fn withhold(value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => {
+                let changed = withheld(text);
+                let is_changed = changed.is_some();
+                if let Some(changed) = changed {
+                    *text = changed;
+                }
+                is_changed
+            }
+            Value::Array(values) => values.iter_mut().fold(false, |any, it| withhold(it) | any),
+            Value::Object(members) => {
+                let values = members.values_mut();
+                values.fold(false, |any, it| withhold(it) | any)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(metadata) else {
+        return withheld(metadata);
+    };
+    let others = members
+        .iter_mut()
+        .filter(|(name, _)| !METADATA_NAMES.contains(&name.as_str()));
+    let is_changed = others.fold(false, |any, (_, value)| withhold(value) | any);
+    is_changed.then(|| Value::Object(members).to_string())
 }
 
 /// The length of a text in bytes and its hash.

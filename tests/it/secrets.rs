@@ -516,6 +516,52 @@ fn what_is_not_kept_is_nowhere() {
     }
 }
 
+/// A gateway may put anything beside its metrics.
+#[test]
+fn metadata_keep_metrics_and_names_alone_where_contents_are_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut settings = plain_users();
+    settings.privacy.store_content = false;
+    let store = Store::options().settings(settings).open(&path).unwrap();
+    let said = |n: u128, metadata: &str| ConversationMessage {
+        id: Uuid::from_u128(n),
+        inference_metadata: Some(metadata.to_owned()),
+        ..ConversationMessage::new(Uuid::from_u128(1), Role::Assistant, "a quince")
+    };
+    store
+        .record(Conversation::new(Uuid::from_u128(1), Client::Cli))
+        .unwrap();
+    let given = [
+        r#"{"config":"fast","models_used":["big one"],"usage":{"input_tokens":7,"tier":"a quince"},"prompt":["a quince"]}"#,
+        r#"{"usage":{"input_tokens":7}}"#,
+        r#"["a quince"]"#,
+        "a quince",
+    ];
+    for (n, metadata) in (2..).zip(given) {
+        let message = said(n, metadata);
+        store.record(message.clone()).unwrap();
+        let again = store.record(message).unwrap();
+        assert_eq!(again.status, AckStatus::Unchanged, "{metadata}");
+    }
+    let kept = |n| {
+        let message = store.get_message(Uuid::from_u128(n)).unwrap().unwrap();
+        message.inference_metadata.unwrap()
+    };
+    let metrics: serde_json::Value = serde_json::from_str(&kept(2)).unwrap();
+    assert_eq!(metrics["config"], "fast");
+    assert_eq!(metrics["models_used"][0], "big one");
+    assert_eq!(metrics["usage"]["input_tokens"], 7);
+    assert_eq!(kept(3), given[1]);
+    drop(store);
+    let text = Planted {
+        of: "metadata".into(),
+        text: String::new(),
+        secret: "a quince".into(),
+    };
+    assert!(Search::of(&[text]).in_files(&path) > 0);
+}
+
 fn conversation(number: u32, user: &str) -> String {
     format!(
         r#"{{"kind":"conversations","id":"67e55044-10b1-426f-9247-bb680e5f{number:04x}","client":"cli","user_id":"{user}"}}
