@@ -5,11 +5,13 @@ use super::Found;
 use super::blocks::putty_key;
 use super::commands::{given, piped_password};
 use super::context::{Place, session_cookies};
-use super::elements::{element, expansion, form_part, is_expansion};
-use super::extent::value_at;
+use super::elements::{
+    element, expansion, form_part, is_expansion, is_name_of_value, value_before,
+};
+use super::extent::{braced_at, value_at};
 use super::literal::{literal_end, word_end};
 use super::names::{Holds, holds, is_foreign};
-use super::operators::{default_after, operator_after};
+use super::operators::{Operator, default_after, operator_after};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{Written, secret_in, signed_word};
@@ -19,8 +21,46 @@ pub(super) const NAME_BYTES_MAX: usize = 64;
 /// How far before a name its machine may be, in JSON whose strings are not decoded.
 const RAW_BYTES: usize = 512;
 
+/// The secrets that are assigned to the name in which the anchor is.
+pub(super) fn assignments(place: &Place<'_>, all: &mut Vec<Found>) {
+    match assignment(place) {
+        Some(found) => all.push(found),
+        None => list(place, all),
+    }
+}
+
+/// The strings of a list: `passwords = ["…", "…"]`.
+fn list(place: &Place<'_>, all: &mut Vec<Found>) {
+    const BYTES_MAX: usize = 4096;
+    let text = place.text;
+    let name = name_around(text, place.at);
+    let near = &text[name.1..text.len().min(name.1 + 8)];
+    let Some(bracket) = memchr::memchr(b'[', near).map(|at| name.1 + at) else {
+        return;
+    };
+    let said = &text[name.0..name.1];
+    let is_many = said.to_ascii_lowercase().ends_with(b"passwords");
+    let operator = operator_after(text, name).filter(|it| skip(text, it.end, is_blank) == bracket);
+    let holds = holds(&said[..said.len() - usize::from(is_many)]);
+    // Those of an `Authorization` say what they are.
+    let holds = holds.filter(|holds| *holds != Holds::Authorization);
+    let (Some(holds), Some(_)) = (holds, operator) else {
+        return;
+    };
+    let mut at = bracket;
+    while matches!(text.get(at), Some(b'[' | b',')) && at - bracket < BYTES_MAX {
+        let Some(value) = value_at(text, place.runs, Operator::of_quoted(at + 1)) else {
+            return;
+        };
+        let secret = secret_in(holds, &text[value.start..value.end], Written::Listed);
+        all.extend(secret.map(|(from, to)| found(holds, value.start + from, value.start + to)));
+        let end = quote_at(text, value.end).map_or(value.end, |(end, _)| end);
+        at = skip(text, end, |byte| byte.is_ascii_whitespace());
+    }
+}
+
 /// The secret that is assigned to the name in which the anchor is.
-pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
+fn assignment(place: &Place<'_>) -> Option<Found> {
     let text = place.text;
     if goes_on(place) {
         return None;
@@ -37,7 +77,9 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     }
     if place.is_raw {
         let is_command = text[name.0..name.1].ends_with(b"sshpass");
-        let may_be = is_command || may_be_assigned(text, name) && held(text, name).is_some();
+        let may_be = is_command
+            || may_be_assigned(text, name) && held(text, name).is_some()
+            || text[..name.0].ends_with(b"<key>");
         // In a `.netrc`, escapes part the words.
         let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
         let is_netrc = text[name.0..name.1].ends_with(b"password")
@@ -48,6 +90,7 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     }
     let beside = element(place, name)
         .or_else(|| form_part(place, name))
+        .or_else(|| value_before(place, name))
         .or_else(|| command(place, name));
     if beside.is_some() {
         return beside;
@@ -57,7 +100,8 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
     }
     let operator = operator_after(text, name).or_else(|| default_after(text, name))?;
     let holds = held(text, name)?;
-    let mut value = value_at(text, place.runs, operator)?;
+    let mut value =
+        braced_at(text, name.0, operator.end).or_else(|| value_at(text, place.runs, operator))?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
         // What was found is the scheme.
         value.end = place.runs.end(Class::Unquoted, value.end + 1);
@@ -73,7 +117,8 @@ pub(super) fn assignment(place: &Place<'_>) -> Option<Found> {
         return Some(found(holds, name.0, name.1));
     }
     let is_foreign = is_foreign(&text[name.0..name.1]) || is_french(text, name);
-    let written = if value.is_quoted && (operator.needs_quote || is_foreign) {
+    let is_listed = operator.needs_quote || value.is_fallback || is_foreign;
+    let written = if value.is_quoted && is_listed {
         Written::Listed
     } else if value.is_quoted {
         Written::Quoted
@@ -158,7 +203,12 @@ fn goes_on(place: &Place<'_>) -> bool {
 /// Whether something may be assigned to a name in JSON whose strings are not decoded: what a
 /// string or an escape says is not known yet.
 fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
+    const NEAR_BYTES: usize = 160;
     let is_escape = |at: usize| text.get(at) == Some(&b'\\');
+    // The next column of a table.
+    if is_name_of_value(text, name.0) || text[name.1..].starts_with(b"  ") {
+        return true;
+    }
     let after = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
     if is_escape(skip(text, after, is_blank)) {
         return true;
@@ -168,13 +218,15 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
         return false;
     };
     // What wraps a value, or begins a block, has escapes soon.
-    let near = &text[operator.end..text.len().min(operator.end + NAME_BYTES_MAX)];
+    let near = &text[operator.end..text.len().min(operator.end + NEAR_BYTES)];
     let at = skip(text, operator.end, |byte| byte.is_ascii_whitespace());
-    near.contains(&b'\\') || quote_at(text, at).is_some() || quote_at(text, at + 1).is_some()
+    near.contains(&b'\\')
+        || quote_at(text, at).is_some()
+        || matches!(text.get(at), Some(b'[' | b'{'))
 }
 
 /// The secrets in the whole of a value that a document assigns to a name.
-pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
+pub(super) fn member(name: &str, value: &str, written: Written, all: &mut Vec<Found>) {
     let is_name = name
         .bytes()
         .all(|byte| is_of_name(byte) || matches!(byte, b'.' | b' ' | b'$') || !byte.is_ascii());
@@ -193,7 +245,7 @@ pub(super) fn member(name: &str, value: &str, all: &mut Vec<Found>) {
         let secret = secret_in(Holds::Password, value, Written::Listed);
         all.extend(secret.map(|(start, end)| found(Holds::Password, start, end)));
     } else if let Some(holds) = holds(&name[last..])
-        && let Some((start, end)) = secret_in(holds, value, Written::Quoted)
+        && let Some((start, end)) = secret_in(holds, value, written)
     {
         all.push(found(holds, start, end));
     }

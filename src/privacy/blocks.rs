@@ -182,6 +182,16 @@ fn any_gutter(line: &[u8]) -> usize {
     all.max().unwrap_or(0)
 }
 
+/// A line without the frame after it.
+fn unframed(line: &[u8]) -> &[u8] {
+    const FRAMES: [&[u8]; 3] = [b"\xE2\x94\x82", b"\xE2\x95\x91", b"|"];
+    let frame = |known: &&[u8]| line.trim_ascii_end().strip_suffix(*known);
+    FRAMES
+        .iter()
+        .find_map(frame)
+        .map_or(line, <[u8]>::trim_ascii_end)
+}
+
 /// How much of a line is no part of a block, but of what lists it.
 fn skipped(line: &[u8], known: &[u8]) -> usize {
     match gutter(line, known) {
@@ -204,7 +214,7 @@ fn block_end(text: &[u8], label: usize, start: usize) -> usize {
     while at < text.len() {
         let (line_end, next) = line_after(text, at);
         let line_at = at + gutter;
-        let line = &text[line_at..line_end];
+        let line = unframed(&text[line_at..line_end]);
         let parts = line.iter().take_while(|byte| is_part(**byte)).count();
         if let Some(end) = memchr::memmem::find(&line[..parts], b"-----END") {
             return line_at + end;

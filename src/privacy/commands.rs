@@ -3,11 +3,11 @@
 
 use super::Found;
 use super::assignment::{is_blank, quote_at, skip};
-use super::context::{Place, stands_for_password};
+use super::context::Place;
 use super::extent::unquoted_end;
 use super::names::Holds;
 use super::text::starts_word;
-use super::values::{VALUE_BYTES_MAX, Written, secret_in};
+use super::values::{VALUE_BYTES_MAX, Written, secret_in, stands_for_password};
 
 /// How far before an option its command is looked for, and how far after a command its options.
 const COMMAND_BYTES_MAX: usize = 1024;
@@ -163,6 +163,25 @@ pub(super) fn driver_password(place: &Place<'_>) -> Option<Found> {
         name: "url_password",
         start: from + colon + 1,
         end: place.at,
+    })
+}
+
+/// The password of `jdbc:oracle:thin:user/password@//host:port/name`.
+pub(super) fn oracle_password(place: &Place<'_>) -> Option<Found> {
+    const USERINFO_BYTES_MAX: usize = 256;
+    let stops = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
+    };
+    let rest = place.text[place.after..].iter().take(USERINFO_BYTES_MAX);
+    let len = rest.take_while(|byte| !stops(byte)).count();
+    let rest = &place.text[place.after..place.after + len];
+    let user = &rest[..memchr::memrchr(b'@', rest)?];
+    let slash = memchr::memchr(b'/', user)?;
+    let is_secret = place.follows(b"oracle") && !stands_for_password(&user[slash + 1..]);
+    is_secret.then(|| Found {
+        name: "url_password",
+        start: place.after + slash + 1,
+        end: place.after + user.len(),
     })
 }
 

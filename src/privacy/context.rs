@@ -1,16 +1,16 @@
 //! Secrets that their surroundings give away: headers, addresses with passwords, commands.
 
-pub(super) use super::assignment::assignment;
+pub(super) use super::assignment::assignments;
 pub(super) use super::blocks::private_key;
 pub(super) use super::commands::{
-    curl_password, driver_password, identified_by, option_password, pgpass_password,
+    curl_password, driver_password, identified_by, option_password, oracle_password,
+    pgpass_password,
 };
 
 use super::Found;
-use super::code::is_variable;
 use super::runs::{Class, Runs};
-use super::text::{is_placeholder, is_random, starts_word};
-use super::values::is_named;
+use super::text::{is_random, starts_word};
+use super::values::{is_named, stands_for_password};
 
 /// Where an anchor stands.
 #[derive(Clone, Copy)]
@@ -191,6 +191,9 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
 
 /// A bot's id in base64, its time and its signature.
 pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
+    if !starts_word(place.text, place.at) {
+        return None;
+    }
     let id = place.short_run(place.at, 28, dashed);
     let time_at = place.at + id + 1;
     let time = place.short_run(time_at, 6, dashed);
@@ -202,9 +205,23 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
         && time == 6
         && (27..=40).contains(&rest)
         && dots
-        && starts_word(place.text, place.at)
         && is_random(place.slice(rest_at, rest_at + rest));
     is_token.then(|| found("discord_token", place.at, rest_at + rest))
+}
+
+/// `re_`, 8 letters and digits, `_` and 24 of them: names in code have more strokes.
+pub(super) fn resend_key(place: &Place<'_>) -> Option<Found> {
+    let alnum = |byte: u8| byte.is_ascii_alphanumeric();
+    let id = place.short_run(place.after, 8, alnum);
+    let body_at = place.after + id + 1;
+    let body = place.short_run(body_at, 24, alnum);
+    let (start, end) = (place.at, body_at + body);
+    let is_key = (id, body) == (8, 24)
+        && place.text.get(body_at - 1) == Some(&b'_')
+        && place.text.get(end).is_none_or(|byte| !dashed(*byte))
+        && starts_word(place.text, start)
+        && is_random(place.slice(body_at, end));
+    is_key.then(|| found("resend_key", start, end))
 }
 
 /// `SK` and 32 hex digits.
@@ -336,33 +353,6 @@ fn is_token(user: &[u8]) -> bool {
         && user.iter().filter(|byte| byte.is_ascii_digit()).count() >= DIGITS_MIN
         && is_random(user)
         && !is_named(user)
-}
-
-/// Whether it is what the writers of manuals put for a password.
-pub(super) fn stands_for_password(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 12] = [
-        b"password",
-        b"passwd",
-        b"pass",
-        b"pwd",
-        b"pw",
-        b"secret",
-        b"token",
-        b"p",
-        b"key",
-        b"port",
-        b"my_password",
-        b"mypassword",
-    ];
-    let lower = text.to_ascii_lowercase();
-    // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
-    let has_bracket = [b"{}", b"[]", b"()"]
-        .iter()
-        .any(|[open, close]| text.contains(open) && text.contains(close));
-    let is_masked = text.iter().all(|byte| *byte == b'*');
-    let is_template =
-        has_bracket || is_masked || is_variable(text, true) || matches!(text, [b'%', _]);
-    WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
 }
 
 /// The credentials after `Bearer`, wherever that stands.

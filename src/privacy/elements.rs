@@ -1,7 +1,7 @@
 //! Values that brackets part from their names: elements of XML, parts of forms, expansions of shells.
 
 use super::Found;
-use super::assignment::{found, is_of_name, quote_at};
+use super::assignment::{found, is_blank, is_of_name, quote_at, skip};
 use super::context::Place;
 use super::names::holds;
 use super::values::{VALUE_BYTES_MAX, Written, secret_in};
@@ -9,31 +9,109 @@ use super::values::{VALUE_BYTES_MAX, Written, secret_in};
 /// What `<password>…</password>` holds, or `<property name="password">…</property>`.
 pub(super) fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     let text = place.text;
-    let is_tag = text[..name.0].ends_with(b"<");
-    let end = if is_tag {
-        name.1
+    let prefix = text[..name.0].iter().rev().take(TAG_BYTES_MAX);
+    let prefix = prefix.take_while(|byte| is_of_name(**byte) || **byte == b':');
+    let is_tag = text[..name.0 - prefix.count()].ends_with(b"<");
+    let end = if text[..name.0].ends_with(b"<key>") {
+        key_end(text, name.1)?
+    } else if is_tag {
+        tag_end(text, name.1)?
     } else {
         quote_at(text, name.1)?.0
     };
-    let inside = (text.get(end) == Some(&b'>')).then_some(end + 1)?;
+    let mut inside = (text.get(end) == Some(&b'>')).then_some(end + 1)?;
+    let is_tag = is_tag || text[..name.0].ends_with(b"<key>");
     let written = if is_tag {
         Written::Quoted
     } else {
         tag_of_name(text, name.0)?
     };
+    let is_data = text[inside..].starts_with(DATA);
+    let stop = if is_data { b']' } else { b'<' };
+    inside += if is_data { DATA.len() } else { 0 };
     let value = text[inside..].iter().take(VALUE_BYTES_MAX);
-    let len = value.take_while(|byte| **byte != b'<').count();
+    let len = value.take_while(|byte| **byte != stop).count();
     let (value, rest) = text[inside..].split_at(len);
-    let closes = rest.starts_with(b"</") || place.is_raw && rest.starts_with(b"<\\/");
+    let ends = if is_data { &b"]]>"[..] } else { b"</" };
+    let closes = rest.starts_with(ends) || place.is_raw && rest.starts_with(b"<\\/");
     let holds = holds(&text[name.0..name.1])?;
     let (start, end) = secret_in(holds, value, written)?;
     closes.then(|| found(holds, inside + start, inside + end))
 }
 
+/// How text begins in which `<` is one.
+const DATA: &[u8] = b"<![CDATA[";
+/// The longest tag that is looked at.
+const TAG_BYTES_MAX: usize = 128;
+
+/// Where the tag ends whose name ends at `at`, after its attributes.
+fn tag_end(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text[at..].iter().take(TAG_BYTES_MAX);
+    let end = at + rest.take_while(|byte| !matches!(byte, b'<' | b'>')).count();
+    let is_tag = end == at || text[at].is_ascii_whitespace() && text[end - 1] != b'/';
+    is_tag.then_some(end)
+}
+
+/// Where `<string>` ends after the key in a list of properties: `<key>password</key><string>…`.
+fn key_end(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text[at..].strip_prefix(b"</key>")?;
+    let rest = rest.trim_ascii_start().strip_prefix(b"<string")?;
+    Some(text.len() - rest.len())
+}
+
+/// Whether the name at `at` is what `name:` or `key:` has, in a list of names and values.
+pub(super) fn is_name_of_value(text: &[u8], at: usize) -> bool {
+    before_label(text, at).is_some()
+}
+
+/// Where what is before the `name:` ends whose value is at `at`.
+fn before_label(text: &[u8], at: usize) -> Option<usize> {
+    const BEFORE_BYTES_MAX: usize = 32;
+    let is_quote = |byte: u8| matches!(byte, b'"' | b'\'' | b'\\');
+    let first = at.saturating_sub(BEFORE_BYTES_MAX);
+    let back = |at: usize, class: fn(u8) -> bool| {
+        let before = text[first..at].iter().rev();
+        at - before.take_while(|byte| class(**byte)).count()
+    };
+    let colon = back(back(at, is_quote), |byte| byte == b' ');
+    let label = back(text[..colon].strip_suffix(b":")?.len(), is_quote);
+    let start = back(label, |byte| byte.is_ascii_alphabetic());
+    let is_label = |known: &[u8]| text[start..label].eq_ignore_ascii_case(known);
+    (is_label(b"name") || is_label(b"key")).then(|| back(start, is_quote))
+}
+
+/// The value that a list has before its name: `value: …`, `name: API_TOKEN`.
+pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
+    const VALUE: &[u8] = b"value";
+    let text = place.text;
+    let end = before_label(text, name.0)?;
+    let first = end.saturating_sub(VALUE_BYTES_MAX);
+    let before = text[first..end].trim_ascii_end();
+    let before = before.strip_suffix(b",").unwrap_or(before).trim_ascii_end();
+    let line = memchr::memmem::rfind(before, VALUE)?;
+    let sign = quote_at(before, line + VALUE.len()).map_or(line + VALUE.len(), |(end, _)| end);
+    let at = skip(before, sign, is_blank);
+    let at = skip(
+        before,
+        (before.get(at) == Some(&b':')).then_some(at + 1)?,
+        is_blank,
+    );
+    let quoted = quote_at(before, at);
+    let start = quoted.map_or(at, |(start, _)| start);
+    let value = &before[start..];
+    let stops = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\');
+    let len = value.iter().position(stops).unwrap_or(value.len());
+    let end = quoted.and_then(|_| quote_at(value, len));
+    let is_whole = end.map_or(len, |(end, _)| end) == value.len();
+    let written = quoted.map_or(Written::Bare, |_| Written::Quoted);
+    let holds = holds(&text[name.0..name.1])?;
+    let (from, to) = secret_in(holds, &value[..len], written).filter(|_| is_whole)?;
+    Some(found(holds, first + start + from, first + start + to))
+}
+
 /// How the value is written in an element whose `name` or `key` ends with the name at `at`: only
 /// some hold settings, others what is shown to a person.
 fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
-    const TAG_BYTES_MAX: usize = 128;
     const SETTINGS: [&[u8]; 7] = [
         b"property",
         b"entry",

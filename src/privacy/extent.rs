@@ -2,6 +2,7 @@
 //! of YAML, or as it stands.
 
 use super::assignment::{after_gutter, is_blank, is_of_name, quote_at, skip};
+use super::names::words;
 use super::operators::Operator;
 use super::runs::{Class, Runs};
 use super::values::VALUE_BYTES_MAX;
@@ -11,6 +12,8 @@ pub(super) struct Value {
     pub start: usize,
     pub end: usize,
     pub is_quoted: bool,
+    /// It stands in for another one: `getenv("P") or "…"`.
+    pub is_fallback: bool,
     /// Where the lines of a block end that begins with it.
     pub lines_end: Option<usize>,
 }
@@ -30,6 +33,17 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
         at = inner;
         quote_at(text, at)?;
     }
+    // `password: &anchor …`
+    if text[..operator.end].ends_with(b":") && text.get(at) == Some(&b'&') {
+        let end = skip(text, at + 1, is_of_name);
+        let next = skip(text, end, is_blank);
+        if next > end && !matches!(text.get(next), Some(b'\n' | b'\r')) {
+            at = next;
+        }
+    }
+    let first = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let fallback = fallback_at(text, first);
+    at = fallback.unwrap_or(at);
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
         // A value on a line of its own is one of a document.
         at = skip(text, at, |byte| byte.is_ascii_whitespace());
@@ -41,15 +55,20 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     {
         at += 1;
     }
-    let Some((start, quote)) = quote_at(text, at) else {
+    let Some((mut start, quote)) = quote_at(text, at) else {
         let end = unquoted_end(text, runs, at);
         return (end - at <= VALUE_BYTES_MAX).then_some(Value {
             start: at,
             end,
             is_quoted: false,
+            is_fallback: false,
             lines_end: None,
         });
     };
+    // `"""…"""`
+    if quote.1 == 0 && text[start..].starts_with(&[quote.0; 2]) {
+        start += 2;
+    }
     let mut backslashes = 0;
     let inside = text[start..].iter().take(VALUE_BYTES_MAX + 1);
     let len = inside.enumerate().find_map(|(len, byte)| {
@@ -74,6 +93,69 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
         start,
         end,
         is_quoted: true,
+        is_fallback: fallback.is_some(),
+        lines_end: None,
+    })
+}
+
+/// Where the quotes begin of what is taken if the expression at `at` has no value: after `||`, `??`,
+/// `?:` or `or`, or the second argument of what reads a setting.
+fn fallback_at(text: &[u8], at: usize) -> Option<usize> {
+    const NEAR_BYTES: usize = 160;
+    const OPERATORS: [&[u8]; 4] = [b"||", b"??", b"?:", b" or "];
+    const READS: [&str; 6] = ["get", "getenv", "env", "fetch", "config", "default"];
+    let near = &text[..text.len().min(at + NEAR_BYTES)];
+    let first = near.get(at)?;
+    if !(first.is_ascii_alphabetic() || matches!(first, b'$' | b'_')) {
+        return None;
+    }
+    let quote_after = |at: usize| {
+        let at = skip(near, at, |byte| byte.is_ascii_whitespace());
+        quote_at(near, at).map(|_| at)
+    };
+    let (mut next, mut calls) = (at, Vec::new());
+    while let Some(byte) = near.get(next) {
+        let rest = &near[next..];
+        if let Some(operator) = OPERATORS.iter().find(|known| rest.starts_with(known)) {
+            return quote_after(next + operator.len());
+        }
+        match byte {
+            b'(' | b'[' => calls.push(next),
+            b')' | b']' => {
+                calls.pop()?;
+            }
+            b',' => {
+                let callee = &near[at..*calls.last()?];
+                let last = words(callee).pop()?;
+                return READS.contains(&&*last).then(|| quote_after(next + 1))?;
+            }
+            b'"' | b'\'' => {
+                let len = memchr::memchr(*byte, &rest[1..])?;
+                next += len + 1;
+            }
+            b';' | b'{' | b'}' | b'=' => return None,
+            b'\n' => {
+                let line = &near[skip(near, next, |byte| byte.is_ascii_whitespace())..];
+                let goes_on = OPERATORS[..3].iter().any(|known| line.starts_with(known));
+                (goes_on || !calls.is_empty()).then_some(())?;
+            }
+            _ => {}
+        }
+        next += 1;
+    }
+    None
+}
+
+/// What is in the braces of `;PWD={…};`, as strings that connect to a database have it.
+pub(super) fn braced_at(text: &[u8], name: usize, at: usize) -> Option<Value> {
+    let inside = text[at..].strip_prefix(b"{")?;
+    let inside = &inside[..inside.len().min(VALUE_BYTES_MAX)];
+    let len = memchr::memchr(b'}', inside)?;
+    (text[..name].ends_with(b";") && text[..at].ends_with(b"=")).then_some(Value {
+        start: at + 1,
+        end: at + 1 + len,
+        is_quoted: true,
+        is_fallback: false,
         lines_end: None,
     })
 }
@@ -133,6 +215,7 @@ fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
         start,
         end,
         is_quoted: false,
+        is_fallback: false,
         lines_end: (lines_end > end).then_some(lines_end),
     })
 }

@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 
 use super::blocks::Lines;
+use super::names::{Holds, holds};
 use crate::record::push_quoted;
 
 /// An object or array that is open.
@@ -11,6 +12,8 @@ struct Open {
     /// The name of the member that comes next, and before that the string before it.
     name: Option<String>,
     before: Option<String>,
+    /// What the object or array is the value of, if that is a secret's name.
+    of: Option<String>,
     /// How many values an array has before the next.
     values: usize,
     /// Where in a private key its strings are.
@@ -23,6 +26,8 @@ pub(super) enum Said<'a> {
     Text,
     /// The value of what has this name.
     Value(&'a str),
+    /// One of several values of it.
+    Listed(&'a str),
     /// A line of a private key.
     KeyLine,
 }
@@ -54,6 +59,7 @@ pub(super) fn rewrite(
                 is_object: *byte == b'{',
                 name: None,
                 before: None,
+                of: open.last().and_then(secret_of),
                 values: 0,
                 lines: Lines::None,
             }),
@@ -68,12 +74,12 @@ pub(super) fn rewrite(
                     open.lines = open.lines.next(&text);
                 }
                 let is_pair = is_pair(&bytes[end..], &open);
-                let said = match open.last() {
-                    Some(open) if open.lines == Lines::Within => Said::KeyLine,
-                    Some(open) => {
-                        assigned_to(open, is_name, is_pair).map_or(Said::Text, Said::Value)
-                    }
-                    None => Said::Text,
+                let next = open.last().and_then(|open| name_after(&json[end..], open));
+                let said = match (open.last(), &next) {
+                    (Some(open), _) if open.lines == Lines::Within => Said::KeyLine,
+                    (Some(_), Some(next)) if !is_name => Said::Value(next),
+                    (Some(open), _) => assigned_to(open, is_name, is_pair),
+                    (None, _) => Said::Text,
                 };
                 if let Some(changed) = change(said, &text) {
                     out.extend_from_slice(&bytes[kept..at]);
@@ -86,6 +92,20 @@ pub(super) fn rewrite(
                     } else {
                         open.before = Some(text);
                     }
+                }
+                at = end;
+                continue;
+            }
+            b'0'..=b'9' => {
+                let len = bytes[at..].iter().take_while(|byte| is_of_number(**byte));
+                let end = at + len.count();
+                if is_password(&bytes[..end], at)
+                    && let Some(name) = open.last().and_then(password_name)
+                    && let Some(changed) = change(Said::Value(name), &json[at..end])
+                {
+                    out.extend_from_slice(&bytes[kept..at]);
+                    push_quoted(&mut out, &changed);
+                    kept = end;
                 }
                 at = end;
                 continue;
@@ -137,14 +157,80 @@ fn is_pair(rest: &[u8], open: &[Open]) -> bool {
 const VALUES: [&str; 4] = ["value", "parameterValue", "optionValue", "stringValue"];
 
 /// What a string is the value of: a member of this name; `"value"`, of what the member before it
-/// says; an argument, of the flag before it; the second of a pair, of the first.
-fn assigned_to(open: &Open, is_name: bool, is_pair: bool) -> Option<&str> {
-    let before = open.before.as_deref();
-    match open.name.as_deref().filter(|_| !is_name) {
-        Some(name) if VALUES.iter().any(|value| name.eq_ignore_ascii_case(value)) => before,
+/// says, or of the object's own name; an argument, of the flag before it; the second of a pair, of
+/// the first; what is in a list, of the list's name.
+fn assigned_to(open: &Open, is_name: bool, is_pair: bool) -> Said<'_> {
+    let (before, of) = (open.before.as_deref(), open.of.as_deref());
+    let said = match open.name.as_deref().filter(|_| !is_name) {
+        Some(name) if is_value(name) => of.or(before),
         None => before.filter(|before| {
-            !open.is_object && (before.starts_with("--") || is_pair && open.values == 1)
+            !open.is_object && (before.starts_with('-') || is_pair && open.values == 1)
         }),
         name => name,
-    }
+    };
+    let listed = of.filter(|_| !open.is_object).map(Said::Listed);
+    said.map(Said::Value).or(listed).unwrap_or(Said::Text)
+}
+
+fn is_value(name: &str) -> bool {
+    VALUES.iter().any(|value| name.eq_ignore_ascii_case(value))
+}
+
+/// The name of the member that begins in an object, if it is one of secrets or of headers that hold
+/// them.
+fn secret_of(open: &Open) -> Option<String> {
+    let name = open.name.as_deref().filter(|_| open.is_object)?;
+    let is_many = name.to_ascii_lowercase().ends_with("passwords");
+    let name = &name[..name.len() - usize::from(is_many)];
+    let is_cookie = ["cookie", "set-cookie"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known));
+    (is_cookie || holds(name.as_bytes()).is_some()).then(|| name.to_owned())
+}
+
+/// The name of a member that holds a password.
+fn password_name(open: &Open) -> Option<&str> {
+    let name = open.name.as_deref().filter(|_| open.is_object)?;
+    (holds(name.as_bytes()) == Some(Holds::Password)).then_some(name)
+}
+
+/// Whether the number at `at` may be a password of digits.
+fn is_password(text: &[u8], at: usize) -> bool {
+    const DIGITS_MIN: usize = 8;
+    let number = &text[at..];
+    number.len() >= DIGITS_MIN
+        && number.iter().all(u8::is_ascii_digit)
+        && !text[..at].ends_with(b"-")
+}
+
+fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
+}
+
+/// The name that the next member gives to the value that ends here: `{"value": …, "name": …}`.
+fn name_after(rest: &str, open: &Open) -> Option<String> {
+    const NAMES: [&str; 2] = ["name", "key"];
+    const NAME_BYTES_MAX: usize = 64;
+    open.name
+        .as_deref()
+        .filter(|name| open.is_object && is_value(name))?;
+    let string = |rest: &str| -> Option<(String, usize)> {
+        let text = rest
+            .starts_with('"')
+            .then(|| &rest[..string_len(rest.as_bytes())])?;
+        let is_short = text.len() <= NAME_BYTES_MAX;
+        Some((
+            is_short.then(|| serde_json::from_str(text).ok())??,
+            text.len(),
+        ))
+    };
+    let rest = rest
+        .trim_ascii_start()
+        .strip_prefix(',')?
+        .trim_ascii_start();
+    let (label, len) = string(rest)?;
+    let rest = rest[len..].trim_ascii_start().strip_prefix(':')?;
+    let (name, _) = string(rest.trim_ascii_start())?;
+    let is_name = NAMES.iter().any(|known| label.eq_ignore_ascii_case(known));
+    (is_name && holds(name.as_bytes()).is_some()).then_some(name)
 }

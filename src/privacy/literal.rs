@@ -56,7 +56,7 @@ fn path_before(text: &[u8], name: usize) -> usize {
 }
 
 /// Whether nothing but blanks is before `at` in its line.
-fn begins_line(text: &[u8], at: usize) -> bool {
+pub(super) fn begins_line(text: &[u8], at: usize) -> bool {
     let before = &text[at.saturating_sub(LINE_BYTES_MAX)..at];
     let rest = before.iter().rev().find(|byte| !is_blank(**byte));
     rest.is_none_or(|byte| *byte == b'\n')

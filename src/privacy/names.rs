@@ -61,6 +61,7 @@ const QUALIFIERS: &[&str] = &[
     "db",
     "str",
     "string",
+    "base",
 ];
 
 /// Words before `token` or `secret` that make it no secret.
@@ -188,7 +189,9 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     match last.as_str() {
         "authorization" => Some(Holds::Authorization),
         "auth" if before.is_empty() => Some(Holds::Pair),
-        "pass" | "pwd" => Some(Holds::Password),
+        "pass" | "pwd" | "psk" | "requirepass" => Some(Holds::Password),
+        // The command is lower case.
+        "sshpass" if !name.iter().any(u8::is_ascii_lowercase) => Some(Holds::Password),
         "key"
             if before
                 .last()

@@ -2,6 +2,7 @@
 //! another member.
 
 use super::assignment::{NAME_BYTES_MAX, after_gutter, is_blank, is_of_name, quote_at, skip};
+use super::literal::begins_line;
 use super::names::words;
 use super::text::starts_word;
 
@@ -24,7 +25,7 @@ impl Operator {
         }
     }
 
-    fn of_quoted(end: usize) -> Operator {
+    pub(super) fn of_quoted(end: usize) -> Operator {
         Operator {
             needs_quote: true,
             ..Operator::new(end)
@@ -35,7 +36,7 @@ impl Operator {
 pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
     let name_end = name.1;
     // The tools of Java have one dash.
-    let is_flag = [&b"--"[..], b"-storepass", b"-keypass"]
+    let is_flag = [&b"--"[..], b"-storepass", b"-keypass", b"requirepass"]
         .iter()
         .any(|flag| text[name.0..].starts_with(flag));
     let quoted = quote_at(text, name_end);
@@ -46,6 +47,11 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
     if quoted.is_none() {
         // `**Password**:`
         at = skip(text, at, |byte| byte == b'*');
+    }
+    // `char password[16] = "…"`
+    let size = skip(text, at + 1, |byte| byte.is_ascii_digit());
+    if text.get(at) == Some(&b'[') && text.get(size) == Some(&b']') {
+        at = size;
     }
     at = skip(text, at, |byte| byte == b']');
     at = match quoted {
@@ -65,10 +71,27 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
     }
     match rest {
         [b':', b':', ..] => None,
-        [b':', b'=', ..] | [b'=', b'>' | b'=', ..] => plain(2),
+        [b':' | b'?', b'=', ..] | [b'=', b'>' | b'=', ..] => plain(2),
         [b'=', ..] => plain(1),
         [b':', ..] => Some(Operator::new(after_type(text, at + 1))),
+        [b',' | b'{', ..]
+            if quoted.is_some()
+                && let Some(end) = declared_default(rest) =>
+        {
+            Some(Operator::of_quoted(at + end))
+        }
         [b',', ..] if quoted.is_some() => Some(Operator::of_quoted(at + 1)),
+        [b'[', ..]
+            if at > name_end
+                && let Some(len) = shown_default(rest) =>
+        {
+            plain(len)
+        }
+        _ if at > name_end
+            && let Some(len) = go_type(rest) =>
+        {
+            Some(Operator::of_quoted(at + len))
+        }
         _ if let Some(sign) = FOREIGN_SIGNS
             .iter()
             .find(|sign| rest.starts_with(sign.as_bytes())) =>
@@ -86,11 +109,59 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
         [b'(', ..] if quoted.is_none() && is_password(text, name) => {
             Some(Operator::of_quoted(at + 1))
         }
-        _ if quoted.is_none() && at > name_end && (is_flag || is_set_by_word(text, name.0)) => {
+        _ if quoted.is_none()
+            && at > name_end
+            && (is_flag || is_set_by_word(text, name.0) || is_row(text, name.0, at)) =>
+        {
             plain(0)
         }
         _ => None,
     }
+}
+
+/// What follows `default =` in a call or a block after the name that it declares:
+/// `("--password", default="…")`, `"db_password" { default = "…" }`.
+fn declared_default(rest: &[u8]) -> Option<usize> {
+    const NEAR_BYTES: usize = 256;
+    const WORD: &[u8] = b"default";
+    let near = &rest[..rest.len().min(NEAR_BYTES)];
+    let ends = |byte: &u8| matches!(byte, b')' | b'}' | b']' | b';');
+    let near = &near[..near.iter().position(ends).unwrap_or(near.len())];
+    let at = memchr::memmem::find(near, WORD)?;
+    let sign = skip(near, at + WORD.len(), is_blank);
+    matches!(near.get(sign), Some(b'=' | b':')).then_some(sign + 1)
+}
+
+/// What a prompt shows before the colon: `Secret Access Key [None]: `.
+fn shown_default(rest: &[u8]) -> Option<usize> {
+    const SHOWN_BYTES_MAX: usize = 48;
+    let near = &rest[..rest.len().min(SHOWN_BYTES_MAX)];
+    let end = memchr::memchr(b']', near)? + 1;
+    near[end..].starts_with(b": ").then_some(end + 1)
+}
+
+/// The type between a name and its value where no colon is: `var password string = "…"`.
+fn go_type(rest: &[u8]) -> Option<usize> {
+    const TYPES: [&[u8]; 3] = [b"string ", b"*string ", b"[]byte "];
+    let known = TYPES.iter().find(|known| rest.starts_with(known))?;
+    let sign = skip(rest, known.len(), is_blank);
+    (rest.get(sign) == Some(&b'=')).then_some(sign + 1)
+}
+
+/// Whether the name at `at` begins a row of a table, under a line of dashes, and the next column is at
+/// `next`: `password    …`.
+fn is_row(text: &[u8], at: usize, next: usize) -> bool {
+    const BEFORE_BYTES_MAX: usize = 1024;
+    let is_rule = |line: &[u8]| {
+        let columns = line.split(u8::is_ascii_whitespace);
+        let mut columns = columns.filter(|column| !column.is_empty());
+        let is_dashes = |column: &[u8]| column.len() > 1 && column.iter().all(|byte| *byte == b'-');
+        columns.clone().count() > 1 && columns.all(is_dashes)
+    };
+    let before = &text[at.saturating_sub(BEFORE_BYTES_MAX)..at];
+    text[..next].ends_with(b"  ")
+        && begins_line(text, at)
+        && before.split(|byte| *byte == b'\n').any(is_rule)
 }
 
 /// The colon of Chinese and Japanese, and what they say for `is`.
@@ -123,7 +194,7 @@ pub(super) fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operato
 
 /// Whether a name is `password`, or what sets one.
 fn is_password(text: &[u8], name: (usize, usize)) -> bool {
-    const BEFORE: [&str; 4] = ["set", "with", "user", "db"];
+    const BEFORE: [&str; 6] = ["set", "with", "user", "db", "store", "key"];
     let words = words(&text[name.0..name.1]);
     words.split_last().is_some_and(|(last, before)| {
         last == "password" && before.iter().all(|word| BEFORE.contains(&word.as_str()))

@@ -42,7 +42,7 @@ impl Redactor {
 
     /// The text without its secrets; `None` if it has none.
     pub(super) fn redacted(&self, text: &str, numbers: &mut Numbers) -> Option<String> {
-        self.value(None, text, numbers, 0)
+        self.value(Said::Text, text, numbers, 0)
     }
 
     /// The same for a key, of which only what a provider's prefix gives away is replaced, by a
@@ -54,15 +54,15 @@ impl Redactor {
         replaced(key, &findings, number)
     }
 
-    /// The same for a value that a document assigns to a name.
+    /// The same for a string of a document, by what it is there.
     fn value(
         &self,
-        name: Option<&str>,
+        said: Said<'_>,
         text: &str,
         numbers: &mut Numbers,
         depth: usize,
     ) -> Option<String> {
-        if name.is_none() && text.len() < self.scanner.bytes_min() {
+        if matches!(said, Said::Text) && text.len() < self.scanner.bytes_min() {
             return None;
         }
         let mut changed: Option<String> = None;
@@ -74,19 +74,18 @@ impl Redactor {
                     break;
                 }
                 let mut change = |said: Said<'_>, text: &str| match said {
-                    Said::Text => self.value(None, text, numbers, depth + 1),
-                    Said::Value(name) => self.value(Some(name), text, numbers, depth + 1),
                     Said::KeyLine => {
                         let number = numbers.of(PRIVATE_KEY, text);
                         Some(placeholder(PRIVATE_KEY, &number.to_string()))
                     }
+                    said => self.value(said, text, numbers, depth + 1),
                 };
                 // Each of its strings was looked at until there was nothing more.
                 if let Ok(rewritten) = rewrite(now, &mut change) {
                     return rewritten.or(changed);
                 }
             }
-            let findings = self.scanner.findings(name, now);
+            let findings = self.scanner.findings(said, now);
             let next = replaced(now, &findings, |name, secret| {
                 numbers.of(name, secret).to_string()
             });

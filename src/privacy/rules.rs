@@ -109,6 +109,9 @@ pub(super) const TOKENS: &[Token] = &[
     token("planetscale_token", "pscale_", Dotted, 32, 80),
     token("render_key", "rnd_", Alnum, 24, 64),
     token("vercel_token", "vercel_blob_rw_", Word, 40, 80),
+    token("vercel_token", "vcp_", Alnum, 40, 80),
+    token("vercel_token", "vck_", Alnum, 40, 80),
+    token("yandex_key", "AQVN", Dashed, 35, 38),
     token("neon_key", "napi_", Alnum, 60, 80),
     token("scalingo_token", "tk-us-", Dashed, 48, 48),
     token("cloudflare_key", "v1.0-", Dashed, 171, 171),
@@ -187,10 +190,10 @@ pub(super) const TOKENS: &[Token] = &[
     token("square_token", "sq0csp-", Dashed, 40, 60),
     token("square_token", "sq0atp-", Dashed, 22, 60),
     token("square_token", "EAAA", Dashed, 56, 64),
-    token("facebook_token", "EAAC", Alnum, 100, ANY),
-    token("facebook_token", "EAAM", Alnum, 100, ANY),
-    token("facebook_token", "EAAG", Alnum, 100, ANY),
-    token("facebook_token", "EAAB", Alnum, 100, ANY),
+    token("facebook_token", "EAAC", Alnum, 80, ANY),
+    token("facebook_token", "EAAM", Alnum, 80, ANY),
+    token("facebook_token", "EAAG", Alnum, 80, ANY),
+    token("facebook_token", "EAAB", Alnum, 80, ANY),
     token("plaid_token", "access-production-", Dashed, 36, 36),
     token("plaid_token", "access-development-", Dashed, 36, 36),
     token("plaid_token", "access-sandbox-", Dashed, 36, 36),
@@ -351,10 +354,14 @@ pub(super) const RUNS: &[Context] = &[
         anchors: &["7Q~", "8Q~"],
         look: One(context::azure_secret),
     },
-    // The ids of the last years, in base64.
+    // The digits of ids, in base64.
     Context {
-        anchors: &["MTA", "MTE", "MTI", "MTM", "MTQ"],
+        anchors: &["MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
         look: One(context::discord_token),
+    },
+    Context {
+        anchors: &["re_"],
+        look: One(context::resend_key),
     },
     Context {
         anchors: &["SK"],
@@ -394,6 +401,10 @@ pub(super) const WORDS: &[Context] = &[
         look: One(context::pgpass_password),
     },
     Context {
+        anchors: &[":thin:"],
+        look: One(context::oracle_password),
+    },
+    Context {
         anchors: &["@tcp(", "@unix("],
         look: One(context::driver_password),
     },
@@ -417,6 +428,8 @@ pub(super) const WORDS: &[Context] = &[
             "pwd",
             "Pwd",
             "PWD",
+            "psk",
+            "PSK",
             "ecret",
             "ECRET",
             "oken",
@@ -450,6 +463,6 @@ pub(super) const WORDS: &[Context] = &[
             "密碼",
             "パスワード",
         ],
-        look: One(context::assignment),
+        look: All(context::assignments),
     },
 ];

@@ -7,7 +7,9 @@ use super::assignment::member;
 use super::breaks::{has_break, is_mixed};
 use super::context::Place;
 use super::displayed::{Displayed, View, differs, displayed};
+use super::json::Said;
 use super::runs::Runs;
+use super::values::Written;
 use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
 
@@ -83,18 +85,23 @@ impl Scanner {
     }
 
     /// What is to be redacted in a text, in order, without overlaps, as it stands and as it is
-    /// displayed. A value that a document assigns to a name is given with it.
-    pub(super) fn findings(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
-        as_displayed(text, |text| self.plain(name, text))
+    /// displayed. Of a string of a document, it is given what it is there.
+    pub(super) fn findings(&self, said: Said<'_>, text: &str) -> Vec<Finding<'_>> {
+        as_displayed(text, |text| self.plain(said, text))
     }
 
-    fn plain(&self, name: Option<&str>, text: &str) -> Vec<Finding<'_>> {
+    fn plain(&self, said: Said<'_>, text: &str) -> Vec<Finding<'_>> {
         let bytes = text.as_bytes();
+        let (name, written) = match said {
+            Said::Value(name) => (Some(name), Written::Quoted),
+            Said::Listed(name) => (Some(name), Written::Listed),
+            Said::Text | Said::KeyLine => (None, Written::Quoted),
+        };
         let mut found = Vec::new();
         if self.redact_secrets {
             found = secrets(bytes, false);
             if let Some(name) = name {
-                member(name, text, &mut found);
+                member(name, text, written, &mut found);
             }
         }
         if self.redact_pii {

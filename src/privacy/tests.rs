@@ -304,7 +304,7 @@ fn no_line_of_a_listed_key_is_left() {
     lines.extend(["Zk3vQ9x=".to_owned(), label("END")]);
     let has_none = |kept: &str| !kept.contains("nxYTmIIX") && !kept.contains("Zk3vQ9x");
     for gutter in [
-        "", "    #→", "#\t", "| ", " # | ", "% ", "> ", "// ", "+", "k.pem:#:", "  # ",
+        "", "    #→", "#\t", "│ ", "| ", " # | ", "% ", "> ", "// ", "+", "k.pem:#:", "  # ",
     ] {
         let number = |n: usize| gutter.replace('#', &n.to_string()).replace('%', "#");
         let listed = lines.iter().enumerate().map(|(n, line)| number(n) + line);
@@ -318,6 +318,13 @@ fn no_line_of_a_listed_key_is_left() {
             }
         }
     }
+    let framed = lines.iter().map(|line| format!("│ {line:<68} │"));
+    let framed: Vec<String> = framed.collect();
+    assert!(
+        has_none(&defaults(&framed.join("\n"))),
+        "{}",
+        defaults(&framed.join("\n"))
+    );
     for json in [
         serde_json::json!(lines),
         serde_json::json!({ "a": { "lines": &lines[..5] } }),

@@ -1,7 +1,7 @@
 //! Which values are secrets: not code, not ids, not what manuals put for one.
 
 use super::assignment::is_of_name;
-use super::code::{is_code, is_identifier, is_path_of_code, is_type};
+use super::code::{is_code, is_identifier, is_path_of_code, is_type, is_variable};
 use super::context::is_pair;
 use super::names::{Holds, is_of_word};
 use super::text::{distinct, is_id, is_placeholder};
@@ -82,6 +82,33 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
         && !is_id(text)
         && !is_path_of_code(text);
     is_secret.then_some((start, start + len))
+}
+
+/// Whether it is what the writers of manuals put for a password.
+pub(super) fn stands_for_password(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 12] = [
+        b"password",
+        b"passwd",
+        b"pass",
+        b"pwd",
+        b"pw",
+        b"secret",
+        b"token",
+        b"p",
+        b"key",
+        b"port",
+        b"my_password",
+        b"mypassword",
+    ];
+    let lower = text.to_ascii_lowercase();
+    // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
+    let has_bracket = [b"{}", b"[]", b"()"]
+        .iter()
+        .any(|[open, close]| text.contains(open) && text.contains(close));
+    let is_masked = text.iter().all(|byte| *byte == b'*');
+    let is_template =
+        has_bracket || is_masked || is_variable(text, true) || matches!(text, [b'%', _]);
+    WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
 }
 
 /// A word with a sign in it, of which is said that it is a password.
@@ -331,8 +358,11 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
+    let is_escaped =
+        |three: &[u8]| three[0] == b'%' && three[1..].iter().all(u8::is_ascii_hexdigit);
+    let has_sign = symbols > 0 && !value.windows(3).any(is_escaped);
     let is_mixed = digits >= 2 && lower + upper > 0
-        || symbols > 0 && digits + symbols >= 2 && lower > 0 && upper > 0
+        || has_sign && digits + symbols >= 2 && lower > 0 && upper > 0
         || is_letters_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
 }

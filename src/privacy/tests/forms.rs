@@ -109,6 +109,15 @@ fn tokens_with_a_part_of_their_own_are_found() {
     for (token, name) in [
         (format!("Zk3vQ9xT7mB2nL.atlasv1.{body}"), "terraform_token"),
         (format!("{hex}-us12"), "mailchimp_key"),
+        (["re_Zk3vQ9xT_", &body[..24]].concat(), "resend_key"),
+        (
+            ["OTk4MDEyMzQ1Njc4OTAxMjM0.Gx8LqZ.", &body[..38]].concat(),
+            "discord_token",
+        ),
+        (
+            ["MzI0NTY3ODkwMTIzNDU2Nzg5.Gx8LqZ.", &body[..27]].concat(),
+            "discord_token",
+        ),
         (["xoxd-", body, "%2B", hex, "%3D"].concat(), "slack_token"),
         (
             // {"alg":"HS256"}, with a blank or a line break after each bracket.
@@ -130,6 +139,7 @@ fn tokens_with_a_part_of_their_own_are_found() {
     }
     for text in [
         format!("{hex}-use {hex}-us {hex}-us123 app{hex}-us1"),
+        "re_compile_pattern_with_flags_2_abcdef re_sync_2024_index_of_all_2_files".to_owned(),
         format!("a.atlasv1.{body} Zk3vQ9xT7mB2nL.atlasv1.short"),
         "path-and-pattern.of-something.that-is-quite-long/patterns-and-paths.rs".to_owned(),
         "ewogImFsZyI6IkhTMjU2In0 eyAic3ViIjoiODg0MjAxOSJ9".to_owned(),

@@ -223,3 +223,183 @@ fn types_and_constants_are_no_secrets() {
     ];
     assert_eq!(missed(&rows), []);
 }
+
+#[test]
+fn what_stands_in_for_an_expression() {
+    let rows = [
+        (
+            "const password = process.env.P || \"kX9vbT2wq\";",
+            "kX9vbT2wq",
+        ),
+        ("const password = process.env.P ?? 'kX9vbT2wq'", "kX9vbT2wq"),
+        (
+            "const password =\n  process.env.P\n  || 'kX9vbT2wq';",
+            "kX9vbT2wq",
+        ),
+        (
+            "password = os.environ.get(\"P\", \"kX9vbT2wq\")",
+            "kX9vbT2wq",
+        ),
+        (
+            "password = os.environ.get(\"P\") or \"kX9vbT2wq\"",
+            "kX9vbT2wq",
+        ),
+        ("password = ENV[\"P\"] || \"kX9vbT2wq\"", "kX9vbT2wq"),
+        ("$password = getenv(\"P\") ?: \"kX9vbT2wq\";", "kX9vbT2wq"),
+        ("'password' => env('P', 'kX9vbT2wq'),", "kX9vbT2wq"),
+        (
+            "p.add_argument(\"--password\", default=\"kX9vbT2wq\")",
+            "kX9vbT2wq",
+        ),
+        (
+            "p.add_argument(\n    \"--password\",\n    type=str,\n    default=\"kX9vbT2wq\",\n)",
+            "kX9vbT2wq",
+        ),
+        (
+            "variable \"db_password\" {\n  type    = string\n  default = \"kX9vbT2wq\"\n}",
+            "kX9vbT2wq",
+        ),
+        ("var dbPassword string = \"kX9vbT2wq\"", "kX9vbT2wq"),
+        ("char password[] = \"kX9vbT2wq\";", "kX9vbT2wq"),
+        ("char password[16] = \"kX9vbT2wq\";", "kX9vbT2wq"),
+        ("password = \"\"\"kX9vbT2wq\"\"\"", "kX9vbT2wq"),
+        ("passwords: [\"kX9vbT2wq\"]", "kX9vbT2wq"),
+        ("passwords = [\"a\", \"kX9vbT2wq\", \"b\"]", "kX9vbT2wq"),
+        ("password: ['kX9vbT2wq']", "kX9vbT2wq"),
+        ("DB_PASSWORD ?= kX9vbT2wq", "kX9vbT2wq"),
+        ("password: &p kX9vbT2wq\nb: *p", "kX9vbT2wq"),
+    ];
+    assert_eq!(missed(&rows), []);
+    let rows = [
+        "password = os.environ.get(\"DB_PW1\")",
+        "password = os.environ.get(\"P\", \"changeme\")",
+        "password = prompt(\"Enter1\", \"8characters\")",
+        "password = f(x), \"abc123def\"",
+        "password = a; b || \"abc123def\"",
+        "if (password) { x = y || \"abc123def\" }",
+        "password = None or \"\"",
+        "p.add_argument(\"--password\", default=None), (\"abc123def\")",
+        "p.add_argument(\"--password\", help=\"by default abc123def\")",
+        "variable \"db_password\" {\n  type = string\n}\nx = \"default=abc123\"",
+        "var password string",
+        "password[i] == \"abc123def\"",
+        "required: [\"password\", \"name\"]",
+        "Win32_Security_Authorization = [\"Win32_Security\"]",
+        "passwords: [\"required\", \"min:8\"]",
+        "oauth_secret=secret%3Dpassword&x=lock%26key",
+    ];
+    assert_eq!(changed(&rows), []);
+}
+
+#[test]
+fn shapes_of_documents() {
+    let rows = [
+        (
+            "{\"X-Api-Key\":[\"k3Vb9xQ2mT7pL\"],\"A\":[\"b\"]}",
+            "k3Vb9xQ2mT7pL",
+        ),
+        (
+            "{\"Cookie\":[\"sid=k3Vb9xQ2mT7pLw8s\"]}",
+            "k3Vb9xQ2mT7pLw8s",
+        ),
+        ("{\"password\":[\"kX9vbT2wq\"]}", "kX9vbT2wq"),
+        ("{\"passwords\": [\"a\", \"kX9vbT2wq\"]}", "kX9vbT2wq"),
+        ("{\"password\":{\"value\":\"kX9vbT2wq\"}}", "kX9vbT2wq"),
+        (
+            "{\"password\": {\n  \"type\": \"text\",\n  \"value\": \"kX9vbT2wq\"}}",
+            "kX9vbT2wq",
+        ),
+        (
+            "{\"value\":\"k3Vb9xQ2mT7pL\",\"name\":\"API_TOKEN\"}",
+            "k3Vb9xQ2mT7pL",
+        ),
+        (
+            "{\"id\": \"a\", \"Value\": \"k3Vb9xQ2mT7pL\", \"Key\": \"API_TOKEN\"}",
+            "k3Vb9xQ2mT7pL",
+        ),
+        (
+            "env:\n  - value: k3Vb9xQ2mT7pL\n    name: API_TOKEN\n",
+            "k3Vb9xQ2mT7pL",
+        ),
+        (
+            "x { value = \"a\", value: \"k3Vb9xQ2mT7pL\", name: \"API_TOKEN\" ",
+            "k3Vb9xQ2mT7pL",
+        ),
+        ("{\"password\":74839201847562}", "74839201847562"),
+        ("[\"psql\",\"-password\",\"kX9vbT2wq\"]", "kX9vbT2wq"),
+        (
+            "<wsse:Password Type=\"x\">kX9vbT2wq</wsse:Password>",
+            "kX9vbT2wq",
+        ),
+        ("<password><![CDATA[kX9vbT2wq]]></password>", "kX9vbT2wq"),
+        (
+            "<key>password</key>\n\t<string>kX9vbT2wq</string>",
+            "kX9vbT2wq",
+        ),
+    ];
+    assert_eq!(missed(&rows), []);
+    let rows = [
+        "{\"password\":[\"required\",\"confirmed\",\"min:8\"]}",
+        "{\"password\":[\"This field is required.\"]}",
+        "{\"password\":{\"type\":\"string2\",\"minLength\":8}}",
+        "{\"password\": 1, \"passes\": 74839201847562}",
+        "{\"tokens\":[\"k3Vb9xQ2mT7pL\"],\"token\":748392018}",
+        "{\"value\":\"k3Vb9xQ2mT7pL\",\"name\":\"next_page_token\"}",
+        "{\"value\":\"k3Vb9xQ2mT7pL\",\"name\":\"a\"},{\"name\":\"API_TOKEN\"}",
+        "- value: a1\n  name: API_TOKEN\n",
+        "<password hint=\"a1\"/><b>abc123def</b>",
+        "<key>password</key><integer>748392018</integer>",
+    ];
+    assert_eq!(changed(&rows), []);
+}
+
+#[test]
+fn settings_and_terminals() {
+    let hex = "67e55044c0b1426f9247bb680e5fe0c8".repeat(4);
+    let key = "zzgEOzdmenCkhvMdgaKjIg8x/be3nNyjOq9wMxEh";
+    let row = |form: &str, secret: &'static str| (form.replace("{}", secret), secret);
+    let rules = "Key         Value\n---         -----\n";
+    let owned = [
+        (format!("  secret_key_base: {hex}\n"), &hex[..]),
+        row("AWS Secret Access Key [None]: {}\n", key),
+        row("AWS Secret Access Key [****************MPLE]: {}\n", key),
+        row(
+            "      Name      Value   Type\n      ----      -----   ----\nsecret_key     {} shared-credentials-file\n",
+            key,
+        ),
+        row(
+            &format!("====== Data ======\n{rules}password    {{}}\nusername    joe\n"),
+            "kX9vbT2wq",
+        ),
+    ];
+    let rows: Vec<(&str, &str)> = owned
+        .iter()
+        .map(|(text, secret)| (&text[..], *secret))
+        .collect();
+    assert_eq!(missed(&rows), []);
+    let rows = [
+        ("requirepass kX9vbT2wq", "kX9vbT2wq"),
+        ("    psk=\"kX9vbT2wq\"\n", "kX9vbT2wq"),
+        ("SSHPASS=kX9vbT2wq sshpass -e ssh x", "kX9vbT2wq"),
+        ("Driver=x;UID=u;PWD={kX9vbT2wq};", "kX9vbT2wq"),
+        ("jdbc:oracle:thin:scott/kX9vbT2wq@//h:1521/x", "kX9vbT2wq"),
+        ("jdbc:oracle:thin:scott/kX9vbT2wq@h:1521:x", "kX9vbT2wq"),
+        ("    storePassword \"kX9vbT2wq\"", "kX9vbT2wq"),
+        ("    keyPassword 'kX9vbT2wq'", "kX9vbT2wq"),
+    ];
+    assert_eq!(missed(&rows), []);
+    let table = format!("{rules}password    string\nsecret      k8s.io/token\n");
+    let rows = [
+        &table[..],
+        "my-token    1.0.3rc12\nNAME        VERSION\n",
+        "sshpass=1.09-1+b1",
+        "sshpass: 1.09-1+b1",
+        "key_mgmt=WPA-PSK\nproto=RSN2\n",
+        "requirepass foobared",
+        "jdbc:oracle:thin:@//h1:1521/x",
+        "jdbc:oracle:thin:scott/${PASS_1}@//h:1521/x",
+        "<input password={value1}; />",
+        "password [y/N1]: ",
+    ];
+    assert_eq!(changed(&rows), []);
+}

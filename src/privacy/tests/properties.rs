@@ -60,7 +60,8 @@ fn json() -> impl Strategy<Value = Value> {
 
 fn without_strings(value: &Value) -> Value {
     match value {
-        Value::String(_) => Value::from(""),
+        // A number may be a password, and becomes a string.
+        Value::String(_) | Value::Number(_) => Value::from(""),
         Value::Array(items) => items.iter().map(without_strings).collect(),
         Value::Object(members) => {
             // By another name, a member may stand elsewhere.
@@ -105,9 +106,8 @@ proptest! {
             let mut any = false;
             let mut look = |said: Said<'_>, text: &str| {
                 any |= match said {
-                    Said::Text => !scanner.findings(None, text).is_empty(),
-                    Said::Value(name) => !scanner.findings(Some(name), text).is_empty(),
                     Said::KeyLine => true,
+                    said => !scanner.findings(said, text).is_empty(),
                 };
                 None
             };
@@ -121,7 +121,7 @@ proptest! {
     fn the_prefilter_passes_over_nothing(text in texts()) {
         let bytes = text.as_bytes();
         let scanner = Scanner::new(&PrivacySettings::default()).unwrap();
-        let findings = scanner.findings(None, &text);
+        let findings = scanner.findings(Said::Text, &text);
         let hidden = text.contains(PLACEHOLDER);
         let runs = Runs::new(bytes);
         for at in 0..bytes.len() {

@@ -160,6 +160,42 @@ fn no_rule_looks_at_the_same_again_and_again() {
     is_soon_done(&stops, "full stops");
 }
 
+#[test]
+fn no_expression_or_document_is_slow() {
+    for unit in [
+        "passwords: [\"a1\", ",
+        "password = get(\"P\", ",
+        "password = a(",
+        "password = a || b || ",
+        "value: a1, name: PASSWORD, ",
+        "name: PASSWORD\n",
+        "\"password\" { default ",
+        "<key>password</key><string>",
+        "<password a=b>",
+        "<password><![CDATA[",
+        "jdbc:oracle:thin:a/b",
+        "--- ---\npassword  ",
+        "password  \n",
+        "│ -----BEGIN PRIVATE KEY----- │\n",
+        ";PWD={a",
+        "password [a",
+    ] {
+        is_soon_done(&repeated(unit), unit);
+    }
+}
+
+#[test]
+fn members_of_documents_are_looked_at_once() {
+    for unit in [
+        r#"{"value":"a1b2c3","name":"A_TOKEN","password":[12345678]}"#,
+        r#"{"value":"a1b2c3","name":"a","password":{"value":"a"}}"#,
+        r#"{"password":12345678}"#,
+        r#"["password",["value"]]"#,
+    ] {
+        is_soon_done(&format!("[{}1]", repeated(&format!("{unit},"))), unit);
+    }
+}
+
 /// Strings of strings are not gone through for every round of each of them.
 #[test]
 fn nested_json_multiplies_nothing() {
