@@ -1,5 +1,6 @@
 //! Messages, one a line, over standard input and output. A request that does not read is answered all
-//! the same: whoever sent it waits.
+//! the same: whoever sent it waits. While a client does not read its answers, little of what it
+//! sends is read.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleServer;
+use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -15,8 +17,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
+use super::room::{Full, Room};
+
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
+/// How the methods of notifications begin.
+const NOTIFICATIONS: &str = "notifications/";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 pub(super) struct Lines<R, W> {
@@ -24,6 +30,9 @@ pub(super) struct Lines<R, W> {
     /// The line that is being read, unless it is too long.
     line: Vec<u8>,
     is_too_long: bool,
+    /// A message that waits until there is room for it, and how long it is.
+    next: Option<(RxJsonRpcMessage<RoleServer>, usize)>,
+    room: Room,
     /// `None` once it is closed.
     output: Arc<Mutex<Option<W>>>,
     /// The last answer that was given here, on its way.
@@ -42,6 +51,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             input: BufReader::new(input),
             line: Vec::new(),
             is_too_long: false,
+            next: None,
+            room: Room::new(),
             output: Arc::new(Mutex::new(Some(output))),
             refusal: None,
         }
@@ -77,6 +88,44 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
+    /// Waits until enough answers are written, or the client has nothing more to say.
+    async fn answers_written(&mut self) {
+        let input = &mut self.input;
+        let end = async {
+            if input.fill_buf().await.is_ok_and(|some| !some.is_empty()) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.room.answers_written() => {}
+            () = end => {}
+        }
+    }
+
+    /// Reads on to the next message, which is then in `next`, or to a line that is none. `None` at
+    /// the end.
+    async fn advance(&mut self) -> Option<Result<(), Refused>> {
+        self.answers_written().await;
+        let bytes = match self.read().await {
+            Read::End => return None,
+            Read::Line => self.line.len(),
+            Read::TooLong => {
+                self.line.clear();
+                return Some(Err(Refused {
+                    id: Value::Null,
+                    code: -32600,
+                    message: format!(
+                        "Invalid Request: the message is longer than {MESSAGE_BYTES_MAX} bytes"
+                    ),
+                }));
+            }
+        };
+        let message = message(&self.line);
+        self.line.clear();
+        Some(message.map(|message| self.next = message.map(|message| (message, bytes))))
+    }
+
     /// Answers what is no message; in a task, which nobody drops in the middle of a line.
     fn refuse(&mut self, refused: &Refused) {
         let Refused { id, code, message } = refused;
@@ -106,26 +155,41 @@ struct Refused {
     message: String,
 }
 
-/// The message of a line; `None` for a line that nobody waits for an answer to.
+impl Refused {
+    fn full(id: &RequestId) -> Refused {
+        Refused {
+            id: json!(id),
+            code: -32603,
+            message: "there are as many streams as there may be: end one first".to_owned(),
+        }
+    }
+}
+
+/// The message of a line; `None` for an empty one, and for a notification that does not read.
 fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused> {
     let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
     let error = match serde_json::from_slice(line) {
+        Ok(JsonRpcMessage::Notification(_)) if Seen::of(line).has_id => {
+            "an id is a text or a number".to_owned()
+        }
         Ok(message) => return Ok(Some(message)),
-        Err(error) => error,
+        Err(error) => error.to_string(),
     };
     let seen = Seen::of(line);
     let is_json = serde_json::from_slice::<Value>(line);
-    let id = match (seen.id, &is_json) {
-        (Some(id), _) => id,
-        (None, Ok(_)) if !seen.has_method => Value::Null,
-        _ => {
-            tracing::warn!(%error, "a line of the client's was passed over");
-            return Ok(None);
-        }
+    let is_notification = match is_json {
+        Ok(_) => seen.method.is_some(),
+        // The id may have been in what is missing.
+        Err(_) => seen.method.is_some_and(|it| it.starts_with(NOTIFICATIONS)),
     };
+    if is_notification && !seen.has_id {
+        tracing::warn!(error, "a notification of the client's was passed over");
+        return Ok(None);
+    }
+    let id = seen.id.unwrap_or_default();
     let (code, message) = match is_json {
         Ok(_) => (
             -32600,
@@ -139,8 +203,10 @@ fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused>
 /// What can be read of a message that is none.
 #[derive(Default)]
 struct Seen {
+    has_id: bool,
+    /// If it is one.
     id: Option<Value>,
-    has_method: bool,
+    method: Option<String>,
 }
 
 impl Seen {
@@ -155,13 +221,20 @@ impl Seen {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
                 while let Some(name) = map.next_key::<String>()? {
-                    if name == "id" {
-                        let id: Value = map.next_value()?;
-                        let is_one = id.is_string() || id.is_number();
-                        self.0.borrow_mut().id = is_one.then_some(id);
-                    } else {
-                        self.0.borrow_mut().has_method |= name == "method";
-                        map.next_value::<IgnoredAny>()?;
+                    match &*name {
+                        "id" => {
+                            self.0.borrow_mut().has_id = true;
+                            let id: Value = map.next_value()?;
+                            let is_one = id.is_string() || id.is_number();
+                            self.0.borrow_mut().id = is_one.then_some(id);
+                        }
+                        "method" => {
+                            let method: Value = map.next_value()?;
+                            self.0.borrow_mut().method = method.as_str().map(str::to_owned);
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
                     }
                 }
                 Ok(())
@@ -186,42 +259,38 @@ where
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let output = Arc::clone(&self.output);
-        async move {
-            let mut line = serde_json::to_vec(&message)?;
+        // At once, as it is counted by its length.
+        let line = serde_json::to_vec(&message).map(|mut line| {
             line.push(b'\n');
+            let waiting = self.room.wait(line.len());
+            (line, waiting)
+        });
+        async move {
+            let (line, _waiting) = line?;
             write(&output, &line).await
         }
     }
 
+    // It may be dropped at each await, and goes on where it was.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             if let Some(refusal) = &mut self.refusal {
                 let _ = refusal.await;
                 self.refusal = None;
             }
-            let refused = match self.read().await {
-                Read::End => return None,
-                Read::Line => {
-                    let message = message(&self.line);
-                    self.line.clear();
-                    match message {
-                        Ok(Some(message)) => return Some(message),
-                        Ok(None) => continue,
-                        Err(refused) => refused,
+            if let Some((message, bytes)) = &mut self.next {
+                let entered = self.room.enter(message, *bytes).await;
+                let (message, _) = self.next.take()?;
+                match (entered, &message) {
+                    (Err(Full), JsonRpcMessage::Request(request)) => {
+                        let refused = Refused::full(&request.id);
+                        self.refuse(&refused);
                     }
+                    _ => return Some(message),
                 }
-                Read::TooLong => {
-                    self.line.clear();
-                    Refused {
-                        id: Value::Null,
-                        code: -32600,
-                        message: format!(
-                            "Invalid Request: the message is longer than {MESSAGE_BYTES_MAX} bytes"
-                        ),
-                    }
-                }
-            };
-            self.refuse(&refused);
+            } else if let Err(refused) = self.advance().await? {
+                self.refuse(&refused);
+            }
         }
     }
 
@@ -265,6 +334,29 @@ mod tests {
             ),
             (r#"["a"]"#, json!(null), -32600),
             ("7", json!(null), -32600),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                json!(null),
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"tools/list"}"#,
+                json!(null),
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"tools/list","id":[1]}"#,
+                json!(null),
+                -32600,
+            ),
+            ("hello", json!(null), -32700),
+            ("{", json!(null), -32700),
+            (
+                r#"{"jsonrpc":"2.0","method":"ping","params":{"#,
+                json!(null),
+                -32700,
+            ),
+            (&"[".repeat(1_000_000), json!(null), -32700),
         ] {
             let refused = message(line.as_bytes()).unwrap_err();
             assert_eq!((&refused.id, refused.code), (&id, code), "{line}");
@@ -286,13 +378,14 @@ mod tests {
         for line in [
             "",
             " \r",
-            "hello",
-            "{",
             r#"{"method":"notifications/x","params":7"#,
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":7}"#,
+            r#"{"jsonrpc":"2.0","method":"tools/call","params":7}"#,
         ] {
             assert!(matches!(message(line.as_bytes()), Ok(None)), "{line}");
         }
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#;
+        assert!(matches!(message(error.as_bytes()), Ok(Some(_))));
         let ping = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r";
         assert!(matches!(message(ping.as_bytes()), Ok(Some(_))));
     }

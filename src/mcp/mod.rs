@@ -12,6 +12,7 @@ mod log;
 mod prompts;
 mod reach;
 mod resources;
+mod room;
 mod schema;
 mod server;
 mod stdio;

@@ -1,13 +1,18 @@
 //! Clients that send what is none, too much, or leave in the middle.
 
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use decklog::storage::Disk;
 use decklog::{Store, verify};
 use serde_json::{Value, json};
 
-use super::client::Client;
-use crate::support::{Rng, count, still};
+use super::client::{Client, LEGACY};
+use crate::support::{Kid, Rng, count, still};
 
 fn call(n: u64) -> Value {
     let arguments = json!({
@@ -90,6 +95,14 @@ fn garbage_is_passed_over_or_told() {
             json!({ "jsonrpc": "1.0", "id": 906, "method": "ping" }),
             true,
         ),
+        (
+            json!({ "jsonrpc": "2.0", "id": null, "method": "ping" }),
+            true,
+        ),
+        (
+            json!({ "jsonrpc": "2.0", "id": {}, "method": "tools/list" }),
+            true,
+        ),
     ] {
         client.send(&message);
         if is_told {
@@ -137,6 +150,32 @@ fn a_request_that_does_not_read_is_answered() {
     }
     client.end();
     assert_whole(&path);
+}
+
+/// Bug: such lines were passed over in silence.
+#[test]
+fn what_has_no_id_that_can_be_is_answered_with_null() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut client = Client::legacy(&dir.path().join("log"));
+    let deep = "[".repeat(1_000_000);
+    for (line, code) in [
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"tools/list"}"#, -32600),
+        (&deep, -32700),
+        ("hello", -32700),
+    ] {
+        // It has no id either, and is not answered.
+        client.send(&json!({ "jsonrpc": "2.0", "method": "ping" }));
+        client.send_raw(format!("{line}\n").as_bytes());
+        let answer = client.wait(Duration::from_secs(20), |it| it["id"].is_null());
+        let answer = answer.unwrap_or_else(|| panic!("no answer to {line:.80}"));
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        let id = client.begin("ping", json!({}));
+        assert!(client.answer(id).get("result").is_some());
+        let more = client.wait(Duration::ZERO, |it| it["id"].is_null());
+        assert!(more.is_none(), "{more:?}");
+    }
+    client.end();
 }
 
 #[test]
@@ -204,6 +243,95 @@ fn a_thousand_calls_in_flight_are_all_answered() {
         store.thoughts().list(Some("t"), None).unwrap().len() as u64,
         calls
     );
+}
+
+/// Bug: the server read on while nobody read its answers, and held them all.
+#[test]
+fn who_reads_no_answers_is_not_read() {
+    const REQUESTS: usize = 1_500;
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    command
+        .arg("mcp")
+        .arg("--store")
+        .arg(dir.path().join("log"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut kid = Kid(command.spawn().unwrap());
+    let (mut input, output) = (kid.0.stdin.take().unwrap(), kid.0.stdout.take().unwrap());
+    let line = |method: &str, id: &str, params: Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        format!("{request}\n")
+    };
+    let who = json!({
+        "protocolVersion": LEGACY,
+        "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    input
+        .write_all(line("initialize", "greeting", who).as_bytes())
+        .unwrap();
+    // More than a pipe holds, so that what is taken can be told.
+    let id = |n: usize| format!("{n}-{}", "z".repeat(10_000));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let sending = std::thread::spawn({
+        let sent = Arc::clone(&sent);
+        move || {
+            for n in 0..REQUESTS {
+                let method = if n % 2 == 0 { "tools/list" } else { "ping" };
+                input
+                    .write_all(line(method, &id(n), json!({})).as_bytes())
+                    .unwrap();
+                sent.store(n + 1, Ordering::Relaxed);
+            }
+        }
+    });
+    // Until it takes no more.
+    let mut taken = 0;
+    loop {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = sent.load(Ordering::Relaxed);
+        if now > 0 && now == taken {
+            break;
+        }
+        taken = now;
+    }
+    assert!(taken < REQUESTS / 2, "{taken} requests were read");
+    let mut answered: HashSet<String> = BufReader::new(output)
+        .lines()
+        .map(|line| {
+            let answer: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            assert!(answer.get("result").is_some(), "{answer:.200}");
+            answer["id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    sending.join().unwrap();
+    assert!(answered.remove("greeting"));
+    assert_eq!(answered, (0..REQUESTS).map(id).collect());
+    assert!(kid.0.wait().unwrap().success());
+}
+
+/// A stream that one cancels makes room for another, whatever many there are.
+#[test]
+fn streams_are_bounded_and_keep_nothing_out() {
+    const STREAMS: usize = 1_024;
+    let dir = tempfile::tempdir().unwrap();
+    let mut client = Client::modern(&dir.path().join("log"));
+    let listen = json!({ "notifications": {} });
+    let ids: Vec<u64> = (0..STREAMS)
+        .map(|_| client.begin("subscriptions/listen", listen.clone()))
+        .collect();
+    let id = client.begin("subscriptions/listen", listen.clone());
+    assert_eq!(client.answer(id)["error"]["code"], -32603);
+    client.ask("tools/list", json!({}));
+    let cancelled = json!({ "requestId": ids[7] });
+    client.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled }),
+    );
+    client.ask("tools/list", json!({}));
+    let id = client.begin("subscriptions/listen", listen);
+    let refused = client.wait(Duration::from_millis(500), |it| it["id"] == id);
+    assert!(refused.is_none(), "{refused:?}");
+    client.end();
 }
 
 /// The client vanishes with calls in flight: closing both ends, or being killed with the server.

@@ -1,0 +1,99 @@
+//! How much a client that reads no answers has the server hold: requests until they are carried
+//! out, and answers until they are written.
+
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientRequest, GetExtensions as _, JsonRpcMessage};
+use rmcp::service::RxJsonRpcMessage;
+use tokio::sync::{Semaphore, watch};
+
+use super::subscriptions::STREAMS_MAX;
+
+/// No message is read while more answers wait to be written, in bytes.
+const ANSWERS_BYTES_MAX: usize = 4 << 20;
+/// Requests that are carried out at the same time, in bytes of their lines. The next one waits.
+const REQUESTS_BYTES_MAX: u32 = 32 << 20;
+/// What each counts at the least, with its answer: 128 of them at the same time.
+const REQUEST_BYTES_MIN: u32 = 256 << 10;
+/// Streams, which last until they are cancelled, in bytes of their lines. One more is refused: if it
+/// waited, so would the word that cancels another.
+const STREAMS_BYTES_MAX: u32 = STREAMS_MAX as u32 * STREAM_BYTES_MIN;
+/// What each counts at the least.
+const STREAM_BYTES_MIN: u32 = 32 << 10;
+
+#[derive(Debug)]
+pub(super) struct Room {
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    /// Bytes of answers that wait to be written.
+    answers: Arc<watch::Sender<usize>>,
+}
+
+/// There are as many streams as there may be.
+#[derive(Debug)]
+pub(super) struct Full;
+
+impl Room {
+    pub(super) fn new() -> Room {
+        let room = |bytes| Arc::new(Semaphore::new(bytes as usize));
+        Room {
+            requests: room(REQUESTS_BYTES_MAX),
+            streams: room(STREAMS_BYTES_MAX),
+            answers: Arc::default(),
+        }
+    }
+
+    /// Gives a message that is this long its place, if it is a request. Its handler has it until it
+    /// is done.
+    pub(super) async fn enter(
+        &self,
+        message: &mut RxJsonRpcMessage<RoleServer>,
+        bytes: usize,
+    ) -> Result<(), Full> {
+        let JsonRpcMessage::Request(request) = message else {
+            return Ok(());
+        };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let place = if let ClientRequest::SubscriptionsListenRequest(_) = request.request {
+            let bytes = bytes.clamp(STREAM_BYTES_MIN, STREAMS_BYTES_MAX);
+            let place = Arc::clone(&self.streams).try_acquire_many_owned(bytes);
+            place.map_err(|_| Full)?
+        } else {
+            let bytes = bytes.clamp(REQUEST_BYTES_MIN, REQUESTS_BYTES_MAX);
+            let place = Arc::clone(&self.requests).acquire_many_owned(bytes);
+            place.await.map_err(|_| Full)?
+        };
+        request.request.extensions_mut().insert(Arc::new(place));
+        Ok(())
+    }
+
+    /// Counts an answer that waits to be written.
+    pub(super) fn wait(&self, bytes: usize) -> Waiting {
+        self.answers.send_modify(|all| *all += bytes);
+        Waiting {
+            bytes,
+            all: Arc::clone(&self.answers),
+        }
+    }
+
+    /// Returns once enough answers are written.
+    pub(super) async fn answers_written(&self) {
+        let mut answers = self.answers.subscribe();
+        // It is never dropped before this.
+        let _ = answers.wait_for(|all| *all <= ANSWERS_BYTES_MAX).await;
+    }
+}
+
+/// An answer that is counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    bytes: usize,
+    all: Arc<watch::Sender<usize>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.all.send_modify(|all| *all -= self.bytes);
+    }
+}
