@@ -1,5 +1,6 @@
 //! `decklog check-proof`
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,11 @@ use serde::de::DeserializeOwned;
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
+
+/// The longest proof: a line of 16 MiB, of which each byte is written as an escape, and its seal.
+const PROOF_BYTES_MAX: u64 = 128 << 20;
+/// The longest line of `seals.jsonl`, and more than any head.
+pub const SEAL_BYTES_MAX: u64 = 16 << 20;
 
 /// Check a proof that `decklog prove` printed; needs no log
 ///
@@ -39,8 +45,9 @@ struct Verdict<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let proof: Proof = read(&args.proof)?;
-    let seal: Option<Seal> = args.seal.as_deref().map(read).transpose()?;
+    let proof: Proof = read(&args.proof, PROOF_BYTES_MAX)?;
+    let seal = args.seal.as_deref().map(|path| read(path, SEAL_BYTES_MAX));
+    let seal: Option<Seal> = seal.transpose()?;
     let reason = match proof.check(seal.as_ref()) {
         Ok(()) => None,
         Err(e) if e.kind() == ErrorKind::Damaged => Some(e.to_string()),
@@ -71,17 +78,24 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(!verdict.holds))
 }
 
-/// Reads a JSON object from a file, or from standard input if that is `-`.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+/// Reads a JSON object of so many bytes at the most from a file, or from standard input if that is
+/// `-`.
+pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, Failure> {
     let mut text = String::new();
+    let mut whole = |from: &mut dyn Read| from.take(bytes_max + 1).read_to_string(&mut text);
     let read = if path == Path::new("-") {
-        io::stdin().lock().read_to_string(&mut text).map(|_| ())
+        whole(&mut io::stdin().lock())
     } else {
-        std::fs::read_to_string(path).map(|read| text = read)
+        File::open(path).and_then(|mut file| whole(&mut file))
     };
     let shown = path.display().to_string();
     let shown = one_line(&shown);
-    read.map_err(|e| Failure::store(format!("cannot read {shown}: {e}")))?;
+    let read = read.map_err(|e| Failure::store(format!("cannot read {shown}: {e}")))?;
+    if read as u64 > bytes_max {
+        return Err(Failure::usage(format!(
+            "{shown} does not hold what is asked for: it is longer than {bytes_max} bytes"
+        )));
+    }
     serde_json::from_str(&text)
         .map_err(|e| Failure::usage(format!("{shown} does not hold what is asked for: {e}")))
 }

@@ -65,9 +65,11 @@ struct Summary<'a> {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
+    let head = args.head.as_deref();
+    let head = head.map(|path| check_proof::read(path, check_proof::SEAL_BYTES_MAX));
     let options = VerifyOptions {
         deep: args.deep,
-        head: args.head.as_deref().map(check_proof::read).transpose()?,
+        head: head.transpose()?,
     };
     let found = decklog::verify_with(&Disk::new(&path), &options)?;
     if context.json {

@@ -308,6 +308,35 @@ fn a_proof_outlasts_what_it_is_of() {
     log.ok(&["verify", "--deep", "--head", &at("head")]);
 }
 
+/// Bug: they were read for as long as there was memory.
+#[cfg(unix)]
+#[test]
+fn what_is_longer_than_any_proof_or_head_is_refused() {
+    let log = log();
+    log.ok(&["seal"]);
+    let proof = log.dir.path().join("proof");
+    fs::write(&proof, log.ok(&["prove", "messages", &id(101)])).unwrap();
+    let proof = proof.to_str().unwrap();
+    for args in [
+        &["check-proof", "/dev/zero"][..],
+        &["check-proof", proof, "--seal", "/dev/zero"],
+        &["verify", "--head", "/dev/zero"],
+    ] {
+        // Without a limit, it ends for want of memory.
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 1000000; exec \"$0\" \"$@\""]);
+        command.arg(env!("CARGO_BIN_EXE_decklog")).args(args);
+        command.arg("--store").arg(log.path());
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), USAGE, "{args:?}: {}", err(&output));
+        let told = err(&output);
+        assert!(
+            told.contains("/dev/zero") && told.contains("longer than"),
+            "{told}"
+        );
+    }
+}
+
 /// Between its rounds, something is recorded again.
 #[test]
 fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
