@@ -63,23 +63,35 @@ impl Doubt {
     }
 
     /// Why a record would not be accepted now, as the `code` of a problem; `None` if it would be.
-    /// The answer is at most a second old, and not older than the last failed write.
+    /// The answer is at most a second old, and not older than the last failed write; that the disk
+    /// is full is known at once.
     pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
         let mut checked = self.0.checked.lock().await;
+        let mut is_known = false;
         if let Some((at, refused)) = *checked
             && at.elapsed() < CHECK_INTERVAL
-            // A write may have failed since.
-            && (refused.is_some() || !self.is_set())
         {
-            return refused;
+            if refused.is_some() {
+                return refused;
+            }
+            // A write may have failed since.
+            is_known = !self.is_set();
         }
         let store = store.clone();
-        let check = tokio::task::spawn_blocking(move || store.check_writable());
+        let check = tokio::task::spawn_blocking(move || {
+            if is_known {
+                store.check_room()
+            } else {
+                store.check_writable()
+            }
+        });
         let refused = match check.await {
             Ok(found) => found.err().as_ref().map(problem::code),
             Err(_panicked) => Some(ErrorKind::Io.as_str()),
         };
-        *checked = Some((Instant::now(), refused));
+        if !is_known || refused.is_some() {
+            *checked = Some((Instant::now(), refused));
+        }
         refused
     }
 }

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::Made;
-use super::problem::Problem;
+use super::problem::{self, Problem};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -43,13 +43,15 @@ struct Readiness {
     /// Why not, as the `code` of a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// The number of the last line.
-    last_seq: u64,
+    /// The number of the last line, if the store can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_seq: Option<u64>,
     /// Records that wait to be written.
     queued: u64,
     /// How many places are not as decklog wrote them: `decklog doctor` tells more. They keep
-    /// nothing from being written.
-    damage: u64,
+    /// nothing from being written. Only if the store can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<u64>,
 }
 
 /// Whether the store takes records. At most once a second it takes the write lock and writes 64 KiB
@@ -66,7 +68,9 @@ struct Readiness {
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
     let refused = app.doubt.why_refused(&app.store).await;
     app.work(move |app| {
-        let counts = app.store.counts()?;
+        let counts = app.store.counts();
+        let refused = refused.or_else(|| counts.as_ref().err().map(problem::code));
+        let counts = counts.ok();
         let status = match refused {
             None => StatusCode::OK,
             Some(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -76,9 +80,9 @@ async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
             &Readiness {
                 ready: refused.is_none(),
                 reason: refused,
-                last_seq: counts.last_seq,
+                last_seq: counts.as_ref().map(|counts| counts.last_seq),
                 queued: app.capture.stats().queued,
-                damage: counts.damage.total(),
+                damage: counts.map(|counts| counts.damage.total()),
             },
         )
     })

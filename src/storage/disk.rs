@@ -101,6 +101,10 @@ impl Storage for Disk {
         volume_of(&self.root)
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.place()?.free_bytes()
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
         if !dir.is_empty() {
             return self.place()?.create_dir(dir);

@@ -115,6 +115,12 @@ pub trait Storage: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// How many bytes this process can still write to the store's directory. `None` where the system
+    /// does not tell.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Makes a directory, for its owner only, and the missing ones above the store's own; one that
     /// is there already is no error. Tells whether it was made.
     fn create_dir(&self, dir: &str) -> io::Result<bool>;

@@ -1,6 +1,7 @@
 //! How a store is: what a readiness probe, or a person with a doubt, wants to know.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::TryLockError;
 
 use serde::Serialize;
@@ -259,6 +260,7 @@ impl Store {
         let inner = self.inner();
         self.settings()?;
         inner.transact(|_| Ok(()))?;
+        self.check_room()?;
         let storage = &*inner.storage;
         let cannot = |e| Error::io("write", &full_path(storage, PROBE), e);
         storage.create_dir(CACHE).map_err(cannot)?;
@@ -269,6 +271,16 @@ impl Store {
         written.map_err(cannot)?;
         match removed {
             Err(e) if !is_gone(&e) => Err(cannot(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the disk has a byte left, as far as the system tells. Writes nothing.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        let storage = &*self.inner().storage;
+        let cannot = |e| Error::io("write", storage.root(), e);
+        match storage.free_bytes().map_err(cannot)? {
+            Some(0) => Err(cannot(io::ErrorKind::StorageFull.into())),
             _ => Ok(()),
         }
     }

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use rustix::fs::{
     Access as Permission, AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, accessat,
-    chmodat, mkdirat, openat, renameat, statx, unlinkat,
+    chmodat, fstatvfs, mkdirat, openat, renameat, statx, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::sys::{FILE_STAT, file_stat, make_private_file};
 use super::{Access, Entry, FileStat, FileTimes, uninterrupted};
@@ -43,6 +44,21 @@ impl Place {
             Err(Errno::NOSYS | Errno::INVAL) => Ok(()),
             asked => Ok(asked?),
         }
+    }
+
+    pub(super) fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let found = uninterrupted(|| Ok(fstatvfs(&self.dir)?))?;
+        // Some count nothing.
+        if found.f_blocks == 0 {
+            return Ok(None);
+        }
+        // What is kept for the superuser is free for that one alone.
+        let blocks = if geteuid().is_root() {
+            found.f_bfree
+        } else {
+            found.f_bavail
+        };
+        Ok(Some(blocks.saturating_mul(found.f_frsize)))
     }
 
     pub(super) fn open_file(&self, path: &str, access: Access) -> io::Result<File> {

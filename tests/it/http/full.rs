@@ -216,6 +216,57 @@ fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
     disk.server.end();
 }
 
+/// Bug: it was ready for up to a second more.
+#[test]
+fn a_disk_that_has_just_filled_up_is_not_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::start(dir.path()) else {
+        return;
+    };
+    for _ in 0..3 {
+        let started = Instant::now();
+        while disk.ready().status != 200 {
+            assert!(started.elapsed() < PATIENCE, "it stays as it is");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        disk.fill();
+        let ready = disk.ready().expect(503);
+        assert_eq!(
+            (&ready["ready"], &ready["reason"]),
+            (&json!(false), &json!("disk_full"))
+        );
+        disk.make_room();
+    }
+    disk.server.end();
+}
+
+/// Bug: that was an error of the server.
+#[test]
+fn a_store_whose_directory_is_moved_away_is_not_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let server = Process::start(&path, 0);
+    let client = server.client();
+    client.get("/readyz").expect(200);
+    let away = dir.path().join("away");
+    std::fs::rename(&path, &away).unwrap();
+    for _ in 0..4 {
+        let ready = client.get("/readyz").expect(503);
+        assert_eq!(
+            (&ready["ready"], &ready["reason"]),
+            (&json!(false), &json!("io"))
+        );
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    std::fs::rename(&away, &path).unwrap();
+    let started = Instant::now();
+    while client.get("/readyz").status != 200 {
+        assert!(started.elapsed() < PATIENCE, "it stays as it is");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.end();
+}
+
 /// Bug: an option was suggested that the command does not have.
 #[test]
 fn a_read_only_mount_is_named_as_the_cause() {
