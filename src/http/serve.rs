@@ -5,7 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -31,6 +32,7 @@ use super::impatient::Impatient;
 use super::mcp::{self, Mcp};
 use super::memory::Memory;
 use super::metrics::{Counted, Metrics};
+use super::problem;
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls::Certificate;
@@ -129,6 +131,7 @@ pub struct Server {
     addr: SocketAddr,
     certificate: Option<Arc<Certificate>>,
     app: Arc<App>,
+    lost: Arc<Lost>,
     options: Options,
     stop: watch::Sender<bool>,
     #[cfg(feature = "mcp")]
@@ -180,14 +183,17 @@ impl Server {
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
         let doubt = Doubt::of(&store);
+        let lost = Arc::new(Lost::default());
         let capture = store
             .capture_options()
             .queue_records_max(options.queue_records_max)
             .on_error({
-                let doubt = doubt.clone();
+                let (doubt, lost) = (doubt.clone(), Arc::clone(&lost));
                 move |error, record| {
                     doubt.note_error(error);
-                    tracing::error!(kind = %record.kind(), reason = error.kind().as_str(), "a queued record was not taken");
+                    let reason = problem::code(error);
+                    lost.note(reason);
+                    tracing::error!(kind = %record.kind(), reason, "a queued record was not taken");
                 }
             })
             .start()?;
@@ -234,6 +240,7 @@ impl Server {
             addr,
             certificate: certificate.map(Arc::new),
             app: Arc::new(app),
+            lost,
             options: options.clone(),
             stop,
             #[cfg(feature = "mcp")]
@@ -322,6 +329,7 @@ impl Server {
             listener,
             certificate,
             app,
+            lost,
             options,
             stop,
             #[cfg(feature = "mcp")]
@@ -347,19 +355,37 @@ impl Server {
         // What still reads, or writes on its own, may go on: the process ends it.
         runtime.shutdown_timeout(options.shutdown_timeout);
         readers.shutdown_background();
-        // Dropping it writes what waits; this tells of what was not taken.
-        if let Err(error) = capture.flush()
-            && !error.kind().is_judgement()
-        {
-            let reason = error.kind().as_str();
-            tracing::error!(reason, "some queued records were not taken");
-        }
+        // Dropping it tries once more to write what waits for a lock; who was lost is told below.
+        let _ = capture.flush();
         drop(capture);
+        lost.tell();
         if is_poisoned(&store) {
             let message = "a write or fsync failed, or the store's directory was replaced, and the server ended: make sure that there is room, and open the store again";
             return Err(Error::new(ErrorKind::Poisoned, message).with_path(store.path()));
         }
         store.sync()
+    }
+}
+
+/// Records that were answered with 202 and then not taken.
+#[derive(Debug, Default)]
+struct Lost {
+    count: AtomicU64,
+    /// Why the first of them was not.
+    reason: OnceLock<&'static str>,
+}
+
+impl Lost {
+    fn note(&self, reason: &'static str) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.reason.get_or_init(|| reason);
+    }
+
+    fn tell(&self) {
+        let count = self.count.load(Ordering::Relaxed);
+        if let Some(reason) = self.reason.get() {
+            tracing::error!(count, reason, "queued records were not taken");
+        }
     }
 }
 

@@ -74,6 +74,45 @@ fn a_store_that_failed_is_opened_anew() {
     assert_eq!(stats.message_count, acknowledged + 1);
 }
 
+/// Bug: its log said that some were lost, and not how many.
+#[test]
+fn the_log_says_how_many_queued_records_were_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    // As above.
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 200; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_decklog"));
+    let server = Process::start_by(command, &dir.path().join("log"), 0);
+    // More than fits.
+    let entry = json!({"chat_id": 1, "role": "user", "content": "long ".repeat(30_000)});
+    let client = server.client();
+    client.post("/history?wait=none", &entry).expect(202);
+    // It opens its store anew, and is then asked to end.
+    let started = Instant::now();
+    let head = client.head("GET", "/healthz", b"");
+    while client.try_send(head.as_bytes()).is_ok() {
+        assert!(started.elapsed() < PATIENCE, "it does not notice");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while client.try_send(head.as_bytes()).is_err() {
+        assert!(started.elapsed() < PATIENCE, "it does not come back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = server.end();
+    let told: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("queued records were not taken"))
+        .collect();
+    let [told] = told[..] else {
+        panic!("{said:.2000}")
+    };
+    assert!(
+        told.contains("count=1 ") && told.contains("reason=\"io\""),
+        "{told}"
+    );
+}
+
 /// A disk of 2 MB that only the server sees, and that a test reaches through it.
 struct SmallDisk {
     server: Process,

@@ -1,9 +1,10 @@
 //! `decklog serve` as a process of its own.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 
 use super::client::Client;
 use crate::support::Kid;
@@ -11,6 +12,8 @@ use crate::support::Kid;
 pub struct Process {
     pub kid: Kid,
     pub addr: SocketAddr,
+    /// What it said on its standard error since it serves.
+    said: JoinHandle<String>,
 }
 
 impl Process {
@@ -47,8 +50,12 @@ impl Process {
         let (_, addr) = line.trim().split_once("://").unwrap();
         let addr = addr.parse().unwrap();
         // So that it never waits for who reads what it says.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Process { kid, addr }
+        let said = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = said.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Process { kid, addr, said }
     }
 
     pub fn client(&self) -> Client {
@@ -60,10 +67,11 @@ impl Process {
         self.kid.0.wait().unwrap();
     }
 
-    /// Asks it to end, and waits for it; that it ended well.
-    pub fn end(mut self) {
+    /// Asks it to end, and waits for it; that it ended well. What it said since it serves.
+    pub fn end(mut self) -> String {
         self.kid.signal("TERM");
         let status = self.kid.0.wait().unwrap();
         assert!(status.success(), "{status}");
+        self.said.join().unwrap()
     }
 }
