@@ -24,6 +24,8 @@ pub(super) struct Memory {
     large_max: usize,
     small: AtomicUsize,
     large: AtomicUsize,
+    /// The most that was held since someone asked.
+    most: AtomicUsize,
 }
 
 impl Memory {
@@ -37,12 +39,32 @@ impl Memory {
             large_max: large,
             small: AtomicUsize::new(small),
             large: AtomicUsize::new(large),
+            most: AtomicUsize::new(0),
         })
     }
 
     /// Room for long bodies, in bytes, when there are none.
     pub(super) fn large_max(&self) -> usize {
         self.large_max
+    }
+
+    /// The most that was held since this was last asked, in bytes.
+    #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
+    pub(super) fn take_most(&self) -> usize {
+        let held = self.bytes_held();
+        self.most.swap(held, Ordering::Relaxed).max(held)
+    }
+
+    fn note_most(&self) {
+        let held = self.bytes_held();
+        if held > self.most.load(Ordering::Relaxed) {
+            self.most.fetch_max(held, Ordering::Relaxed);
+        }
+    }
+
+    fn bytes_held(&self) -> usize {
+        let left = self.small.load(Ordering::Relaxed) + self.large.load(Ordering::Relaxed);
+        self.bytes_max.saturating_sub(left)
     }
 
     /// Room for an answer that is yet to be made, which may be this long; for less where there is
@@ -97,6 +119,7 @@ impl Held {
         let Memory { small, large, .. } = &*self.memory;
         if bytes <= SMALL_BYTES && self.large == 0 && take(small, bytes - self.small) {
             self.small = bytes;
+            self.memory.note_most();
             return Ok(());
         }
         // Some at a time.
@@ -110,6 +133,7 @@ impl Held {
         }
         self.large = wanted;
         small.fetch_add(std::mem::take(&mut self.small), Ordering::AcqRel);
+        self.memory.note_most();
         Ok(())
     }
 }

@@ -43,6 +43,8 @@ mod stream;
 mod syncer;
 mod thoughts;
 mod tls;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod trim;
 mod turns;
 mod when;
 

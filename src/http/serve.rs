@@ -342,6 +342,11 @@ impl Server {
         let (store, capture) = (app.store.clone(), app.capture.clone());
         let analytics = app.analytics.clone();
         runtime.spawn(keep_reports(analytics));
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        runtime.spawn(super::trim::keep_trimmed([
+            Arc::clone(&app.bodies),
+            Arc::clone(&app.answers_held),
+        ]));
         runtime.spawn(stop_if_poisoned(store.clone(), stop.clone()));
         let stopped = stop.subscribe();
         let connections = app.metrics.connections.clone();

@@ -1,4 +1,5 @@
-//! A file's words as memory that processes share. The only module with unsafe code.
+//! A file's words as memory that processes share. One of two modules with unsafe code; the other
+//! gives memory back to the system.
 
 #![allow(unsafe_code)]
 
