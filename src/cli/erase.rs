@@ -110,9 +110,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             "conversation {thread} holds what came before it, which both sessions have: erase that one too, if it is to go"
         ));
     }
+    for key in &erased.other_keys {
+        output::say(&format!(
+            "some user ids are hashed under another key, with the fingerprint {key}: whether one of them is this user's is known by that key alone. To look under it, make it the store's with 'decklog config user-id-key --replace' first"
+        ));
+    }
     let is_missing = erased.parts.is_empty();
     Ok(Exit::with_findings(
-        is_missing || !erased.foreign.is_empty(),
+        is_missing || !erased.foreign.is_empty() || !erased.other_keys.is_empty(),
     ))
 }
 

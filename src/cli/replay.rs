@@ -14,7 +14,6 @@ use super::show::count;
 use super::{line, output, show};
 
 const BATCH_RECORDS: usize = 1000;
-const KEY_UNKNOWN: &str = "some user ids are hashed, and the directory does not say under which key: `erase --user` finds them only if it is this store's key";
 
 /// Read a day back, record by record, in the order in which they were written
 #[derive(Debug, clap::Args)]
@@ -132,8 +131,7 @@ fn record(
         left_out: u64,
     }
     let (store, is_new) = context.open_to_import(into, args.durability)?;
-    let prepared = replay.prepare_for(&store)?;
-    let left_out = prepared.left_out;
+    let left_out = replay.prepare_for(&store)?;
     let Replay {
         lines, unreadable, ..
     } = replay;
@@ -152,9 +150,6 @@ fn record(
     }
     store.sync()?;
     let rejected = tally.rejected;
-    if prepared.is_key_unknown {
-        output::say(KEY_UNKNOWN);
-    }
     if context.json {
         context.out.json(&Summary {
             tally,

@@ -77,22 +77,20 @@ impl UserKey {
         }
     }
 
-    /// The HMAC-SHA-256 of a text, as lower-case hex digits.
+    /// The fingerprint of the key, and the HMAC-SHA-256 of a text under it, as lower-case hex
+    /// digits.
     ///
     /// # Errors
     /// There is no key, or another one than is expected; its file cannot be read, is no key, or
     /// others may read it.
-    pub(super) fn hmac(&self, text: &str) -> Result<String> {
-        let (key, _) = self.get()?.ok_or_else(|| self.missing())?;
-        Ok(hex(&hmac(&key, text)?))
+    pub(super) fn hmac(&self, text: &str) -> Result<(String, String)> {
+        let (key, fingerprint) = self.get()?.ok_or_else(|| self.missing())?;
+        Ok((fingerprint, hex(&hmac(&key, text)?)))
     }
 
-    /// The fingerprint of the key; `None` if there is no key.
-    ///
-    /// # Errors
-    /// As [`hmac`](Self::hmac), but for a key that is not there.
-    pub(super) fn fingerprint(&self) -> Result<Option<String>> {
-        Ok(self.get()?.map(|(_, fingerprint)| fingerprint))
+    /// Fails if there is no key, or another one than is expected.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.get()?.ok_or_else(|| self.missing()).map(drop)
     }
 
     /// Makes a key, unless there is one.

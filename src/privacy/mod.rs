@@ -61,7 +61,8 @@ const PLACEHOLDER: &str = "[REDACTED:";
 const HASH_DIGITS: usize = 16;
 /// The longest name of a pattern, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// How a user id begins in its stored form; 64 hex digits follow.
+/// How a user id begins in its stored form. The fingerprint of the key follows, a colon, and 64 hex
+/// digits.
 const HASHED: &str = "hmac:";
 
 /// Where a rule found something.
@@ -146,7 +147,8 @@ impl Privacy {
         if is_hashed(id) {
             return Ok(id.to_owned());
         }
-        Ok(HASHED.to_owned() + &self.user_key.hmac(id)?)
+        let (fingerprint, hmac) = self.user_key.hmac(id)?;
+        Ok(format!("{HASHED}{fingerprint}:{hmac}"))
     }
 
     fn is_to_be_hashed(&self, user_id: &str) -> bool {
@@ -156,14 +158,6 @@ impl Privacy {
     /// Whether a record has a user's id that is to be hashed.
     pub(crate) fn needs_user_key(&self, record: &Record) -> bool {
         user_id_of(record).is_some_and(|id| self.is_to_be_hashed(id))
-    }
-
-    /// The fingerprint of the key of user ids; `None` if there is no key.
-    ///
-    /// # Errors
-    /// As [`user_id`](Self::user_id), but for a key that is not there.
-    pub(crate) fn key_fingerprint(&self) -> Result<Option<String>> {
-        self.user_key.fingerprint()
     }
 
     /// Makes the key of user ids, unless there is one.
@@ -184,18 +178,19 @@ fn user_id_of(record: &Record) -> Option<&str> {
     }
 }
 
-/// Whether a record has a user's id that was hashed.
-pub(crate) fn is_of_hashed_user(record: &Record) -> bool {
-    user_id_of(record).is_some_and(is_hashed)
+/// The fingerprint of the key under which a record's user id is hashed, if it is.
+pub(crate) fn key_of_record(record: &Record) -> Option<&str> {
+    user_id_of(record).and_then(key_of)
+}
+
+/// The fingerprint of the key under which a user id is hashed, if it is.
+pub(crate) fn key_of(user_id: &str) -> Option<&str> {
+    let (fingerprint, hmac) = user_id.strip_prefix(HASHED)?.split_once(':')?;
+    (is_key_fingerprint(fingerprint) && is_sha256(hmac)).then_some(fingerprint)
 }
 
 fn is_hashed(user_id: &str) -> bool {
-    user_id.strip_prefix(HASHED).is_some_and(is_sha256)
-}
-
-/// Whether a conversation's line has a user's id that was hashed.
-pub(crate) fn has_hashed_user(line: &[u8]) -> bool {
-    memchr::memmem::find(line, br#","user_id":"hmac:"#).is_some()
+    key_of(user_id).is_some()
 }
 
 /// The SHA-256 of a text, as lower-case hex digits.

@@ -4,8 +4,6 @@
 mod erased;
 mod prepare;
 
-pub use prepare::Prepared;
-
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -76,6 +76,9 @@ pub struct Erased {
     /// Threads that hold what came before turns that were erased: where one session was forked from
     /// another, lines of both stand in the one that was recorded first. They are left as they are.
     pub continued: Vec<Uuid>,
+    /// Of an erasure by user: the fingerprints of other keys under which ids of users are hashed
+    /// whose conversations stay. Whether one of them is this user's is known by those keys alone.
+    pub other_keys: Vec<String>,
     /// It ended early, as [`EraseOptions::progress`] said.
     pub is_interrupted: bool,
 }
@@ -140,6 +143,7 @@ impl Store {
             run.bury()?;
             // First, as it is known only by what the segments say.
             run.erase_beside()?;
+            run.done.other_keys = run.traces.other_keys();
             if steps.is_empty() {
                 self.sync()?;
                 return Ok(run.done);

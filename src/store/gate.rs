@@ -9,9 +9,11 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use super::manifest::{self, Manifest};
 use super::{Inner, Settings, Store, Txn};
 use crate::error::{Error, ErrorKind, Result};
-use crate::privacy::{Privacy, UserIdKey, UserKey, has_hashed_user};
+use crate::line::{LINE_BYTES_MAX, Value};
+use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
 use crate::record::{Kind, Record};
-use crate::segment::list;
+use crate::segment::{list, scan};
+use crate::storage::{Access, Storage};
 
 /// Settings, ready to be obeyed.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Gate {
     /// Made when it is first needed, as who only reads mostly never does.
     privacy: OnceLock<Privacy>,
     stricter: OnceLock<Vec<Privacy>>,
+    /// The key that is here was seen to be the one of the ids that are hashed already.
+    is_key_checked: OnceLock<()>,
 }
 
 impl Gate {
@@ -33,6 +37,7 @@ impl Gate {
             user_id_key,
             privacy: OnceLock::new(),
             stricter: OnceLock::new(),
+            is_key_checked: OnceLock::new(),
         }
     }
 
@@ -70,17 +75,43 @@ impl Gate {
     }
 
     /// The fingerprint that the manifest must have before a record is written.
-    pub(super) fn key_to_note(&self, kept: &Kept) -> Result<Option<String>> {
-        // An id that came hashed says nothing of the key that is here.
-        let Some(original) = &kept.original else {
-            return Ok(None);
-        };
-        let privacy = self.privacy()?;
-        if self.key_fingerprint.is_some() || !privacy.needs_user_key(original) {
-            return Ok(None);
-        }
-        privacy.key_fingerprint()
+    pub(super) fn key_to_note(&self, record: &Record) -> Option<String> {
+        // Also of an id that came hashed: whoever has another key is to hash none here.
+        let key = key_of_record(record).filter(|_| self.key_fingerprint.is_none());
+        key.map(str::to_owned)
     }
+}
+
+/// The fingerprint of the key under which the last of the store's hashed user ids is, as its lines
+/// say. Reads all conversations.
+pub(super) fn hashed_under(storage: &dyn Storage) -> Result<Option<String>> {
+    let mut last = None;
+    let names = list(storage)?.segments.into_iter();
+    for name in names.filter(|name| name.kind == Kind::Conversations) {
+        // What cannot be read is told as damage.
+        let Ok(file) = storage.open(&name.path(), Access::Read) else {
+            continue;
+        };
+        let _ = scan(
+            &*file,
+            name.kind,
+            0,
+            u64::MAX,
+            LINE_BYTES_MAX,
+            &mut |found| {
+                found.facts(name.kind, &mut |fact| {
+                    let mut room = [0; Value::BYTES];
+                    let user = fact.envelope.lookups[3].as_ref();
+                    let user = user.and_then(|user| str::from_utf8(user.text(&mut room)).ok());
+                    last = user
+                        .and_then(key_of)
+                        .map(str::to_owned)
+                        .or_else(|| last.take());
+                });
+            },
+        );
+    }
+    Ok(last)
 }
 
 /// The gate of a handle.
@@ -130,14 +161,16 @@ impl Inner {
     /// Makes the key of user ids where a record is the first one that needs it.
     fn check_key(&self, gate: &Gate, record: &Record) -> Result<()> {
         let privacy = gate.privacy()?;
-        if gate.key_fingerprint.is_none()
-            && privacy.needs_user_key(record)
-            && privacy.key_fingerprint()?.is_none()
-            // Written by a version that did not note the key; another one would not be theirs.
-            && !self.has_hashed_users()?
-        {
-            privacy.make_key()?;
+        let is_known = gate.key_fingerprint.is_some() || gate.is_key_checked.get().is_some();
+        if is_known || !privacy.needs_user_key(record) {
+            return Ok(());
         }
+        // Someone may have taken it out of the manifest.
+        match hashed_under(&*self.storage)? {
+            Some(key) => gate.user_id_key.expecting(Some(key)).check()?,
+            None => privacy.make_key()?,
+        }
+        gate.is_key_checked.get_or_init(|| ());
         Ok(())
     }
 
@@ -150,25 +183,10 @@ impl Inner {
         let mut forms = vec![id.to_owned()];
         match self.current_gate().privacy()?.hashed_user_id(id) {
             Ok(hashed) if hashed != id => forms.push(hashed),
-            Err(e) if self.has_hashed_users()? => return Err(e),
+            Err(e) if hashed_under(&*self.storage)?.is_some() => return Err(e),
             _ => {}
         }
         Ok(forms)
-    }
-
-    /// Whether any line has a hashed user id. The caller may hold the lock.
-    fn has_hashed_users(&self) -> Result<bool> {
-        let mut names = list(&*self.storage)?.segments.into_iter();
-        let mut is_any = false;
-        while let Some(name) = names.find(|name| name.kind == Kind::Conversations) {
-            let mut look = |line: &[u8]| is_any |= has_hashed_user(line);
-            // What cannot be read is told as damage.
-            let _ = self.each_line(name, &mut look);
-            if is_any {
-                break;
-            }
-        }
-        Ok(is_any)
     }
 
     /// The settings as this handle last read them.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::gate::hashed_under;
 use super::removals;
 use super::settings::{self, Settings, written};
 use crate::error::{Error, ErrorKind, Result};
@@ -246,14 +247,19 @@ pub(super) fn create(storage: &dyn Storage, settings: Settings) -> Result<Manife
 }
 
 /// Makes the manifest of a store that lost its own, and tells so. What that said of retention is
-/// not known, so nothing is removed until someone says it again. The caller holds the lock.
+/// not known, so nothing is removed until someone says it again; the key of user ids is, by those
+/// that were hashed. The caller holds the lock.
 pub(super) fn create_anew(
     storage: &dyn Storage,
     mut settings: Settings,
 ) -> Result<(Manifest, Option<Damage>)> {
     settings.privacy.auto_delete = false;
     settings.retention = RetentionSettings::forever();
-    let manifest = create(storage, settings)?;
+    let manifest = Manifest {
+        key_fingerprint: hashed_under(storage)?,
+        ..Manifest::unknown().with_settings(settings)?
+    };
+    manifest.write(storage)?;
     let reason = "the manifest was missing and was made anew: its settings of privacy and retention and the store's id are lost. Privacy has the defaults, and nothing is removed (privacy.auto_delete is false, all retention is forever): set both again with 'decklog config', or put back a copy of the file";
     let damage = of_manifest(DamageClass::Missing, reason.to_owned());
     Ok((manifest, Some(damage)))

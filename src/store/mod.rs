@@ -305,7 +305,11 @@ impl fmt::Debug for Store {
 /// The manifest, and what is wrong with it.
 fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Option<Damage>)> {
     if options.read_only {
-        return manifest::read_leniently(storage);
+        let (mut manifest, damage) = manifest::read_leniently(storage)?;
+        if damage.is_some() {
+            manifest.key_fingerprint = gate::hashed_under(storage)?;
+        }
+        return Ok((manifest, damage));
     }
     check_is_local(storage, options)?;
     if let Some(manifest) = manifest::read(storage)? {

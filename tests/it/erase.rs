@@ -457,13 +457,12 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     record(&one, conversation(1_000, "ann", "pear"));
     one.sync().unwrap();
     let fingerprint = one.user_id_key().unwrap().expected;
-    let replay_into = |store: &Store, from: &Path| -> decklog::Result<replay::Prepared> {
+    let replay_into = |store: &Store, from: &Path| -> decklog::Result<()> {
         let mut replay = replay::dir(from)?;
-        let prepared = replay.prepare_for(store)?;
+        replay.prepare_for(store)?;
         let records = replay.lines.into_iter().map(|line| line.record);
         store.record_batch(records)?;
-        store.sync()?;
-        Ok(prepared)
+        store.sync()
     };
 
     // Two has a key, which another store uses.
@@ -472,7 +471,7 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
         conversation(2_000, "ann", "plum"),
     );
     let two = open("two", "key of two");
-    assert!(!replay_into(&two, one.path()).unwrap().is_key_unknown);
+    replay_into(&two, one.path()).unwrap();
     assert_eq!(two.user_id_key().unwrap().expected, fingerprint);
     let refused = [
         two.record(conversation(3_000, "ann", "fig").remove(0))
@@ -496,12 +495,67 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     }
     assert_eq!(three.counts().unwrap().last_seq, before);
 
-    // Of a copied day it is not known, and nothing is pretended.
+    // Each id says its key, also in a day that was copied out, without a manifest, and where a
+    // record is handed over.
     let copied = dir.path().join("copied");
     fs::rename(day_of(&one), &copied).unwrap();
     let four = open("four", "key of two");
-    assert!(replay_into(&four, &copied).unwrap().is_key_unknown);
-    assert_eq!(four.user_id_key().unwrap().expected, None);
+    replay_into(&four, &copied).unwrap();
+    assert_eq!(four.user_id_key().unwrap().expected, fingerprint);
+    let talk = two.get_conversation(Uuid::from_u128(1_000)).unwrap();
+    let five = open("five", "key of two");
+    five.record(talk.unwrap().0).unwrap();
+    assert_eq!(five.user_id_key().unwrap().expected, fingerprint);
+}
+
+/// Whose key it is outlasts the manifest. What is hashed under an earlier key is not said to be
+/// erased.
+#[test]
+fn a_key_is_known_by_what_was_hashed_under_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let open = |key: &str| {
+        let options = Store::options().user_id_key(dir.path().join(key));
+        options.open(&path).unwrap()
+    };
+    let ann = || Erasure::User("ann".into());
+    let store = open("one");
+    record(&store, conversation(1_000, "ann", "pear"));
+    let first = store.user_id_key().unwrap().expected;
+    drop(store);
+    fs::remove_file(path.join("decklog.json")).unwrap();
+    let reader = Store::options().read_only(true);
+    let reader = reader
+        .user_id_key(dir.path().join("one"))
+        .open(&path)
+        .unwrap();
+    assert_eq!(reader.user_id_key().unwrap().expected, first);
+    let two = open("two");
+    assert_eq!(two.user_id_key().unwrap().expected, first);
+    let refused = [
+        two.record(conversation(2_000, "ann", "plum").remove(0))
+            .map(drop),
+        try_erase(&two, &ann(), false).map(drop),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::UserIdKey);
+    }
+
+    two.replace_user_id_key().unwrap();
+    record(&two, conversation(2_000, "ann", "plum"));
+    let erased = try_erase(&two, &ann(), false).unwrap();
+    assert_eq!(Vec::from_iter(first.clone()), erased.other_keys);
+    assert_eq!(holding(&path, "plum"), Vec::<PathBuf>::new());
+    is_whole(&two, 1_000, "pear");
+    let one = open("one");
+    one.replace_user_id_key().unwrap();
+    assert!(
+        try_erase(&one, &ann(), false)
+            .unwrap()
+            .other_keys
+            .is_empty()
+    );
+    assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
 }
 
 /// The directory of the first day that has conversations.

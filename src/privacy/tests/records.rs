@@ -175,7 +175,7 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     at(&other).make_key().unwrap();
     assert_ne!(at(&other).user_id("me").unwrap(), id);
     // Only the key that is expected will do.
-    let found = at(&path).key_fingerprint().unwrap();
+    let found = at(&path).describe_key().unwrap().found;
     let expecting = |path: &std::path::Path| {
         privacy(PrivacySettings::default())
             .with_key(UserKey::at(Some(path.to_owned())).expecting(found.clone()))
@@ -188,9 +188,9 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     write_key(&known, &"0b".repeat(32));
     assert_eq!(
         at(&known).user_id("Hi There").unwrap(),
-        "hmac:198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"
+        "hmac:8b08af6b2a74a51f:198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"
     );
-    let fingerprint = at(&known).key_fingerprint().unwrap();
+    let fingerprint = at(&known).describe_key().unwrap().found;
     assert_eq!(fingerprint.as_deref(), Some("8b08af6b2a74a51f"));
     write_key(&path, &"xy".repeat(32));
     let e = at(&path).user_id("me").unwrap_err();

@@ -1,6 +1,6 @@
 //! By what the lines are known that are to be erased, and pieces of them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -10,6 +10,7 @@ use super::Erasure;
 use crate::error::Result;
 use crate::index::{Hasher, KeyHash};
 use crate::line::{Envelope, LINE_BYTES_MAX, Value, is_intact};
+use crate::privacy::key_of;
 use crate::record::Kind;
 use crate::segment::Stretch;
 use crate::store::Store;
@@ -46,6 +47,8 @@ const SPLIT_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     users: Vec<String>,
+    /// The fingerprints of other keys than theirs under which users' ids are hashed.
+    other_keys: BTreeSet<String>,
     /// The conversation that was asked for.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
@@ -103,6 +106,11 @@ impl Traces {
             Erasure::User(id) => traces.users = store.inner().user_ids(id)?,
         }
         Ok(traces)
+    }
+
+    /// The fingerprints of keys under which users' ids are hashed, other than those looked for.
+    pub(super) fn other_keys(&self) -> Vec<String> {
+        self.other_keys.iter().cloned().collect()
     }
 
     /// The conversations that are erased. However many messages they have by now, they go.
@@ -216,6 +224,8 @@ impl Traces {
                 });
                 if is_theirs {
                     self.conversations.insert(id);
+                } else if let Some(user) = lookup(3) {
+                    self.note_key(user);
                 }
                 let mut room = [0; Value::BYTES];
                 let session = lookup(4).map(|session| session.text(&mut room).to_vec());
@@ -279,6 +289,23 @@ impl Traces {
             (true, _) => Trace::Leads,
             (false, true) => Trace::Follows,
             _ => Trace::Other,
+        }
+    }
+
+    /// Notes the key under which another user's id is hashed, if it is another one.
+    fn note_key(&mut self, user: &Value<'_>) {
+        let mut room = [0; Value::BYTES];
+        let user = str::from_utf8(user.text(&mut room)).ok();
+        // Who gives an id as it is hashed looks for no other.
+        let is_plain = self
+            .users
+            .first()
+            .is_some_and(|given| key_of(given).is_none());
+        let Some(key) = user.and_then(key_of).filter(|_| is_plain) else {
+            return;
+        };
+        if !self.users.iter().any(|user| key_of(user) == Some(key)) {
+            self.other_keys.insert(key.to_owned());
         }
     }
 

@@ -305,7 +305,7 @@ impl<'s> Txn<'s> {
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, kept: &Kept, parent_id: Option<Uuid>) -> Result<u64> {
         let record = kept.record();
-        if let Some(fingerprint) = self.gate().key_to_note(kept)? {
+        if let Some(fingerprint) = self.gate().key_to_note(record) {
             self.note_user_id_key(Some(fingerprint))?;
         }
         let (kind, day) = (record.kind(), Day::of(record.at())?);
