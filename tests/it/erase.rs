@@ -10,8 +10,8 @@ use std::sync::Arc;
 use decklog::storage::{Disk, Fault, Memory};
 use decklog::{
     Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery,
-    ConversationStatus, ConversationTurn, EraseOptions, Erased, Erasure, ErrorKind, Record, Role,
-    Store, Timestamp, ToolCallReq, replay, verify,
+    ConversationStatus, ConversationTurn, EraseOptions, Erased, ErasedPart, Erasure, ErrorKind,
+    Record, Role, Store, Timestamp, ToolCallReq, replay, verify,
 };
 use uuid::Uuid;
 
@@ -697,19 +697,24 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
     // As who was told so ends early.
     for ends_after in 1..=erased.parts.len() {
         let memory = copy(&base);
-        let mut left = ends_after;
-        let mut end_early = |_: &_| {
-            left -= 1;
-            match left {
-                0 => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        };
+        let mut end_early = ending_after(ends_after);
         let options = EraseOptions::for_good(&mut end_early);
         let ended = open_in(&memory).erase(&bob, options).unwrap();
         assert!(ended.is_interrupted && ended.parts == erased.parts[..ends_after]);
         try_erase(&open_in(&memory), &bob, false).unwrap();
         assert_forgotten(&memory, &format!("ended after {ends_after}"));
+    }
+}
+
+/// Ends early, after so many parts.
+fn ending_after(parts: usize) -> impl FnMut(&ErasedPart) -> ControlFlow<()> {
+    let mut left = parts;
+    move |_| {
+        left -= 1;
+        match left {
+            0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -753,14 +758,7 @@ fn a_sub_agent_is_erased_with_its_session_however_often_that_is_ended() {
             let store = still().user_id_key(key).segment_bytes_max(2_000);
             let store = store.open(dir.path().join("log")).unwrap();
             record_with_agent(&store);
-            let mut left = ends_after;
-            let mut end_early = |_: &_| {
-                left -= 1;
-                match left {
-                    0 => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                }
-            };
+            let mut end_early = ending_after(ends_after);
             let ended = store.erase(&what, EraseOptions::for_good(&mut end_early));
             let is_over = !ended.unwrap().is_interrupted;
             erase(&store, &what);
