@@ -164,15 +164,24 @@ pub(super) fn braced_at(text: &[u8], name: usize, at: usize) -> Option<Value> {
 /// command, or it is one of an entity of HTML.
 pub(super) fn unquoted_end(text: &[u8], runs: &Runs<'_>, at: usize) -> usize {
     const NAME_BYTES_MAX: usize = 64;
+    const ENTITIES: [&[u8]; 6] = [b"amp", b"quot", b"lt", b"gt", b"apos", b"nbsp"];
     let mut end = runs.end(Class::Unquoted, at);
     while text.get(end) == Some(&b'&') && end - at <= VALUE_BYTES_MAX {
         let rest = &text[end + 1..];
         let name = rest.iter().take(NAME_BYTES_MAX);
         let name = name.take_while(|byte| is_of_name(**byte) || matches!(byte, b'.' | b'#'));
-        let is_next = matches!(rest.get(name.count()), Some(b'=' | b';' | b'['));
+        let (name, after) = rest.split_at(name.count());
+        let is_next = match after.first() {
+            Some(b'=' | b'[') => true,
+            Some(b';') => ENTITIES.contains(&name) || name.starts_with(b"#"),
+            _ => false,
+        };
         let word = rest.strip_prefix(b"&").unwrap_or(rest);
-        let is_last = word.first().is_none_or(|byte| !Class::Unquoted.has(*byte));
-        if is_next || is_last && word.first() != Some(&b'&') {
+        let is_last = match word.first() {
+            Some(b'&') => false,
+            next => next.is_none_or(|byte| !Class::Unquoted.has(*byte)),
+        };
+        if is_next || is_last {
             break;
         }
         end = runs.end(Class::Unquoted, end + 1);

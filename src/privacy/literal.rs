@@ -13,7 +13,9 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
     let between = &text[name.1..value.start];
     let before = name.0.checked_sub(1).map(|at| text[at]);
     let after = text.get(value.end).copied();
-    let ends = after.is_none_or(|byte| byte.is_ascii_whitespace());
+    let ends = after.is_none_or(|byte| {
+        byte.is_ascii_whitespace() || matches!(byte, b'&' | b';' | b'|' | b'"' | b'\'')
+    });
     if between == b"=" {
         if said.starts_with(b"--") {
             return ends.then_some(value.end);

@@ -122,11 +122,13 @@ fn every_sign_of_a_password_is_a_part_of_it() {
         }
     }
     found("DB_PASSWORD=U37e*Fu5&r5qIbWk", "U37e*Fu5&r5qIbWk");
+    found("Server=h;Password=T&C0MrAU8urb;", "T&C0MrAU8urb");
     for (text, secret) in [
         ("curl -d \"password=kX9vbT2wq&user=a\" h", "kX9vbT2wq"),
         ("DB_PASSWORD=kX9vbT2wq&user=a", "kX9vbT2wq"),
         ("?password=kX9vbT2wq&debug&x=1", "kX9vbT2wq"),
         ("mysql --password=kX9vbT2wq&& echo", "kX9vbT2wq"),
+        ("mysql --password=mrQzWdcSopg7; echo", "mrQzWdcSopg7"),
         ("mysql --password=kX9vbT2wq& echo", "kX9vbT2wq"),
         ("<a href=\"?password=kX9vbT2wq&amp;user=a\">", "kX9vbT2wq"),
         ("redis://:a#b1@h:1,redis://h:2?mail=a@b", "a#b1"),
