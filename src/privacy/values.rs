@@ -358,11 +358,11 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
-    let is_escaped =
-        |three: &[u8]| three[0] == b'%' && three[1..].iter().all(u8::is_ascii_hexdigit);
-    let has_sign = symbols > 0 && !value.windows(3).any(is_escaped);
+    // `%3D` in an address is no sign of a key.
+    let is_escape = |at: &[u8]| at[0] == b'%' && at[1..].iter().all(u8::is_ascii_hexdigit);
+    let signs = symbols - value.windows(3).filter(|at| is_escape(at)).count();
     let is_mixed = digits >= 2 && lower + upper > 0
-        || has_sign && digits + symbols >= 2 && lower > 0 && upper > 0
+        || signs > 0 && digits + signs >= 2 && lower > 0 && upper > 0
         || is_letters_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
 }

@@ -121,6 +121,7 @@ fn every_sign_of_a_password_is_a_part_of_it() {
             found(&format!("https://u:{secret}@h/d"), secret);
         }
     }
+    found("API_KEY=es&iNV1!KW#VzJ%DC!Iw", "es&iNV1!KW#VzJ%DC!Iw");
     found("DB_PASSWORD=U37e*Fu5&r5qIbWk", "U37e*Fu5&r5qIbWk");
     found("Server=h;Password=T&C0MrAU8urb;", "T&C0MrAU8urb");
     for (text, secret) in [
