@@ -131,7 +131,13 @@ impl Log {
         let counted: Vec<ConversationMessage> = counted.collect();
         let queries = &queries(DAY_1, DAYS as i64)[1..];
         let fresh = self.other.analytics();
-        super::check(&fresh, &counted, &queries[1..6]);
+        let is_gone = |id: &Uuid| self.other.get_message(*id).unwrap().is_none();
+        let gone = counted.iter().map(|message| message.id).filter(is_gone);
+        let all = plain::Plain::without(&counted, gone.collect());
+        for query in &queries[1..6] {
+            println!("{query:?}");
+            plain::check(&fresh, &all, query);
+        }
         let expected = plain::all_of(&fresh, queries);
         for handle in handles {
             assert_eq!(plain::all_of(handle, queries), expected);
