@@ -78,7 +78,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(!verdict.holds))
 }
 
-/// Reads a JSON object of so many bytes at the most from a file, or from standard input if that is
+/// Reads a JSON object of at most `bytes_max` bytes from a file, or from standard input if that is
 /// `-`.
 pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, Failure> {
     let mut text = String::new();

@@ -10,7 +10,7 @@ use super::memory::Memory;
 
 /// Between two looks at what is held.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// So many looks in a row must find less than half of the most that was held.
+/// How many looks in a row must find less than half of the most that was held.
 const CALM_LOOKS: u32 = 3;
 /// What must have been given up for the work to be worth it.
 const FALL_BYTES_MIN: usize = 16 << 20;

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{LINE_BYTES_MAX, Value};
 use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
 use crate::record::{Kind, Record};
-use crate::segment::{list, scan};
+use crate::segment::{Found, list, scan};
 use crate::storage::{Access, Storage};
 
 /// Settings, ready to be obeyed.
@@ -83,35 +83,36 @@ impl Gate {
 }
 
 /// The fingerprint of the key under which the last of the store's hashed user ids is, as its lines
-/// say. Reads all conversations.
+/// say. Reads conversations, from the last segment back.
 pub(super) fn hashed_under(storage: &dyn Storage) -> Result<Option<String>> {
     let mut last = None;
-    let names = list(storage)?.segments.into_iter();
+    let names = list(storage)?.segments.into_iter().rev();
     for name in names.filter(|name| name.kind == Kind::Conversations) {
         // What cannot be read is told as damage.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };
-        let _ = scan(
-            &*file,
-            name.kind,
-            0,
-            u64::MAX,
-            LINE_BYTES_MAX,
-            &mut |found| {
-                found.facts(name.kind, &mut |fact| {
-                    let mut room = [0; Value::BYTES];
-                    let user = fact.envelope.lookups[3].as_ref();
-                    let user = user.and_then(|user| str::from_utf8(user.text(&mut room)).ok());
-                    last = user
-                        .and_then(key_of)
-                        .map(str::to_owned)
-                        .or_else(|| last.take());
-                });
-            },
-        );
+        let mut look = |found: Found<'_>| {
+            found.facts(name.kind, &mut |fact| {
+                let user = fact.envelope.lookups[3].as_ref();
+                if let Some(key) = user.and_then(key_of_value) {
+                    last = Some(key);
+                }
+            });
+        };
+        let _ = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look);
+        if last.is_some() {
+            break;
+        }
     }
     Ok(last)
+}
+
+/// The fingerprint of the key under which a user id in a line is hashed, if it is.
+pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
+    let mut room = [0; Value::BYTES];
+    let user = str::from_utf8(user.text(&mut room)).ok()?;
+    key_of(user).map(str::to_owned)
 }
 
 /// The gate of a handle.

@@ -75,7 +75,7 @@ pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
 use self::files::Files;
 use self::gate::Gate;
-pub(crate) use self::gate::{Admitted, Kept};
+pub(crate) use self::gate::{Admitted, Kept, key_of_value};
 use self::lock::Lock;
 use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;

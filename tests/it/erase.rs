@@ -706,7 +706,7 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
     }
 }
 
-/// Ends early, after so many parts.
+/// Ends early, after this many parts.
 fn ending_after(parts: usize) -> impl FnMut(&ErasedPart) -> ControlFlow<()> {
     let mut left = parts;
     move |_| {

@@ -129,13 +129,13 @@ impl Run<'_> {
             return Ok(standing != Standing::Elsewhere);
         };
         // What a conversation counts was its own line; a later one may have come to another first.
-        let may_be_shared = match standing {
+        let is_shared = match standing {
             Standing::New => false,
-            Standing::Here => message.part_of.is_some(),
-            Standing::Elsewhere => true,
+            Standing::Here => message.part_of.is_some() && self.is_of_another(line, thread)?,
+            Standing::Elsewhere => {
+                self.is_of_another(line, thread)? || self.is_told(line, response, message)?
+            }
         };
-        let is_shared = may_be_shared
-            && (self.is_of_another(line, thread)? || self.is_told(line, response, message)?);
         if is_shared {
             self.messages.shared.insert(response);
             return Ok(false);

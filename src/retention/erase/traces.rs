@@ -13,7 +13,7 @@ use crate::line::{Envelope, LINE_BYTES_MAX, Value, is_intact};
 use crate::privacy::key_of;
 use crate::record::Kind;
 use crate::segment::Stretch;
-use crate::store::Store;
+use crate::store::{Store, key_of_value};
 
 /// A run of bytes as long as this, shared with a text that is erased, is taken to be of it.
 const PIECE_BYTES: usize = 24;
@@ -235,9 +235,8 @@ impl Traces {
                     self.conversations.insert(id);
                 }
                 let is_erased = self.conversations.contains(&id);
-                let is_given =
-                    self.given == Some(id) || main.is_some_and(|main| self.given == Some(main));
-                let leads = is_theirs || is_given;
+                let is_given = |given| id == given || main == Some(given);
+                let leads = is_theirs || self.given.is_some_and(is_given);
                 if let Some(session) = session {
                     if is_erased {
                         self.sessions.insert(session);
@@ -294,18 +293,14 @@ impl Traces {
 
     /// Notes the key under which another user's id is hashed, if it is another one.
     fn note_key(&mut self, user: &Value<'_>) {
-        let mut room = [0; Value::BYTES];
-        let user = str::from_utf8(user.text(&mut room)).ok();
         // Who gives an id as it is hashed looks for no other.
-        let is_plain = self
-            .users
-            .first()
-            .is_some_and(|given| key_of(given).is_none());
-        let Some(key) = user.and_then(key_of).filter(|_| is_plain) else {
+        let given = self.users.first();
+        let is_plain = given.is_some_and(|given| key_of(given).is_none());
+        let Some(key) = key_of_value(user).filter(|_| is_plain) else {
             return;
         };
-        if !self.users.iter().any(|user| key_of(user) == Some(key)) {
-            self.other_keys.insert(key.to_owned());
+        if !self.users.iter().any(|user| key_of(user) == Some(&*key)) {
+            self.other_keys.insert(key);
         }
     }
 
