@@ -295,23 +295,26 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
         usage(&store)
     };
 
-    // After retention.
-    let store = open("retained");
-    let settings = |it: &mut Settings| {
-        it.retention.messages = Some(Keep::Days(1));
-        it.retention.conversation_turns = Some(Keep::Forever);
-        it.retention.rollups = Some(Keep::Forever);
-    };
-    store.change_settings(settings).unwrap();
-    for order in [[&session, &fork], [&fork, &session], [&session, &fork]] {
-        let mut importer = Importer::new(&store).expired(Expired::Expire);
-        for file in order {
-            importer.path(file).unwrap();
+    // After retention, of either or both.
+    let (forever, a_day) = (Keep::Forever, Keep::Days(1));
+    for (messages, turns) in [(a_day, forever), (a_day, a_day), (forever, a_day)] {
+        let store = open(&format!("retained, {messages:?} and {turns:?}"));
+        let settings = |it: &mut Settings| {
+            it.retention.messages = Some(messages);
+            it.retention.conversation_turns = Some(turns);
+            it.retention.rollups = Some(Keep::Forever);
+        };
+        store.change_settings(settings).unwrap();
+        for order in [[&session, &fork], [&fork, &session], [&session, &fork]] {
+            let mut importer = Importer::new(&store).expired(Expired::Expire);
+            for file in order {
+                importer.path(file).unwrap();
+            }
+            importer.finish().unwrap();
+            assert_eq!(usage(&store), all, "{messages:?}, {turns:?}");
+            retain(&store);
+            assert_eq!(usage(&store), all, "{messages:?}, {turns:?}");
         }
-        importer.finish().unwrap();
-        assert_eq!(usage(&store), all);
-        retain(&store);
-        assert_eq!(usage(&store), all);
     }
 
     // And where a replay says that the lines are of the session.

@@ -11,7 +11,7 @@ use super::Run;
 use crate::error::Result;
 use crate::import::batch::Place;
 use crate::import::facts::{Counted, Said, Talk};
-use crate::import::ids::{IdMap, IdSet, named};
+use crate::import::ids::{IdMap, IdSet};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record, Role,
     Timestamp,
@@ -28,7 +28,34 @@ pub(super) struct Messages {
     /// The responses of this file of which another session has lines of the same ids. The other
     /// lines are this session's own.
     shared: IdSet,
+    before: Before,
     names: HashSet<Arc<str>>,
+}
+
+/// The messages of a file so far: whether any is a line that another session has under the same id.
+#[derive(Default)]
+struct Before {
+    is_any: bool,
+    is_shared: bool,
+    /// Ids that were not looked for yet.
+    handed: Vec<Uuid>,
+}
+
+/// How many messages of a file are looked for: what sessions share is where they begin.
+const BEFORE_MAX: usize = 1024;
+
+impl Before {
+    fn shared(&mut self) {
+        self.is_shared = true;
+        self.handed = Vec::new();
+    }
+
+    fn handed(&mut self, id: Uuid) {
+        self.is_any = true;
+        if !self.is_shared && self.handed.len() < BEFORE_MAX {
+            self.handed.push(id);
+        }
+    }
 }
 
 /// Where the tokens of a response are counted.
@@ -60,11 +87,6 @@ impl Request {
     }
 }
 
-/// The id of a message that says again what another one counts.
-fn copy_id(conversation: Uuid, line: Uuid) -> Uuid {
-    named("import:copy", &format!("{conversation}:{line}"))
-}
-
 impl Messages {
     /// The name in memory once, however many calls have it.
     pub(super) fn shared(&mut self, name: &str) -> Arc<str> {
@@ -79,6 +101,7 @@ impl Messages {
     pub(super) fn forget_file(&mut self) {
         self.standing.clear();
         self.shared.clear();
+        self.before = Before::default();
     }
 }
 
@@ -100,8 +123,10 @@ impl Run<'_> {
         }
         let message = said.message;
         if !self.messages.handed.insert(message.id) {
+            self.messages.before.shared();
             return Ok(());
         }
+        self.messages.before.handed(message.id);
         let report = self.report(place);
         report.messages += 1;
         let tokens = |count: Option<i64>| count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -130,19 +155,23 @@ impl Run<'_> {
         };
         // What a conversation counts was its own line; a later one may have come to another first.
         let is_shared = match standing {
-            Standing::New => false,
-            Standing::Here => message.part_of.is_some() && self.is_of_another(line, thread)?,
+            Standing::New => message.part_of.is_some() && self.is_said_elsewhere(line, message)?,
+            Standing::Here => {
+                message.part_of.is_some()
+                    && (self.is_of_another(line, thread)?
+                        || self.is_said_elsewhere(line, message)?)
+            }
             Standing::Elsewhere => {
                 self.is_of_another(line, thread)? || self.is_told(line, response, message)?
             }
         };
         if is_shared {
             self.messages.shared.insert(response);
+            self.messages.before.shared();
             return Ok(false);
         }
         if standing == Standing::Elsewhere && !self.messages.shared.contains(&response) {
-            // Its id is another one: where the response is counted, its line may yet come.
-            message.id = copy_id(message.conversation_id, line);
+            message.id = line;
             message.part_of = Some(response);
             message.tokens_in = None;
             message.tokens_out = None;
@@ -174,24 +203,47 @@ impl Run<'_> {
         Ok(*entry.insert(standing))
     }
 
+    /// Whether another conversation has the message of a line that has its line's id.
+    fn is_said_elsewhere(&self, line: Uuid, message: &ConversationMessage) -> Result<bool> {
+        let known = self.batch.log().get_message(line)?;
+        Ok(known.is_some_and(|known| known.conversation_id != message.conversation_id))
+    }
+
+    /// Whether a message before this one in its file is one of another session.
+    fn shares_lines(&mut self, message: &ConversationMessage) -> Result<bool> {
+        let ids = std::mem::take(&mut self.messages.before.handed);
+        for id in ids {
+            if self.is_said_elsewhere(id, message)? {
+                self.messages.before.shared();
+                break;
+            }
+        }
+        Ok(self.messages.before.is_shared)
+    }
+
     /// Whether a line of a response that is counted elsewhere is a message there: its turn may be
     /// known as this session's, where the messages were removed or another log was replayed.
-    fn is_told(&self, line: Uuid, response: Uuid, message: &ConversationMessage) -> Result<bool> {
-        let log = self.batch.log();
-        // One that was told as a copy, before the other came, stays one.
-        let copy = copy_id(message.conversation_id, line);
-        if log.get_message(copy)?.is_some() {
-            return Ok(false);
+    fn is_told(
+        &mut self,
+        line: Uuid,
+        response: Uuid,
+        message: &ConversationMessage,
+    ) -> Result<bool> {
+        if self.messages.handed.contains(&line) {
+            return Ok(true);
+        }
+        if let Some(known) = self.batch.log().get_message(line)? {
+            return Ok(known.conversation_id != message.conversation_id);
         }
         if message.part_of.is_some() {
-            let is_elsewhere =
-                |known: ConversationMessage| known.conversation_id != message.conversation_id;
-            return Ok(self.messages.handed.contains(&line)
-                || log.get_message(line)?.is_some_and(is_elsewhere));
+            return Ok(false);
         }
         // The first line has the response's id there. It is this one if it was said at the same
-        // time.
-        if log.get_turn(line)?.is_none() {
+        // time: if the files give lines the same ids. A session that was resumed may have each line
+        // under an id of its own.
+        let has_same_ids = self.shares_lines(message)?
+            || !self.messages.before.is_any && self.batch.log().get_turn(line)?.is_some();
+        if !has_same_ids {
             return Ok(false);
         }
         let of = Request::of(message);
@@ -201,8 +253,7 @@ impl Run<'_> {
         };
         Ok(match self.messages.requests.get(&response) {
             Some(known) => is_it(known),
-            None => log
-                .get_message(response)?
+            None => (self.batch.log().get_message(response)?)
                 .is_some_and(|known| is_it(&Request::of(&known))),
         })
     }

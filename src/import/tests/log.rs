@@ -99,6 +99,10 @@ impl MemoryLog {
         }
     }
 
+    pub(super) fn forget_turns(&self) {
+        self.held.borrow_mut().turns.clear();
+    }
+
     /// The one call of this id.
     pub(super) fn call(&self, call_id: &str) -> Option<ToolCall> {
         let held = self.held.borrow();
