@@ -328,10 +328,21 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
     replay.prepare_for(&of_fork).unwrap();
     let records = replay.lines.into_iter().map(|line| line.record);
     of_fork.record_batch(records).unwrap();
-    for file in [&session, &fork] {
-        import_file(&of_fork, file, false);
+    for order in [[&session, &fork], [&fork, &session]] {
+        let mut importer = Importer::new(&of_fork).expired(Expired::Expire);
+        for file in order {
+            importer.path(file).unwrap();
+        }
+        let report = importer.finish().unwrap();
+        assert_eq!(usage(&of_fork), all);
+        let summary = UsageSums {
+            messages: report.messages,
+            requests: report.api_responses,
+            tokens_in: report.tokens_in,
+            tokens_out: report.tokens_out,
+        };
+        assert_eq!(summary, all);
     }
-    assert_eq!(usage(&of_fork), all);
 }
 
 /// What was erased from a store is erased for those that are filled from it, and what was brought

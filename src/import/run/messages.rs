@@ -155,11 +155,15 @@ impl Run<'_> {
         };
         // What a conversation counts was its own line; a later one may have come to another first.
         let is_shared = match standing {
-            Standing::New => message.part_of.is_some() && self.is_said_elsewhere(line, message)?,
+            Standing::New => {
+                message.part_of.is_some() && self.is_elsewhere(line, message)? == Some(true)
+            }
             Standing::Here => {
                 message.part_of.is_some()
-                    && (self.is_of_another(line, thread)?
-                        || self.is_said_elsewhere(line, message)?)
+                    && match self.is_elsewhere(line, message)? {
+                        Some(is_elsewhere) => is_elsewhere,
+                        None => self.is_of_another(line, thread)?,
+                    }
             }
             Standing::Elsewhere => {
                 self.is_of_another(line, thread)? || self.is_told(line, response, message)?
@@ -203,17 +207,17 @@ impl Run<'_> {
         Ok(*entry.insert(standing))
     }
 
-    /// Whether another conversation has the message of a line that has its line's id.
-    fn is_said_elsewhere(&self, line: Uuid, message: &ConversationMessage) -> Result<bool> {
-        let known = self.batch.log().get_message(line)?;
-        Ok(known.is_some_and(|known| known.conversation_id != message.conversation_id))
+    /// Whether the message of this id is in another conversation of the log, if it is in any.
+    fn is_elsewhere(&self, id: Uuid, message: &ConversationMessage) -> Result<Option<bool>> {
+        let known = self.batch.log().get_message(id)?;
+        Ok(known.map(|known| known.conversation_id != message.conversation_id))
     }
 
     /// Whether a message before this one in its file is one of another session.
     fn shares_lines(&mut self, message: &ConversationMessage) -> Result<bool> {
         let ids = std::mem::take(&mut self.messages.before.handed);
         for id in ids {
-            if self.is_said_elsewhere(id, message)? {
+            if self.is_elsewhere(id, message)? == Some(true) {
                 self.messages.before.shared();
                 break;
             }
@@ -232,8 +236,8 @@ impl Run<'_> {
         if self.messages.handed.contains(&line) {
             return Ok(true);
         }
-        if let Some(known) = self.batch.log().get_message(line)? {
-            return Ok(known.conversation_id != message.conversation_id);
+        if let Some(is_elsewhere) = self.is_elsewhere(line, message)? {
+            return Ok(is_elsewhere);
         }
         if message.part_of.is_some() {
             return Ok(false);
