@@ -44,6 +44,9 @@ struct What {
     ///
     /// Conversations of its sub-agents (those whose session id is this id) go with it. It stays if
     /// one of those is erased.
+    ///
+    /// The outcome of a call goes with the call: if this conversation is a fork that went on with a
+    /// call of another session, that session keeps it.
     #[arg(long, value_name = "ID")]
     conversation: Option<Uuid>,
     /// All conversations of a user, with all that belongs to them
