@@ -3,7 +3,8 @@
 //! stands before each line: `    12→`, `> `, `k.pem:3:`.
 
 use super::Found;
-use super::context::Place;
+use super::context::{Place, from_base64};
+use super::runs::Class;
 use super::text::{distinct, is_random};
 
 /// As placeholders have it.
@@ -54,6 +55,55 @@ pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
     let key = &text[start..end_label];
     let is_key = key.len() >= BLOCK_BYTES_MIN / 2 && is_random(key);
     is_key.then(|| found(start, line_end))
+}
+
+/// A block of a private key in base64 again, as Kubernetes keeps it; also in several lines.
+pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
+    const HEAD_BYTES: usize = 64;
+    let Place {
+        text,
+        at,
+        after,
+        runs,
+        ..
+    } = *place;
+    if place.is_raw {
+        return Some(found(at, after));
+    }
+    let mut end = runs.end(Class::Base64, at);
+    let width = end - at;
+    let head = from_base64(&text[at..at + width.min(HEAD_BYTES) / 4 * 4])?;
+    let is_key = head.starts_with(b"-----BEGIN ")
+        && memchr::memmem::find(&head, b"PRIVATE").is_some()
+        && width >= BLOCK_BYTES_MIN;
+    if !is_key {
+        return None;
+    }
+    let before = line_start(text, at, GUTTER_BYTES_MAX).unwrap_or(at);
+    let known = signs(&text[before..at]);
+    let near = |at: usize| &text[..text.len().min(at + LINE_BYTES_MAX)];
+    loop {
+        let (line_end, next) = line_after(near(end), end);
+        if next == line_end || !text[end..line_end].trim_ascii().is_empty() {
+            break;
+        }
+        let (line_end, _) = line_after(near(next), next);
+        let start = next + skipped(&text[next..line_end], &known);
+        let line = &text[start..line_end];
+        let len = line.iter().take_while(|byte| Class::Base64.has(**byte));
+        let len = len.count();
+        let rest = line[len..].trim_ascii();
+        let ends = rest.is_empty() || matches!(rest[0], b'"' | b'\'' | b'`');
+        // Another key is found by its own beginning.
+        if len == 0 || len > width || !ends || line.starts_with(&text[at..after]) {
+            break;
+        }
+        end = start + len;
+        if len < width {
+            break;
+        }
+    }
+    Some(found(at, end))
 }
 
 fn found(start: usize, end: usize) -> Found {

@@ -3,6 +3,7 @@
 use super::assignment::is_of_name;
 use super::names::{Holds, is_of_word, words};
 use super::scan::placeholder_len;
+use super::text::is_base64_at_random;
 use super::values::Written;
 
 /// Templates, variables, calls, paths and addresses.
@@ -29,7 +30,9 @@ pub(super) fn is_code(value: &[u8], written: Written) -> bool {
         .any(|mark| memchr::memmem::find(value, mark).is_some());
     let has_placeholder = memchr::memmem::find_iter(value, super::PLACEHOLDER)
         .any(|at| placeholder_len(&value[at..]).is_some());
-    let is_path = value.starts_with(b"/") && memchr::memchr_iter(b'/', value).count() > 1;
+    let is_path = value.starts_with(b"/")
+        && memchr::memchr_iter(b'/', value).count() > 1
+        && !is_base64_at_random(value);
     let is_text = matches!(written, Written::Quoted | Written::Listed);
     let starts = is_path
         || opens_bracket(value, is_text)

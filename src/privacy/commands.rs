@@ -71,6 +71,10 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
         })
     };
     let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
+    // What it reads is piped into it.
+    if text[after - 1] == b'S' {
+        return has(&["sudo"]).then(|| piped_password(place, at, false))?;
+    }
     let takes = match (text[after - 1], is_apart) {
         (b'p', false) => has(SQL),
         (b'p', true) => has(OTHERS) || has(REGISTRIES) && has(&["login"]),
@@ -232,6 +236,26 @@ pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Op
     let value = value.strip_suffix(b"\\n").unwrap_or(value);
     let (first, last) = secret_in(Holds::Password, value, written)?;
     Some(password(from + start + first, from + start + last))
+}
+
+/// The password of `auth=("user", "password")` and `HTTPBasicAuth("user", "password")`.
+pub(super) fn basic_auth_password(place: &Place<'_>) -> Option<Found> {
+    const USER_BYTES_MAX: usize = 256;
+    let text = place.text;
+    let is_type = text[..place.after].ends_with(b"Auth(");
+    if is_type && !place.follows(b"basic") && !place.follows(b"digest") {
+        return None;
+    }
+    if place.is_raw {
+        return Some(password(place.at, place.after));
+    }
+    let (start, (quote, _)) = quote_at(text, skip(text, place.after, is_blank))?;
+    let user = &text[start..text.len().min(start + USER_BYTES_MAX)];
+    let user_end = start + memchr::memchr(quote, user)?;
+    let comma = skip(text, user_end + 1, is_blank);
+    let at = skip(text, comma + 1, is_blank);
+    let is_quoted = text.get(comma) == Some(&b',') && quote_at(text, at).is_some();
+    is_quoted.then(|| given(place, at, Written::Bare))?
 }
 
 /// The password in a line of `.pgpass`: `host:port:database:user:password`.

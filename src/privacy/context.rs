@@ -1,10 +1,10 @@
 //! Secrets that their surroundings give away: headers, addresses with passwords, commands.
 
 pub(super) use super::assignment::assignments;
-pub(super) use super::blocks::private_key;
+pub(super) use super::blocks::{encoded_key, private_key};
 pub(super) use super::commands::{
-    curl_password, driver_password, identified_by, option_password, oracle_password,
-    pgpass_password,
+    basic_auth_password, curl_password, driver_password, identified_by, option_password,
+    oracle_password, pgpass_password,
 };
 
 use super::Found;
@@ -450,7 +450,7 @@ pub(super) fn is_pair(text: &[u8]) -> bool {
 }
 
 /// The bytes that base64 stands for.
-fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.iter().rposition(|byte| *byte != b'=')? + 1;
     if text.len() - digits > 2 {
         return None;

@@ -5,7 +5,10 @@
 pub(super) enum Holds {
     Password,
     Secret,
-    Key,
+    /// A key; whether the name says that it opens something, as `api_key` and `secret_key` do.
+    Key {
+        is_access: bool,
+    },
     /// A token; whether the name says of what.
     Token {
         is_qualified: bool,
@@ -21,7 +24,7 @@ impl Holds {
         match self {
             Holds::Password => "password",
             Holds::Secret => "secret",
-            Holds::Key => "api_key",
+            Holds::Key { .. } => "api_key",
             Holds::Token { .. } => "token",
             Holds::Authorization | Holds::Pair => "authorization",
         }
@@ -197,7 +200,10 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
                 .last()
                 .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
         {
-            Some(Holds::Key)
+            let is_access = before
+                .last()
+                .is_some_and(|word| ["api", "secret", "access"].contains(&word.as_str()));
+            Some(Holds::Key { is_access })
         }
         "token" => Some(Holds::Token { is_qualified }),
         _ if ends(&[
@@ -226,7 +232,8 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
             "accountkey",
         ]) =>
         {
-            Some(Holds::Key)
+            let is_access = ends(&["apikey", "accesskey", "secretkey"]);
+            Some(Holds::Key { is_access })
         }
         _ if ends(&["secret"]) => Some(Holds::Secret),
         _ if ends(&[

@@ -334,6 +334,11 @@ pub(super) const RUNS: &[Context] = &[
         anchors: &["eyJ", "eyA", "ewo", "ew0"],
         look: One(context::jwt),
     },
+    // `-----BEGIN`
+    Context {
+        anchors: &["LS0tLS1CRUdJTi"],
+        look: One(context::encoded_key),
+    },
     Context {
         anchors: &[".atlasv1."],
         look: One(context::terraform_token),
@@ -393,8 +398,12 @@ pub(super) const WORDS: &[Context] = &[
         look: One(context::curl_password),
     },
     Context {
-        anchors: &[" -p", " -a", " -P", " -w"],
+        anchors: &[" -p", " -a", " -P", " -w", " -S"],
         look: One(context::option_password),
+    },
+    Context {
+        anchors: &["auth=(", "Auth("],
+        look: One(context::basic_auth_password),
     },
     Context {
         anchors: &[":5432:", ":*:"],

@@ -1,6 +1,8 @@
 //! What tells a secret from what only looks like one: where a word starts, and whether it is
 //! random.
 
+use super::names::words;
+
 /// Whether a word starts at `at`: after nothing, or what is no letter or digit. An escape that is
 /// still in the text (`\n`, `\u000a`, `%20`) and a terminal's colour (`[0m`) are none.
 pub(super) fn starts_word(text: &[u8], at: usize) -> bool {
@@ -151,6 +153,27 @@ fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
     longest
 }
 
+/// Whether a text is base64 that no path is: with letters of both cases, that change more often than
+/// those of names do.
+pub(super) fn is_base64_at_random(text: &[u8]) -> bool {
+    const BYTES_MIN: usize = 32;
+    let has = |class: fn(&u8) -> bool| text.iter().any(class);
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    (BYTES_MIN..=LOOKED_AT).contains(&text.len())
+        && text.iter().all(is_base64)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_uppercase)
+        && words(text).len() * 7 > text.len() * 2
+}
+
+pub(super) fn is_uuid(value: &[u8]) -> bool {
+    value.len() == 36
+        && value.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
 /// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
 pub(super) fn is_id(value: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 17] = [
@@ -172,15 +195,10 @@ pub(super) fn is_id(value: &[u8]) -> bool {
         b"vault:",
         b"data:",
     ];
-    let is_uuid = value.len() == 36
-        && value.iter().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => *byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
     let is_sortable_id = value.len() == 26
         && matches!(value[0], b'0'..=b'7')
         && value
             .iter()
             .all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    is_uuid || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
+    is_uuid(value) || is_sortable_id || PREFIXES.iter().any(|prefix| value.starts_with(prefix))
 }

@@ -4,7 +4,7 @@ use super::assignment::is_of_name;
 use super::code::{is_code, is_identifier, is_path_of_code, is_type, is_variable};
 use super::context::is_pair;
 use super::names::{Holds, is_of_word};
-use super::text::{distinct, is_id, is_placeholder};
+use super::text::{distinct, is_base64_at_random, is_id, is_placeholder, is_uuid};
 
 /// The longest value that is looked at.
 pub(super) const VALUE_BYTES_MAX: usize = 1024;
@@ -37,7 +37,7 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
     let is_secret = (6..=VALUE_BYTES_MAX).contains(&value.len())
         && !is_code(value, written)
         && !is_type(holds, value)
-        && !is_id(value)
+        && (!is_id(value) || is_uuid(value) && uuid_is_secret(holds))
         && !is_placeholder(value)
         && match holds {
             Holds::Password => is_password(value, written),
@@ -46,6 +46,14 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
     // A sign that ends a sentence may be the last one of a password.
     let signs = rest.iter().take_while(|byte| **byte == b'!').count();
     is_secret.then_some((0, end + signs))
+}
+
+/// Whether a UUID under a name is no id but what the name says: services give such keys.
+fn uuid_is_secret(holds: Holds) -> bool {
+    matches!(
+        holds,
+        Holds::Password | Holds::Secret | Holds::Key { is_access: true }
+    )
 }
 
 /// A value without the marks that end a sentence around it.
@@ -176,7 +184,8 @@ fn is_password(value: &[u8], written: Written) -> bool {
     let is_weak = symbols == 0 && WEAK.iter().any(|word| word.as_bytes() == letters);
     let is_mixed = digits > 0 && lower + upper > 0
         || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
-        || is_letters_at_random(value);
+        || is_letters_at_random(value)
+        || is_base64_at_random(value);
     let is_text = matches!(written, Written::Quoted | Written::Literal);
     let is_plain = is_text && (digits == value.len() || is_phrase(value));
     let is_long = written != Written::Bare || value.len() >= 7;
@@ -363,7 +372,8 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     let signs = symbols - value.windows(3).filter(|at| is_escape(at)).count();
     let is_mixed = digits >= 2 && lower + upper > 0
         || signs > 0 && digits + signs >= 2 && lower > 0 && upper > 0
-        || is_letters_at_random(value);
+        || is_letters_at_random(value)
+        || is_base64_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
 }
 

@@ -147,3 +147,89 @@ fn tokens_with_a_part_of_their_own_are_found() {
         assert_eq!(defaults(&text), text);
     }
 }
+
+/// Such keys have signs of paths in them, and some few no digit.
+#[test]
+fn secret_keys_in_base64_are_found_wherever_they_are_given() {
+    const KEYS: usize = 3_000;
+    let alphabet = alphabet(Class::Base64, "");
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let mut missed = Vec::new();
+    for first in ["", "/"] {
+        for _ in 0..KEYS {
+            let mut key = first.to_owned();
+            while key.len() < 40 {
+                key.push(char::from(alphabet[dice.below(alphabet.len())]));
+            }
+            for text in [
+                format!("[default]\naws_secret_access_key = {key}\nregion = eu-1\n"),
+                format!("\"SecretAccessKey\": \"{key}\","),
+                format!("export DB_PASSWORD={key}\n"),
+            ] {
+                if defaults(&text).contains(&key) {
+                    missed.push(text);
+                }
+            }
+        }
+    }
+    // Chance spells words, too: of 18,000.
+    assert!(missed.len() <= 20, "{}: {missed:?}", missed.len());
+}
+
+/// As Kubernetes and cloud tools keep private keys.
+#[test]
+fn private_keys_in_base64_are_found_to_their_last_line() {
+    const LINE: usize = 64;
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let digits = alphabet(Class::Base64, "");
+    let kinds = ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "];
+    for kind in kinds {
+        let label = |word: &str| format!("-----{word} {kind}PRIVATE KEY-----\n");
+        let mut pem = label("BEGIN");
+        for _ in 0..12 {
+            pem.extend((0..LINE).map(|_| char::from(digits[dice.below(digits.len())])));
+            pem.push('\n');
+        }
+        pem += &label("END");
+        let key = base64(pem.as_bytes());
+        for text in [
+            format!("    client-key-data: {key}\n    name: dev\n"),
+            format!("  \"tls.key\": \"{key}\"\n}}"),
+            format!("echo {key} | base64 -d > id_rsa"),
+        ] {
+            let kept = defaults(&text);
+            assert_eq!(kept, text.replace(&key, "[REDACTED:private_key:1]"));
+        }
+        for (width, before) in [(76, ""), (64, "  "), (76, "  12\u{2192}")] {
+            let lines = key.as_bytes().chunks(width);
+            let lines: Vec<_> = lines.map(|line| str::from_utf8(line).unwrap()).collect();
+            let text = format!(
+                "$ x\n{before}{}\n$ end\n",
+                lines.join(&format!("\n{before}"))
+            );
+            let kept = defaults(&text);
+            assert_eq!(
+                kept,
+                format!("$ x\n{before}[REDACTED:private_key:1]\n$ end\n")
+            );
+        }
+    }
+    let public = base64(b"-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUJrWd0Zx1xQ8k");
+    let text = format!("certificate-authority-data: {public}");
+    assert_eq!(defaults(&text), text);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, at| {
+            bits << 8 | usize::from(three.get(at).copied().unwrap_or(0))
+        });
+        for (at, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let digit = char::from(DIGITS[bits >> shift & 63]);
+            text.push(if at > three.len() { '=' } else { digit });
+        }
+    }
+    text
+}

@@ -219,3 +219,40 @@ fn what_names_or_describes_a_password_stays() {
         assert_eq!(defaults(text), text);
     }
 }
+
+#[test]
+fn a_uuid_is_a_secret_where_its_name_says_so() {
+    let id = "3f2b8c1e-94d7-4c0a-b6e5-7a1d9f08c3b2";
+    for text in [
+        format!("HEROKU_API_KEY={id}"),
+        format!("{{\"password\": \"{id}\"}}"),
+        format!("password: {id}"),
+        format!("client_secret = \"{id}\""),
+        format!("curl -H \"X-Api-Key: {id}\" https://a.io"),
+        format!("sshpass -p {id} ssh a"),
+    ] {
+        found(&text, id);
+    }
+    for text in [
+        format!("session_key: {id}"),
+        format!("\"cache_key\": \"{id}\""),
+        format!("\"token\": \"{id}\""),
+        format!("\"partition_key\": \"{id}\""),
+        format!("\"password_id\": \"{id}\""),
+        format!("api_key_id={id}"),
+        format!("secret_name = \"{id}\""),
+    ] {
+        assert_eq!(defaults(&text), text);
+    }
+}
+
+#[test]
+fn a_path_is_no_secret_key() {
+    for text in [
+        "aws_secret_access_key = /Users/JohnDoe/Projects/MyApp/SecretKeyFile",
+        "SECRET_KEY=/Library/ApplicationSupport/KeyStores/MainSecretKey",
+        "\"private_key\": \"/home/MaxMuster/Dev/AppServer/Config/PrivateKey\"",
+    ] {
+        assert_eq!(defaults(text), text);
+    }
+}
