@@ -5,7 +5,7 @@
 use super::Found;
 use super::context::{Place, from_base64};
 use super::runs::Class;
-use super::text::{distinct, is_random};
+use super::text::{distinct, is_random, starts_word};
 
 /// As placeholders have it.
 pub(super) const PRIVATE_KEY: &str = "private_key";
@@ -69,6 +69,9 @@ pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
     } = *place;
     if place.is_raw {
         return Some(found(at, after));
+    }
+    if !starts_word(text, at) {
+        return None;
     }
     let mut end = runs.end(Class::Base64, at);
     let width = end - at;
