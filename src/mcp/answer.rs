@@ -3,7 +3,7 @@
 use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::{Map, Value, json};
 
-use super::bound::{Cut, floor};
+use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
 
 /// More of what cannot be a resource is not sent back.
@@ -112,13 +112,15 @@ impl From<Error> for Fault {
 }
 
 /// The answer where all is well.
-pub(super) fn done(data: Value, cuts: Vec<Cut>) -> CallToolResult {
+pub(super) fn done(data: Value, cuts: &Cuts) -> CallToolResult {
+    CallToolResult::structured(whole(data, cuts))
+}
+
+pub(super) fn whole(data: Value, cuts: &Cuts) -> Value {
     let mut answer = json!({ "ok": true });
     answer["data"] = data;
-    if !cuts.is_empty() {
-        answer["truncated"] = cuts.into_iter().map(Value::from).collect();
-    }
-    CallToolResult::structured(answer)
+    cuts.tell(&mut answer);
+    answer
 }
 
 impl From<Fault> for CallToolResult {

@@ -6,10 +6,18 @@ use serde_json::{Value, json};
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
 /// Items past this, in bytes of JSON, end a page.
 pub(super) const PAGE_BYTES_MAX: usize = 24 << 10;
+/// What an answer has around its data and around what it names of what was cut.
+const AROUND_BYTES: usize = 128;
+/// What names what was cut.
+const CUTS_BYTES_MAX: usize = 8 << 10;
+/// Data of which something is cut.
+const DATA_BYTES_MAX: usize = ANSWER_BYTES_MAX - CUTS_BYTES_MAX - AROUND_BYTES;
 /// Texts are not cut shorter than this.
 const TEXT_BYTES_MIN: usize = 64;
 /// Items of an array that are shown where it is too long.
 const ITEMS_MAX: usize = 64;
+/// What is shown of an array of texts, such as a conversation's models.
+const NAMES_BYTES_MAX: usize = 4 << 10;
 /// Members that hold whatever JSON an agent gave.
 const PAYLOADS: [&str; 6] = [
     "arguments_json",
@@ -28,63 +36,86 @@ pub(super) struct Cut {
     shown: (usize, usize),
 }
 
-impl From<Cut> for Value {
-    fn from(cut: Cut) -> Value {
-        let (from, to) = cut.shown;
-        json!({ "path": cut.path, "length": cut.length, "shown": [from, to] })
+impl Cut {
+    fn to_json(&self) -> Value {
+        let (from, to) = self.shown;
+        json!({ "path": self.path, "length": self.length, "shown": [from, to] })
+    }
+
+    /// How much of it is not there.
+    fn missing(&self) -> usize {
+        let (from, to) = self.shown;
+        self.length.saturating_sub(to.saturating_sub(from))
+    }
+}
+
+/// All that is not shown whole.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Cuts {
+    named: Vec<Cut>,
+    /// How many there was no room to name.
+    more: usize,
+}
+
+impl Cuts {
+    /// Names those of which most is missing, in the order of the data.
+    fn of(all: Vec<Cut>) -> Cuts {
+        let mut places: Vec<usize> = (0..all.len()).collect();
+        places.sort_by_key(|place| std::cmp::Reverse(all[*place].missing()));
+        let (mut bytes, mut is_named) = (0, vec![false; all.len()]);
+        for place in places {
+            let more = length(&all[place].to_json()) + 1;
+            if bytes + more <= CUTS_BYTES_MAX {
+                bytes += more;
+                is_named[place] = true;
+            }
+        }
+        let count = all.len();
+        let mut is_named = is_named.into_iter();
+        let mut named = all;
+        named.retain(|_| is_named.next().unwrap_or(false));
+        let more = count - named.len();
+        Cuts { named, more }
+    }
+
+    /// Tells of them in an answer.
+    pub(super) fn tell(&self, answer: &mut Value) {
+        if !self.named.is_empty() {
+            answer["truncated"] = self.named.iter().map(Cut::to_json).collect();
+        }
+        if self.more > 0 {
+            answer["truncated_more"] = self.more.into();
+        }
     }
 }
 
 /// Cuts what is too long for an answer; texts that are cut are shown from a character on.
-pub(super) fn shorten(data: &mut Value, from_char: usize) -> Vec<Cut> {
-    let mut cuts = Vec::new();
-    let mut bytes = length(data);
-    if bytes <= ANSWER_BYTES_MAX {
-        return cuts;
+pub(super) fn shorten(data: &mut Value, from_char: usize) -> Cuts {
+    if length(data) + AROUND_BYTES <= ANSWER_BYTES_MAX {
+        return Cuts::default();
     }
     payloads_as_text(data);
-    let mut text_bytes_max = ANSWER_BYTES_MAX / 2;
-    while bytes > ANSWER_BYTES_MAX && text_bytes_max >= TEXT_BYTES_MIN {
-        let kept = length_with(data, text_bytes_max);
-        if kept <= ANSWER_BYTES_MAX || text_bytes_max / 2 < TEXT_BYTES_MIN {
-            let texts = Texts {
-                bytes_max: text_bytes_max,
-                from_char,
-            };
-            texts.cut(data, "/data", &mut cuts);
-            bytes = length(data);
+    let bounds = loop {
+        match Bounds::fitting(data, from_char) {
+            Some(bounds) => break bounds,
+            // It has too many members, or their names are too long. No record has.
+            None => *data = data.to_string().into(),
         }
-        text_bytes_max /= 2;
-    }
-    if bytes > ANSWER_BYTES_MAX {
-        cut_arrays(data, "/data", 0, &mut cuts);
-    }
-    cuts
+    };
+    let mut cuts = Vec::new();
+    bounds.cut(data, Place::Data, "/data", &mut cuts);
+    Cuts::of(cuts)
 }
 
-/// How long a value is as JSON.
+/// How long a value is as JSON, or a little more.
 fn length(value: &Value) -> usize {
-    length_with(value, usize::MAX)
-}
-
-/// As [`length`], with texts that are no longer than so many bytes, roughly.
-fn length_with(value: &Value, text_bytes_max: usize) -> usize {
-    match value {
-        Value::Null => 4,
-        Value::Bool(_) => 5,
-        Value::Number(number) => number.to_string().len(),
-        Value::String(text) => text_length(&text[..floor(text, text_bytes_max)]),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| length_with(item, text_bytes_max) + 1)
-            .sum::<usize>()
-            .saturating_add(2),
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, member)| text_length(name) + 2 + length_with(member, text_bytes_max))
-            .sum::<usize>()
-            .saturating_add(2),
-    }
+    let all = Bounds {
+        text_bytes_max: usize::MAX,
+        from_char: 0,
+        names_bytes_max: usize::MAX,
+        items_max: usize::MAX,
+    };
+    all.length(value, Place::Data)
 }
 
 fn text_length(text: &str) -> usize {
@@ -123,35 +154,139 @@ fn payloads_as_text(value: &mut Value) {
     }
 }
 
-struct Texts {
-    bytes_max: usize,
-    from_char: usize,
+/// Where a value stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is all of the data.
+    Data,
+    /// It may be a list: those are bounded by their pages, and a cursor leads past all of it.
+    InData,
+    Deeper,
 }
 
-impl Texts {
-    fn cut(&self, value: &mut Value, path: &str, cuts: &mut Vec<Cut>) {
+impl Place {
+    fn of_member(self, name: &str) -> Place {
+        match self {
+            // A report has no pages.
+            Place::Data if name != "rows" => Place::InData,
+            _ => Place::Deeper,
+        }
+    }
+}
+
+/// How much is shown.
+#[derive(Debug)]
+struct Bounds {
+    /// Of a text.
+    text_bytes_max: usize,
+    /// From where on, where that is not all of it.
+    from_char: usize,
+    /// Of an array of texts.
+    names_bytes_max: usize,
+    /// Of an array of other things.
+    items_max: usize,
+}
+
+impl Bounds {
+    /// Those by which data fits an answer, beside what names the cuts. Texts are cut first, and
+    /// then what is short but many.
+    fn fitting(data: &Value, from_char: usize) -> Option<Bounds> {
+        let halves = |most: usize, least: usize| {
+            let all = std::iter::successors(Some(most), |last| Some(last / 2));
+            all.take_while(move |it| *it >= least)
+        };
+        let items_max = std::iter::once(usize::MAX).chain(halves(ITEMS_MAX, 1));
+        let mut all = items_max.flat_map(|items_max| {
+            let texts = halves(ANSWER_BYTES_MAX / 2, TEXT_BYTES_MIN);
+            texts.map(move |text_bytes_max| Bounds {
+                text_bytes_max,
+                from_char,
+                names_bytes_max: NAMES_BYTES_MAX,
+                items_max,
+            })
+        });
+        all.find(|bounds| bounds.length(data, Place::Data) <= DATA_BYTES_MAX)
+    }
+
+    /// How long a value is once it is cut.
+    fn length(&self, value: &Value, place: Place) -> usize {
         match value {
-            Value::String(text) if text.len() > self.bytes_max => {
-                let start = text.char_indices().nth(self.from_char);
-                let start = start.map_or(text.len(), |(start, _)| start);
-                let rest = &text[start..];
-                let shown = &rest[..floor(rest, self.bytes_max)];
-                let from = self.from_char.min(text.chars().count());
+            Value::Null => 4,
+            Value::Bool(_) => 5,
+            Value::Number(number) => number.to_string().len(),
+            Value::String(text) => text_length(self.part(text)),
+            Value::Array(items) => items[..self.count(items, place)]
+                .iter()
+                .map(|item| self.length(item, Place::Deeper) + 1)
+                .sum::<usize>()
+                .saturating_add(2),
+            Value::Object(members) => members
+                .iter()
+                .map(|(name, member)| {
+                    text_length(name) + 2 + self.length(member, place.of_member(name))
+                })
+                .sum::<usize>()
+                .saturating_add(2),
+        }
+    }
+
+    /// What is shown of a text.
+    fn part<'a>(&self, text: &'a str) -> &'a str {
+        if text.len() <= self.text_bytes_max {
+            return text;
+        }
+        let start = text.char_indices().nth(self.from_char);
+        let rest = start.map_or("", |(start, _)| &text[start..]);
+        &rest[..floor(rest, self.text_bytes_max)]
+    }
+
+    /// How many items are shown of an array.
+    fn count(&self, items: &[Value], place: Place) -> usize {
+        if !items.is_empty() && items.iter().all(Value::is_string) {
+            let mut bytes = 0;
+            let fits = |item: &&Value| {
+                bytes += item.as_str().map_or(0, text_length) + 1;
+                bytes <= self.names_bytes_max
+            };
+            return items.iter().take_while(fits).count().max(1);
+        }
+        match place {
+            Place::InData => items.len(),
+            Place::Data | Place::Deeper => items.len().min(self.items_max),
+        }
+    }
+
+    fn cut(&self, value: &mut Value, place: Place, path: &str, cuts: &mut Vec<Cut>) {
+        match value {
+            Value::String(text) if text.len() > self.text_bytes_max => {
+                let shown = self.part(text).to_owned();
+                let length = text.chars().count();
+                let from = self.from_char.min(length);
                 cuts.push(Cut {
                     path: path.to_owned(),
-                    length: text.chars().count(),
+                    length,
                     shown: (from, from + shown.chars().count()),
                 });
-                *text = shown.to_owned();
+                *text = shown;
             }
             Value::Array(items) => {
-                for (place, item) in items.iter_mut().enumerate() {
-                    self.cut(item, &format!("{path}/{place}"), cuts);
+                let count = self.count(items, place);
+                if count < items.len() {
+                    cuts.push(Cut {
+                        path: path.to_owned(),
+                        length: items.len(),
+                        shown: (0, count),
+                    });
+                    items.truncate(count);
+                }
+                for (number, item) in items.iter_mut().enumerate() {
+                    self.cut(item, Place::Deeper, &format!("{path}/{number}"), cuts);
                 }
             }
             Value::Object(members) => {
                 for (name, member) in members {
-                    self.cut(member, &step(path, name), cuts);
+                    let path = step(path, name);
+                    self.cut(member, place.of_member(name), &path, cuts);
                 }
             }
             _ => {}
@@ -164,42 +299,27 @@ fn step(path: &str, name: &str) -> String {
     format!("{path}/{name}")
 }
 
-/// Cuts arrays of things that are short but many, where nothing else is left to cut: those of a
-/// record, and rows of a report. What a list holds is bounded by its pages, and a cursor leads past
-/// all of it.
-fn cut_arrays(value: &mut Value, path: &str, depth: usize, cuts: &mut Vec<Cut>) {
-    match value {
-        Value::Array(items) => {
-            let is_list = depth == 1 && path != "/data/rows";
-            if items.len() > ITEMS_MAX && !is_list {
-                cuts.push(Cut {
-                    path: path.to_owned(),
-                    length: items.len(),
-                    shown: (0, ITEMS_MAX),
-                });
-                items.truncate(ITEMS_MAX);
-            }
-            for (place, item) in items.iter_mut().enumerate() {
-                cut_arrays(item, &format!("{path}/{place}"), depth + 1, cuts);
-            }
-        }
-        Value::Object(members) => {
-            for (name, member) in members {
-                cut_arrays(member, &step(path, name), depth + 1, cuts);
-            }
-        }
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::answer::whole;
     use super::*;
 
     fn shortened(mut data: Value, from_char: usize) -> (Value, Vec<Cut>) {
         let cuts = shorten(&mut data, from_char);
-        assert!(data.to_string().len() <= ANSWER_BYTES_MAX, "{cuts:?}");
-        (data, cuts)
+        let bytes = whole(data.clone(), &cuts).to_string().len();
+        assert!(bytes <= ANSWER_BYTES_MAX, "{bytes}");
+        for Cut { path, shown, .. } in &cuts.named {
+            let path = path.strip_prefix("/data").unwrap();
+            let count = match data.pointer(path) {
+                Some(Value::String(text)) => text.chars().count(),
+                Some(Value::Array(items)) => items.len(),
+                other => panic!("{path}: {other:?}"),
+            };
+            assert_eq!(shown.1 - shown.0, count, "{path}");
+        }
+        (data, cuts.named)
     }
 
     #[test]
@@ -271,5 +391,115 @@ mod tests {
             (&*cuts[0].path, cuts[0].shown),
             ("/data/of/models~1used", (0, ITEMS_MAX))
         );
+    }
+
+    /// Bug: each of a conversation's 3,000 models was named, and an answer had 278,672 bytes; a
+    /// text beside them was told by 200 characters at a time.
+    #[test]
+    fn many_names_take_little_room() {
+        let names: Vec<String> = (0..3_000)
+            .map(|n| format!("{n:04}{}", "m".repeat(900)))
+            .collect();
+        let data = json!({
+            "conversation": { "models_used": names, "configs_used": names },
+            "messages": [{ "content": "x".repeat(100_000) }],
+        });
+        let (data, cuts) = shortened(data, 0);
+        assert_eq!(data["conversation"]["models_used"], json!(names[..4]));
+        let paths: Vec<&str> = cuts.iter().map(|cut| &*cut.path).collect();
+        let wanted = [
+            "/data/conversation/configs_used",
+            "/data/conversation/models_used",
+            "/data/messages/0/content",
+        ];
+        assert_eq!(paths, wanted);
+        assert_eq!((cuts[1].length, cuts[1].shown), (3_000, (0, 4)));
+        assert_eq!(cuts[2].shown, (0, ANSWER_BYTES_MAX / 2));
+    }
+
+    /// What most is missing of is named, and of the rest, how many there are.
+    #[test]
+    fn as_many_cuts_are_named_as_there_is_room_for() {
+        let row = |n: usize| json!({ "model_used": "m".repeat(900), "requests": n });
+        let mut rows: Vec<Value> = (0..200).map(row).collect();
+        rows[170]["model_used"] = "m".repeat(2_000).into();
+        let mut data = json!({ "rows": rows });
+        let cuts = shorten(&mut data, 0);
+        let answer = whole(data, &cuts);
+        assert!(answer.to_string().len() <= ANSWER_BYTES_MAX);
+        let named = answer["truncated"].as_array().unwrap();
+        assert_eq!(answer["truncated_more"], 200 - named.len());
+        assert!(named.len() > 100, "{}", named.len());
+        assert_eq!(named.last().unwrap()["path"], "/data/rows/170/model_used");
+    }
+
+    /// Bug: what is shown from a character on was measured as if it were from the first.
+    #[test]
+    fn a_part_is_measured_as_it_is_shown() {
+        let text = format!("{}{}", "a".repeat(30_000), "\u{1}".repeat(200_000));
+        let (data, cuts) = shortened(json!({ "content": text }), 30_000);
+        let shown = data["content"].as_str().unwrap();
+        assert!(shown.bytes().all(|byte| byte == 1));
+        assert_eq!(cuts[0].shown, (30_000, 30_000 + shown.len()));
+        assert_eq!(cuts[0].length, 230_000);
+    }
+
+    #[test]
+    fn what_no_record_is_like_is_cut_as_a_text() {
+        let members = (0..5_000).map(|n| (format!("member {n}"), json!(n)));
+        let data = Value::Object(members.collect());
+        let text = data.to_string();
+        let (data, cuts) = shortened(data, 0);
+        assert!(text.starts_with(data.as_str().unwrap()));
+        assert_eq!((&*cuts[0].path, cuts[0].length), ("/data", text.len()));
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        let pattern = prop::sample::select(vec!["x", "\"", "\u{1}", "é€😀", "a\\/~b"]);
+        let count = prop_oneof![4 => 0..40_usize, 2 => 0..2_000_usize, 1 => 0..20_000_usize];
+        (pattern, count).prop_map(|(pattern, count)| pattern.repeat(count))
+    }
+
+    fn any_name() -> impl Strategy<Value = String> {
+        let known = vec!["rows", "payload", "models_used", "content", "a/b~c", "é"];
+        prop_oneof![
+            8 => (prop::sample::select(known), 0..9_u8).prop_map(|(name, n)| match n {
+                0..5 => name.to_owned(),
+                _ => format!("{name}{n}"),
+            }),
+            1 => any_text(),
+        ]
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            4 => any_text().prop_map(Value::from),
+            1 => any::<i64>().prop_map(Value::from),
+            // Many of the same, with texts that may be long.
+            2 => (any_text(), 0..100_usize).prop_map(|(text, count)| json!(vec![text; count])),
+            2 => (any_text(), 0..100_usize)
+                .prop_map(|(text, count)| json!(vec![json!({ "content": text, "n": 1 }); count])),
+            1 => (0..5_000_usize).prop_map(|count| json!(vec![7; count])),
+        ];
+        leaf.prop_recursive(4, 24, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any_name(), inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        /// Whatever is told, the answer fits, and what it names of what was cut is so.
+        #[test]
+        fn no_answer_is_longer_than_it_may_be(
+            data in any_value(),
+            from_char in prop_oneof![Just(0), 0..50_000_usize],
+        ) {
+            shortened(data, from_char);
+        }
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn of_answer(mut data: Object) -> Object {
             "data": data,
             "truncated": {
                 "type": "array",
-                "description": "What is not shown whole, as the answer would be too long.",
+                "description": "What is not shown whole, as the answer would be too long: that of which most is missing, as far as there is room.",
                 "items": {
                     "type": "object",
                     "properties": {
@@ -116,6 +116,10 @@ pub(super) fn of_answer(mut data: Object) -> Object {
                     },
                     "required": ["path", "length", "shown"]
                 }
+            },
+            "truncated_more": {
+                "type": "integer",
+                "description": "How many more are not shown whole than truncated names. Missing where it names all."
             },
             "error": {
                 "type": "object",

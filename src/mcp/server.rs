@@ -264,7 +264,7 @@ impl ServerHandler for Server {
                 is_cancelled: &|| cancelled.is_cancelled(),
             };
             match tool.run(&call, request.arguments.unwrap_or_default()) {
-                Ok((data, cuts)) => answer::done(data, cuts),
+                Ok((data, cuts)) => answer::done(data, &cuts),
                 Err(fault) => {
                     if fault.is_of_store() {
                         shared.served.look_after(&log);

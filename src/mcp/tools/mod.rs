@@ -275,7 +275,7 @@ impl Runner {
         &self,
         call: &Call<'_>,
         arguments: Map<String, Value>,
-    ) -> Result<(Value, Vec<bound::Cut>), Fault> {
+    ) -> Result<(Value, bound::Cuts), Fault> {
         let from_char = given::from_char(&arguments);
         let mut data = (self.0.run)(call, arguments)?;
         let cuts = bound::shorten(&mut data, from_char);

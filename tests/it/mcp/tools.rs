@@ -607,6 +607,63 @@ fn answers_are_bounded() {
     client.end();
 }
 
+/// Bug: what was cut was named without end: an answer about a conversation with 3,000 models had
+/// 278,672 bytes.
+#[test]
+fn names_flood_no_answer() {
+    const BYTES_MAX: usize = 48 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().open(&path).unwrap();
+    let id = Uuid::from_u128(1);
+    store.record(Conversation::new(id, Held::Cli)).unwrap();
+    let long: String = ('a'..='z').cycle().take(100_000).collect();
+    let messages = (0..600).map(|n| {
+        let text = if n == 0 { &*long } else { "hello" };
+        let mut message = ConversationMessage::new(id, Role::Assistant, text);
+        message.model_used = Some(format!("model-{n:04}-{}", "m".repeat(900)));
+        decklog::Record::from(message)
+    });
+    for answer in store.record_batch(messages).unwrap() {
+        answer.unwrap();
+    }
+    let mut client = Client::legacy(&path);
+    for (tool, arguments, is_more) in [
+        ("conversation_search", json!({}), false),
+        ("conversation_search", json!({ "text": "hello" }), false),
+        ("conversation_get", json!({ "id": id }), false),
+        ("conversation_get", json!({ "id": id, "limit": 200 }), false),
+        (
+            "usage_report",
+            json!({ "group": ["model"], "limit": 200 }),
+            true,
+        ),
+    ] {
+        let given = json!({ "name": tool, "arguments": arguments });
+        let answer = client.ask("tools/call", given);
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let answer = &answer["structuredContent"];
+        let bytes = answer.to_string().len();
+        println!("{tool} {arguments}: {bytes} bytes");
+        assert!(bytes <= BYTES_MAX, "{tool} {arguments}: {bytes}");
+        assert!(text.len() <= BYTES_MAX, "{tool} {arguments}");
+        assert!(!answer["truncated"].as_array().unwrap().is_empty());
+        assert_eq!(answer.get("truncated_more").is_some(), is_more, "{tool}");
+    }
+    let (mut read, mut parts) = (String::new(), 0);
+    while read.len() < long.len() {
+        let given = json!({ "id": id, "limit": 1, "from_char": read.len() });
+        let answer = client.call("conversation_get", given);
+        assert!(answer.to_string().len() <= BYTES_MAX);
+        let message = &answer["data"]["messages"][0];
+        read.push_str(message["content"].as_str().unwrap());
+        parts += 1;
+    }
+    assert_eq!(read, long);
+    assert!(parts < 10, "{parts}");
+    client.end();
+}
+
 /// However many are asked for at once, a cursor leads past those that were told and no others.
 #[test]
 fn pages_lose_nothing_whatever_their_length() {
