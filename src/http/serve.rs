@@ -318,6 +318,9 @@ impl Server {
     /// Serves until it is stopped. What was accepted is written then, and on disk, when this
     /// returns.
     ///
+    /// Memory that requests took goes back to the system: with the C library of GNU, the allocator
+    /// of the whole process is set to keep no long blocks (`mallopt`), and trimmed now and then.
+    ///
     /// # Errors
     /// [`Poisoned`](crate::ErrorKind::Poisoned) if the store failed to write or sync, which ends the
     /// server: the store can be opened, and served, again. [`Io`](crate::ErrorKind::Io) if what was

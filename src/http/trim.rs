@@ -1,5 +1,6 @@
 //! Gives memory back to the system after requests held much of it. The C library of GNU keeps what
-//! was freed between blocks in use, and would keep it for as long as the server runs.
+//! was freed between blocks in use, and would keep it for as long as the server runs. Of long blocks
+//! it would keep still more: see [`keep_no_long_blocks`].
 
 #![allow(unsafe_code)]
 
@@ -17,8 +18,30 @@ const FALL_BYTES_MIN: usize = 16 << 20;
 /// Between two times that memory is given back.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A block from this length on is in pages of its own, which the system has back once it is freed.
+const LONG_BYTES: libc::c_int = 512 << 10;
+/// What may be free at the end of an arena.
+const END_BYTES: libc::c_int = 1 << 20;
+
+/// Has the C library go by these lengths for as long as the process runs. Else it raises its own with
+/// each long block that is freed: then blocks of up to 32 MiB come from arenas, each of which may
+/// keep 64 MiB at its end, and [`malloc_trim`](libc::malloc_trim) looks at the end of the first arena
+/// only.
+fn keep_no_long_blocks() {
+    for (which, bytes) in [
+        (libc::M_MMAP_THRESHOLD, LONG_BYTES),
+        (libc::M_TRIM_THRESHOLD, END_BYTES),
+    ] {
+        // Safety: it takes no pointer, and may be called on any thread at any time.
+        if unsafe { libc::mallopt(which, bytes) } != 1 {
+            tracing::debug!(which, "the allocator cannot be set");
+        }
+    }
+}
+
 /// Looks after what requests hold, until the server ends.
 pub(super) async fn keep_trimmed(memories: [Arc<Memory>; 2]) {
+    keep_no_long_blocks();
     let mut watched = Watched::default();
     let mut trimmed: Option<Instant> = None;
     loop {

@@ -128,6 +128,49 @@ fn what_short_bodies_took_is_given_back() {
     server.end();
 }
 
+/// Bug: each arena of the allocator kept a long block at its end for as long as the server ran: 77
+/// MiB after 24 bodies of 15 MB.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn what_long_bodies_took_is_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Process::start(&dir.path().join("log"), 0);
+    let client = server.client();
+    client.get("/healthz").expect(200);
+    let before = resident_mib(&server);
+    // An event, and a line that is blank.
+    let mut body = br#"{"kind":"events","event_type":"a.b"}"#.to_vec();
+    body.push(b'\n');
+    body.resize(15_000_000, b' ');
+    let mut most = before;
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            let posts: Vec<_> = (0..7)
+                .map(|_| {
+                    let client = client.with("Content-Type", "application/x-ndjson");
+                    let body = &body;
+                    scope.spawn(move || client.send("POST", "/records", body).status)
+                })
+                .collect();
+            for post in posts {
+                assert_eq!(post.join().unwrap(), 200);
+            }
+        });
+        most = most.max(resident_mib(&server));
+    }
+    let started = Instant::now();
+    while resident_mib(&server) > before + 16 {
+        let now = resident_mib(&server);
+        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!(
+        "{before} MiB before, {most} MiB between, {} MiB after",
+        resident_mib(&server)
+    );
+    server.end();
+}
+
 /// Who finds no room is told when to come again, also with a body that is small but for what it
 /// expands to.
 #[test]
