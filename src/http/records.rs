@@ -26,7 +26,7 @@ use crate::store::Store;
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// So much is decompressed at a time.
 const READ_BYTES: usize = 64 << 10;
-/// The most lines of a body: there is an answer to each.
+/// The most lines of a body, blank ones included: there is an answer to each that is not.
 const LINES_MAX: usize = 100_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -92,8 +92,8 @@ impl LineResult {
 ///
 /// A record has the field names of the store's files and its `kind`; a turn gives its own kind as
 /// `turn_kind`. Each is taken or rejected by itself, in order; blank lines are none. A body that
-/// breaks off is not taken at all. At most 100,000 lines. The body may be compressed by gzip or
-/// zstd, as its `Content-Encoding` then says.
+/// breaks off is not taken at all. At most 100,000 lines, blank ones included. The body may be
+/// compressed by gzip or zstd, as its `Content-Encoding` then says.
 #[utoipa::path(
     post,
     path = "/records",
@@ -185,8 +185,10 @@ fn broken(error: &std::io::Error) -> Problem {
 
 /// Records a body; what became of its lines, and whether any of it is in the log.
 fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
-    if memchr::memchr_iter(b'\n', body).count() >= LINES_MAX {
-        let detail = format!("the body has {LINES_MAX} lines or more: send less at once");
+    let is_last_open = body.last().is_some_and(|last| *last != b'\n');
+    let lines = memchr::memchr_iter(b'\n', body).count() + usize::from(is_last_open);
+    if lines > LINES_MAX {
+        let detail = format!("the body has {lines} lines: send at most {LINES_MAX} at once");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         return Err(Problem::new(status, "too_large", detail));
     }

@@ -212,8 +212,16 @@ fn limits_are_kept() {
         .collect();
     assert_eq!(said, ["added", "rejected", "added"]);
     assert_eq!(results(&answer)[1]["problem"]["code"], "invalid_input");
-    let many = "\n".repeat(100_000);
-    post(&client, "/records", many.as_bytes()).expect_problem(413, "too_large", None);
+    // As many lines as there may be, however the last one ends.
+    let many = "\n".repeat(99_999) + &event(4);
+    for (body, said) in [(many.clone(), "added"), (many.clone() + "\n", "added")] {
+        let answer = post(&client, "/records", body.as_bytes());
+        assert_eq!(statuses(&answer), [(100_000, said.to_owned())]);
+    }
+    for more in ["\n\n", "\nx", "\n "] {
+        let answer = post(&client, "/records", (many.clone() + more).as_bytes());
+        answer.expect_problem(413, "too_large", None);
+    }
     let huge = vec![b'\n'; (40 << 20) + 1];
     post(&client, "/records", &huge).expect_problem(413, "too_large", None);
 }
