@@ -65,7 +65,8 @@ pub struct UsageSums {
 }
 
 /// What the requests of a model and configuration came to. Messages in the role `assistant` alone
-/// count.
+/// count. A group that has further parts of answers, of requests of another group or day, and no
+/// request of its own has a row as well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ModelSums {
@@ -80,9 +81,9 @@ pub struct ModelSums {
     /// How much of the context window was used on average, from 0 to 1; left out if none says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization_avg: Option<f64>,
-    /// How many failed.
+    /// How many answers have an error, further parts included.
     pub errors: u64,
-    /// Which part of them failed, from 0 to 1; left out if there were none.
+    /// Which part of the requests failed, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<f64>,
 }
@@ -93,9 +94,9 @@ pub struct ModelSums {
 pub struct ErrorSums {
     /// Messages in any role that have an error.
     pub errors: u64,
-    /// Messages in the role `assistant`.
+    /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
-    /// Those of them that have an error.
+    /// How many of them failed, or a further part of their answer.
     pub failed_requests: u64,
     /// Which part of the requests failed, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +140,7 @@ pub struct ErrorSample {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct TaskSums {
-    /// Messages in the role `assistant`.
+    /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
     /// Which part of the bucket's requests these are, from 0 to 1; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,9 +162,9 @@ pub struct ContextSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct CompressionSums {
-    /// Messages in the role `assistant`.
+    /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
-    /// Those of them whose context was compressed first.
+    /// Answers whose context was compressed first, further parts included.
     pub compressed: u64,
     /// Which part of the requests these are, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,7 +175,7 @@ pub struct CompressionSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct LatencySums {
-    /// Messages in the role `assistant`.
+    /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
     /// How long they took.
     pub latency_ms: LatencyMs,
@@ -293,7 +294,7 @@ pub struct RequestsOf {
     /// The model, configuration or sort of task; left out for requests of none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Messages in the role `assistant`.
+    /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
 }
 

@@ -74,13 +74,14 @@ impl Analytics {
             ..all_days(&[Dimension::Model, Dimension::Config])
         };
         let scope = query.scope("models", &last_week)?;
-        report!(ModelsReport { ModelRow }: self, scope, query, has_requests, rows::models)
+        report!(ModelsReport { ModelRow }: self, scope, query, has_answers, rows::models)
     }
 
     /// How long requests took: by orchestration mode unless told otherwise, of all days.
     pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
         let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
-        report!(LatencyReport { LatencyRow }: self, scope, query, has_requests, rows::latency)
+        let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.latency_count);
+        report!(LatencyReport { LatencyRow }: self, scope, query, says, rows::latency)
     }
 
     /// Which sorts of tasks requests were of: by task type unless told otherwise, of all days.
@@ -119,10 +120,7 @@ impl Analytics {
     /// How full context windows were at requests: by model unless told otherwise, of all days.
     pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
         let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
-        let says = |row: &Row<'_>| {
-            let mut cells = row.cells.iter();
-            cells.any(|cell| cell.answers.context_utilization_count > 0)
-        };
+        let says = |row: &Row<'_>| row.any(|sums| sums.context_utilization_count);
         report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
     }
 
@@ -130,7 +128,8 @@ impl Analytics {
     /// days.
     pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
         let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
-        report!(CompressionReport { CompressionRow }: self, scope, query, has_requests, rows::compression)
+        let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.compressed);
+        report!(CompressionReport { CompressionRow }: self, scope, query, says, rows::compression)
     }
 
     /// Errors of messages in any role, by type: and by model unless told otherwise, of all days.
@@ -271,6 +270,17 @@ fn shortened(error: &str) -> String {
 
 fn has_requests(row: &Row<'_>) -> bool {
     row.requests > 0
+}
+
+/// Whether a row adds to what requests come to. One of further parts of answers alone does, where
+/// the requests themselves are of other groups or days.
+fn has_answers(row: &Row<'_>) -> bool {
+    has_requests(row)
+        || row.any(|sums| sums.tokens_in)
+        || row.any(|sums| sums.tokens_out)
+        || row.any(|sums| sums.latency_count)
+        || row.any(|sums| sums.context_utilization_count)
+        || row.any(|sums| sums.errors)
 }
 
 fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {

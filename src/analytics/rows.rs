@@ -8,7 +8,7 @@ use super::answers::{
 use super::cells::{Cell, Groups, Mask};
 use super::kept::Kept;
 use super::query::Scope;
-use crate::record::{Day, DenseSketch};
+use crate::record::{Day, DenseSketch, MessageSums};
 
 /// The cells that a row is made of.
 pub(super) struct Row<'a> {
@@ -89,6 +89,11 @@ impl Kept {
 }
 
 impl Row<'_> {
+    /// Whether there is any of this in the answers.
+    pub(super) fn any(&self, of: impl Fn(&MessageSums) -> u64) -> bool {
+        self.cells.iter().any(|cell| of(&cell.answers) > 0)
+    }
+
     pub(super) fn key(&self, groups: &Groups) -> RowKey {
         let [model_used, config_used, orchestration_mode, task_type] =
             groups.name(self.group).clone();
@@ -111,6 +116,12 @@ fn total(cells: &[&Cell], of: impl Fn(&Cell) -> u64) -> u64 {
 #[allow(clippy::cast_precision_loss)] // A part is not to the last digit.
 pub(super) fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
+}
+
+/// Which part of the requests did what so many answers did: all of them, at most, as several
+/// parts of one answer may have done it.
+fn rate(answers: u64, requests: u64) -> Option<f64> {
+    part(answers.min(requests), requests)
 }
 
 pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
@@ -166,13 +177,15 @@ pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
         tokens_out: total(cells, |cell| cell.answers.tokens_out),
         context_utilization_avg: context(cells, sketch).avg,
         errors,
-        error_rate: part(errors, requests),
+        error_rate: rate(errors, requests),
     }
 }
 
 pub(super) fn errors(cells: &[&Cell], _: &mut DenseSketch) -> ErrorSums {
     let requests = total(cells, |cell| cell.requests);
-    let failed_requests = total(cells, |cell| cell.answers.errors);
+    let failed = total(cells, |cell| cell.answers.errors);
+    // Several parts of one answer may have failed.
+    let failed_requests = failed.min(requests);
     ErrorSums {
         errors: total(cells, |cell| cell.all.errors),
         requests,
@@ -191,6 +204,6 @@ pub(super) fn compression(cells: &[&Cell], _: &mut DenseSketch) -> CompressionSu
     CompressionSums {
         requests,
         compressed,
-        rate: part(compressed, requests),
+        rate: rate(compressed, requests),
     }
 }

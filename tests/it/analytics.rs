@@ -81,6 +81,9 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         let used = (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
         message.context_utilization = (!rng.one_in(5)).then_some(used);
         message.compression_applied = rng.one_in(2).then(|| rng.one_in(3));
+        // Of an answer of any group and day.
+        let part_of = Uuid::from_u64_pair(rng.next(), rng.next());
+        message.part_of = rng.one_in(3).then_some(part_of);
     }
     message
 }
@@ -214,6 +217,85 @@ fn a_hundred_thousand_messages_add_up() {
             .unwrap();
     }
     check(&store.analytics(), &all, &queries(first, 5));
+}
+
+/// Rows add up to the total where the request that parts of an answer belong to is of another day
+/// or group, and no more than all requests fail.
+#[test]
+fn further_parts_of_answers_have_rows_where_their_request_has_none() {
+    let store = in_memory(&Memory::new(), Durability::Process);
+    let talk = Uuid::from_u128(1);
+    store.record(conversation(talk, DAY_1)).unwrap();
+    let request = Uuid::from_u128(2);
+    for (n, at, model, part_of) in [
+        (2, DAY_1, "small-1", None),
+        (3, DAY_1, "big-2", Some(request)),
+        (4, DAY_1, "big-2", Some(request)),
+        (5, DAY_1 + DAY_MS, "small-1", Some(request)),
+    ] {
+        let answer = ConversationMessage {
+            id: Uuid::from_u128(n),
+            timestamp: Timestamp::from_ms(at).unwrap(),
+            model_used: Some(model.to_owned()),
+            part_of,
+            tokens_out: Some(n as i64),
+            error: part_of.map(|_| "it failed".to_owned()),
+            latency_ms: part_of.map(|_| 100),
+            context_utilization: part_of.map(|_| 0.5),
+            compression_applied: Some(true),
+            ..ConversationMessage::new(talk, Role::Assistant, "words")
+        };
+        store.record(answer).unwrap();
+    }
+    let by_day = AnalyticsQuery {
+        since: Some(Day::of(DAY_1).unwrap()),
+        bucket: Some(Bucket::Day),
+        ..AnalyticsQuery::default()
+    };
+    let by_config = AnalyticsQuery {
+        group: Some(vec![Dimension::Config]),
+        bucket: None,
+        ..by_day.clone()
+    };
+    let next_day = AnalyticsQuery {
+        since: Some(Day::of(DAY_1 + DAY_MS).unwrap()),
+        ..AnalyticsQuery::default()
+    };
+    let all = messages(&store);
+    let check_all = || {
+        let queries = [by_day.clone(), by_config.clone(), next_day.clone()];
+        check(&store.analytics(), &all, &queries);
+    };
+    check_all();
+    for day in 0..2 {
+        let day = Day::of(DAY_1 + day * DAY_MS).unwrap();
+        store.roll_up(day).unwrap();
+    }
+    check_all();
+
+    let analytics = store.analytics();
+    let models = analytics.models(&by_day).unwrap();
+    let sums = models.rows.iter().map(|row| &row.sums);
+    let told: Vec<_> = sums
+        .map(|sums| (sums.requests, sums.tokens_out, sums.errors, sums.error_rate))
+        .collect();
+    assert_eq!(
+        told,
+        [(1, 2, 0, Some(0.0)), (0, 7, 2, None), (0, 5, 1, None)]
+    );
+    let total = models.total;
+    assert_eq!((total.requests, total.tokens_out, total.errors), (1, 14, 3));
+    assert_eq!(total.error_rate, Some(1.0));
+    let errors = analytics.errors(&by_day).unwrap().total;
+    assert_eq!((errors.errors, errors.failed_requests), (3, 1));
+    assert_eq!(errors.error_rate, Some(1.0));
+    let compressed = analytics.compression(&by_day).unwrap();
+    let rates = compressed.rows.iter().map(|row| row.sums.rate);
+    assert_eq!(rates.collect::<Vec<_>>(), [Some(1.0), None, None]);
+    assert_eq!(compressed.total.rate, Some(1.0));
+    let latency = analytics.latency(&next_day).unwrap();
+    assert_eq!((latency.row_count, latency.rows[0].sums.requests), (1, 0));
+    assert_eq!(latency.rows[0].sums.latency_ms, latency.total.latency_ms);
 }
 
 #[test]

@@ -124,6 +124,11 @@ fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
+/// No more than all requests did something, whatever further parts did.
+fn rate(answers: u64, requests: u64) -> Option<f64> {
+    part(answers.min(requests), requests)
+}
+
 /// Within so much of what it must be, in proportion.
 fn near(found: Option<f64>, expected: Option<f64>, within: f64) -> bool {
     match (found, expected) {
@@ -181,7 +186,7 @@ fn check_models(found: &ModelSums, of: &Messages<'_>) {
     check_latency(&found.latency_ms, of);
     same(found.context_utilization_avg, context(of).1);
     assert_eq!(found.errors, failed(&answers));
-    same(found.error_rate, part(failed(&answers), requests));
+    same(found.error_rate, rate(failed(&answers), requests));
 }
 
 /// Has each row of a report checked against those that there must be.
@@ -220,7 +225,14 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     assert_eq!(found.total, usage(&everything(&found.scope)));
 
     let found = analytics.models(query).unwrap();
-    let expected = all.rows(&found.scope, asked);
+    // Further parts of answers stand for no request, and count.
+    let adds = |one: &ConversationMessage| {
+        let tokens = [one.tokens_in, one.tokens_out].into_iter().flatten();
+        let says = one.latency_ms.is_some() || one.context_utilization.is_some();
+        says || one.error.is_some() || tokens.sum::<i64>() > 0
+    };
+    let answered = |row: &Messages<'_>| asked(row) || count(&answers(row), adds) > 0;
+    let expected = all.rows(&found.scope, answered);
     each(
         &found.rows,
         found.row_count,
@@ -234,7 +246,8 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     check_models(&found.total, &everything(&found.scope));
 
     let found = analytics.latency(query).unwrap();
-    let expected = all.rows(&found.scope, asked);
+    let timed = |row: &Messages<'_>| count(&answers(row), |one| one.latency_ms.is_some()) > 0;
+    let expected = all.rows(&found.scope, |row| asked(row) || timed(row));
     each(
         &found.rows,
         found.row_count,
@@ -287,7 +300,7 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     let found = analytics.compression(query).unwrap();
     let compressed =
         |of: &Messages<'_>| count(&answers(of), |one| one.compression_applied == Some(true));
-    let expected = all.rows(&found.scope, asked);
+    let expected = all.rows(&found.scope, |row| asked(row) || compressed(row) > 0);
     each(
         &found.rows,
         found.row_count,
@@ -297,7 +310,7 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
             let requests = requests(of).len() as u64;
             let sums = (row.sums.requests, row.sums.compressed);
             assert_eq!((&row.of, sums), (key, (requests, compressed(of))));
-            same(row.sums.rate, part(compressed(of), requests));
+            same(row.sums.rate, rate(compressed(of), requests));
         },
     );
     let of = everything(&found.scope);
@@ -332,8 +345,9 @@ fn check_errors(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) 
     let total = found.total;
     let sums = (total.errors, total.requests, total.failed_requests);
     let requests = requests(&within).len() as u64;
-    assert_eq!(sums, (failed(&within), requests, failed(&answers)));
-    same(total.error_rate, part(failed(&answers), requests));
+    let failed_requests = failed(&answers).min(requests);
+    assert_eq!(sums, (failed(&within), requests, failed_requests));
+    same(total.error_rate, rate(failed(&answers), requests));
 
     within.retain(|message| message.error.is_some() && !all.gone.contains(&message.id));
     let times = found.samples.iter().map(|sample| sample.timestamp.at());
@@ -418,10 +432,10 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
         let sum: i64 = latencies.clone().sum();
         same(latency.avg, part(sum as u64, latencies.count() as u64));
     }
-    same(found.error_rate, part(failed(&answers), requests));
+    same(found.error_rate, rate(failed(&answers), requests));
     same(found.avg_context_utilization, context(&within).1);
     let compressed = count(&answers, |one| one.compression_applied == Some(true));
-    same(found.compression_rate, part(compressed, requests));
+    same(found.compression_rate, rate(compressed, requests));
     let by = |name: fn(&ConversationMessage) -> &Option<String>| {
         let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
         for message in &asked {
