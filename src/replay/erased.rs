@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::Replay;
+use super::{Replay, Replayed};
 use crate::record::Record;
 use crate::store::Tombstones;
 
@@ -16,13 +16,14 @@ impl Replay {
             return 0;
         }
         let mut erased = Erased::default();
-        let is_talk = |id: Uuid| tombstones.has(id);
+        let is_erased = |id: Uuid, line: &Replayed| tombstones.has(id, line.seq);
         for line in &self.lines {
             if let Record::Conversation(talk) | Record::ConversationUpdated(talk) = &line.record {
                 // What a sub-agent did is erased with its session.
                 let session = talk.session_id.as_deref().map(Uuid::try_parse);
-                let of_session = session.and_then(Result::ok).is_some_and(is_talk);
-                if of_session || is_talk(talk.id) {
+                let of_session = session.and_then(Result::ok);
+                let of_session = of_session.is_some_and(|id| is_erased(id, line));
+                if of_session || is_erased(talk.id, line) {
                     erased.talks.insert(talk.id);
                 }
             }
@@ -31,8 +32,8 @@ impl Replay {
         for line in &self.lines {
             if let Record::Message(message) = &line.record {
                 let talk = message.conversation_id;
-                let is_of_talk = erased.talks.contains(&talk) || is_talk(talk);
-                let is_erased = is_of_talk || tombstones.has_part(message.id);
+                let is_of_talk = erased.talks.contains(&talk) || is_erased(talk, line);
+                let is_erased = is_of_talk || tombstones.has_part(message.id, line.seq);
                 let known = if is_erased {
                     &mut erased.messages
                 } else {
@@ -44,9 +45,10 @@ impl Replay {
         for line in &self.lines {
             if let Record::Turn(turn) = &line.record {
                 let is_of_other = erased.others.contains(&turn.message_id);
-                let is_in_thread = turn.thread_id.is_some_and(is_talk) && !is_of_other;
+                let is_in_thread =
+                    turn.thread_id.is_some_and(|id| is_erased(id, line)) && !is_of_other;
                 let is_part = erased.messages.contains(&turn.message_id);
-                if is_in_thread || is_part || tombstones.has_part(turn.id) {
+                if is_in_thread || is_part || tombstones.has_part(turn.id, line.seq) {
                     erased.turns.insert(turn.id);
                 }
             }
@@ -55,8 +57,9 @@ impl Replay {
             if let Record::CallRequested(req) = &line.record {
                 let under = req.parent_id;
                 let known = [&erased.messages, &erased.turns];
-                let is_under = known.iter().any(|known| known.contains(&under)) || is_talk(under);
-                if is_under || tombstones.has(req.request_id) {
+                let is_under =
+                    known.iter().any(|known| known.contains(&under)) || is_erased(under, line);
+                if is_under || is_erased(req.request_id, line) {
                     erased.calls.insert((req.request_id, req.call_id.clone()));
                 }
             }
@@ -73,10 +76,10 @@ impl Replay {
                 .contains(&(req.request_id, req.call_id.clone())),
             Record::CallDone(done) => {
                 let call = (done.request_id, done.call_id.clone());
-                !erased.calls.contains(&call) && !tombstones.has(done.request_id)
+                !erased.calls.contains(&call) && !is_erased(done.request_id, line)
             }
-            Record::Proposal(proposal) => !tombstones.has(proposal.request_id),
-            Record::ProposalStep(step) => !tombstones.has(step.request_id),
+            Record::Proposal(proposal) => !is_erased(proposal.request_id, line),
+            Record::ProposalStep(step) => !is_erased(step.request_id, line),
             _ => true,
         });
         (before - self.lines.len()) as u64

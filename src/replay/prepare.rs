@@ -8,9 +8,10 @@ use crate::store::{Store, Tombstones, key_fingerprint};
 
 impl Replay {
     /// Makes a store ready to record these lines. It takes over what was erased from the store that
-    /// they come from, and under which key user ids are hashed there. What was erased from either
-    /// is left out, with all that belongs to it, as [`Store::erase`] erases it; returns how many
-    /// records these are.
+    /// they come from, and under which key user ids are hashed there. What was erased from this
+    /// store is left out, with all that belongs to it, as [`Store::erase`] erases it; returns how
+    /// many records these are. What was recorded again where they come from, after it was erased
+    /// there, is not left out for that.
     ///
     /// # Errors
     /// [`UserIdKey`](crate::ErrorKind::UserIdKey) if the lines have user ids that are hashed under
@@ -25,9 +26,11 @@ impl Replay {
             store.adopt_user_id_key(current.as_deref().unwrap_or(last))?;
         }
         let inner = store.inner();
-        if let Some(origin) = &origin {
-            inner.bury_as(&Tombstones::of_store(origin)?)?;
-        }
-        Ok(self.leave_out(&inner.tombstones()?))
+        let erased_there = match &origin {
+            Some(origin) => Tombstones::of_store(origin)?,
+            None => Tombstones::default(),
+        };
+        inner.bury_as(&erased_there)?;
+        Ok(self.leave_out(&inner.tombstones()?.binding(&erased_there)))
     }
 }

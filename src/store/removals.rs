@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::tombstones::{Tombstone, Tombstones};
+use super::tombstones::{ErasedBy, Tombstone, Tombstones};
 use crate::index::Index;
 use crate::line::{is_intact, stamped};
 use crate::record::{Kind, NUMBER_MAX, now};
@@ -77,6 +77,9 @@ pub(super) struct Removal {
     /// Conversations and requests that were erased.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<Tombstone>,
+    /// Whether they were erased from another store, of which this one has records.
+    #[serde(rename = "taken_over", skip_serializing_if = "std::ops::Not::not")]
+    pub is_taken_over: bool,
     /// Those that may come back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
@@ -105,6 +108,7 @@ impl Removal {
             marks,
             key: None,
             erased: Vec::new(),
+            is_taken_over: false,
             restored: Vec::new(),
             seals: Vec::new(),
             prev: Digest::ZERO,
@@ -238,6 +242,8 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         #[serde(default)]
         erased: Vec<Tombstone>,
         #[serde(default)]
+        taken_over: bool,
+        #[serde(default)]
         restored: Vec<String>,
     }
     let file = match storage.open(NAME, Access::Read) {
@@ -259,9 +265,13 @@ pub(super) fn read(storage: &dyn Storage) -> io::Result<Remains> {
         if is_intact && let Ok(line) = serde_json::from_slice::<Remaining>(line) {
             remains.marks.raise_to(line.marks);
             remains.anchors.extend(line.anchors);
+            let erasure = line.key.map(|key| ErasedBy {
+                key,
+                here_through: (!line.taken_over).then_some(line.marks.seq),
+            });
             remains
                 .tombstones
-                .read(line.key, line.erased, &line.restored);
+                .read(erasure, line.erased, &line.restored);
             let removed = &mut remains.removed;
             removed.lines = removed.lines.saturating_add(line.lines);
             removed.bytes = removed.bytes.saturating_add(line.bytes);

@@ -42,16 +42,33 @@ pub(crate) struct Tombstones {
 struct Known {
     key: Uuid,
     parts: IdHashes,
+    /// The greatest `seq` that the store had given when this was erased from it last; `None` if it
+    /// was erased from other stores only.
+    here_through: Option<u64>,
+}
+
+/// How something was erased.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ErasedBy {
+    /// The key of the hashes.
+    pub key: Uuid,
+    /// The greatest `seq` that the store had given by then; `None` for another store's erasure.
+    pub here_through: Option<u64>,
 }
 
 impl Tombstones {
     /// Takes in what a removal says, after those before it.
-    pub(super) fn read(&mut self, key: Option<Uuid>, erased: Vec<Tombstone>, restored: &[String]) {
+    pub(super) fn read(
+        &mut self,
+        by: Option<ErasedBy>,
+        erased: Vec<Tombstone>,
+        restored: &[String],
+    ) {
         for id in restored {
             self.lift(id);
             self.lifted.insert(id.clone());
         }
-        let Some(key) = key.filter(|_| !erased.is_empty()) else {
+        let Some(ErasedBy { key, here_through }) = by.filter(|_| !erased.is_empty()) else {
             return;
         };
         if !self.keys.contains(&key) {
@@ -59,12 +76,56 @@ impl Tombstones {
         }
         for Tombstone { id, parts } in erased {
             let id: Arc<str> = id.into();
-            let known = self.ids.remove(&id).unwrap_or_default().parts;
+            let known = self.ids.remove(&id).unwrap_or_default();
             self.parts
                 .extend(parts.iter().map(|part| (part, id.clone())));
-            let parts = IdHashes::of(known.iter().chain(parts.iter()).collect());
-            self.ids.insert(id, Known { key, parts });
+            let parts = IdHashes::of(known.parts.iter().chain(parts.iter()).collect());
+            let known = Known {
+                key,
+                parts,
+                here_through: here_through.max(known.here_through),
+            };
+            self.ids.insert(id, known);
         }
+    }
+
+    /// Those of this store that bind the records that come from another one. What that one holds
+    /// was recorded there after it was erased there. So a tombstone that this store took over
+    /// binds none of it if the other one has it as well, but for what an erasure left that was
+    /// interrupted there.
+    pub(crate) fn binding(&self, origin: &Tombstones) -> Tombstones {
+        let mut binding = Tombstones {
+            keys: self.keys.clone(),
+            ..Tombstones::default()
+        };
+        for (id, known) in &self.ids {
+            let through = match origin.ids.get(id) {
+                _ if known.here_through.is_some() => Some(u64::MAX),
+                Some(there) => there.here_through,
+                None if origin.lifted.contains(&**id) => None,
+                None => Some(u64::MAX),
+            };
+            let Some(through) = through else {
+                continue;
+            };
+            for part in known.parts.iter() {
+                let of = binding.parts.entry(part).or_insert_with(|| id.clone());
+                // Of several, the one that binds most.
+                if binding
+                    .ids
+                    .get(of)
+                    .is_some_and(|of| of.here_through < Some(through))
+                {
+                    *of = id.clone();
+                }
+            }
+            let known = Known {
+                here_through: Some(through),
+                ..known.clone()
+            };
+            binding.ids.insert(id.clone(), known);
+        }
+        binding
     }
 
     /// Whether there are none.
@@ -75,7 +136,7 @@ impl Tombstones {
     /// Those that were never in `known`, with the key of each.
     fn new_to(&self, known: &Tombstones) -> BTreeMap<Uuid, Vec<Tombstone>> {
         let mut new: BTreeMap<Uuid, Vec<Tombstone>> = BTreeMap::new();
-        for (id, Known { key, parts }) in &self.ids {
+        for (id, Known { key, parts, .. }) in &self.ids {
             if !known.ids.contains_key(id) && !known.lifted.contains(&**id) {
                 let (id, parts) = (id.to_string(), parts.clone());
                 new.entry(*key).or_default().push(Tombstone { id, parts });
@@ -96,34 +157,42 @@ impl Tombstones {
 
     /// The tombstone of a conversation or request that was erased.
     pub(crate) fn of(&self, id: Uuid) -> Option<Arc<str>> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut found = self.keys.iter().filter_map(|key| {
+        self.all_of(id)
+            .next()
+            .map(|(tombstone, _)| tombstone.clone())
+    }
+
+    /// The same under every key.
+    fn all_of(&self, id: Uuid) -> impl Iterator<Item = (&Arc<str>, &Known)> {
+        let keys = self.keys.iter().filter(|_| !self.is_empty());
+        keys.filter_map(move |key| {
             let id = hex(&keyed_hash(*key, id));
             self.ids.get_key_value(&*id)
-        });
-        found.next().map(|(tombstone, _)| tombstone.clone())
+        })
     }
 
     /// The tombstone of the conversation that a message or turn was of, under whatever other one
     /// it stands elsewhere.
     pub(crate) fn of_part(&self, id: Uuid) -> Option<Arc<str>> {
-        if self.parts.is_empty() {
-            return None;
-        }
-        let mut keys = self.keys.iter();
-        keys.find_map(|key| self.parts.get(&part_hash(*key, id)).cloned())
+        self.all_of_part(id).next().cloned()
     }
 
-    /// Whether a conversation or request was erased.
-    pub(crate) fn has(&self, id: Uuid) -> bool {
-        self.of(id).is_some()
+    /// The same under every key.
+    fn all_of_part(&self, id: Uuid) -> impl Iterator<Item = &Arc<str>> {
+        let keys = self.keys.iter().filter(|_| !self.parts.is_empty());
+        keys.filter_map(move |key| self.parts.get(&part_hash(*key, id)))
     }
 
-    /// Whether a message or turn was of a conversation that was erased.
-    pub(crate) fn has_part(&self, id: Uuid) -> bool {
-        self.of_part(id).is_some()
+    /// Whether a conversation or request was erased here after a line of this number was written.
+    pub(crate) fn has(&self, id: Uuid, seq: u64) -> bool {
+        self.all_of(id)
+            .any(|(_, known)| known.here_through >= Some(seq))
+    }
+
+    /// The same of the conversation that a message or turn was of.
+    pub(crate) fn has_part(&self, id: Uuid, seq: u64) -> bool {
+        let mut all = self.all_of_part(id).filter_map(|of| self.ids.get(of));
+        all.any(|known| known.here_through >= Some(seq))
     }
 }
 
@@ -185,8 +254,9 @@ impl Inner {
     pub(crate) fn bury(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
         self.note_erased(|known, removal| {
             let key = known.keys.first().copied().unwrap_or_else(Uuid::new_v4);
+            // What was taken over would not bind a replay of where it comes from.
             let is_known = |(id, parts): &(&Uuid, &Vec<Uuid>)| {
-                known.has(**id) && parts.iter().all(|part| known.has_part(*part))
+                known.has(**id, 0) && parts.iter().all(|part| known.has_part(*part, 0))
             };
             let new = erased.iter().filter(|one| !is_known(one));
             let tombstone = |(id, parts): (&Uuid, &Vec<Uuid>)| Tombstone {
@@ -201,7 +271,10 @@ impl Inner {
     pub(crate) fn bury_as(&self, other: &Tombstones) -> Result<()> {
         let new = other.new_to(&self.tombstones()?);
         for (key, erased) in new {
-            self.note_erased(|_, removal| removal.set_erased(key, erased))?;
+            self.note_erased(|_, removal| {
+                removal.set_erased(key, erased);
+                removal.is_taken_over = true;
+            })?;
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use decklog::import::{Expired, Importer, Report, foreign_id, named};
 use decklog::{
-    AckStatus, Analytics, AnalyticsQuery, Client, Conversation, ConversationQuery, Erasure,
-    ErrorKind, Keep, RetainOptions, RetentionSettings, Settings, Store, UsageSums, replay,
+    AckStatus, Analytics, AnalyticsQuery, Client, Conversation, ConversationQuery, EraseOptions,
+    Erasure, ErrorKind, Keep, RetainOptions, RetentionSettings, Settings, Store, UsageSums, replay,
 };
 use uuid::Uuid;
 
@@ -397,6 +397,103 @@ fn tombstones_go_along_with_a_replay() {
     }
     erase(&third, &Erasure::Conversation(session));
     assert_eq!(import(&third, Expired::Keep, false).unwrap().added, 0);
+}
+
+/// Replays all of a store into another one; returns how many records are left out.
+fn replay_all(from: &Store, into: &Store) -> u64 {
+    from.sync().unwrap();
+    let mut replay = replay::dir(from.path()).unwrap();
+    let left_out = replay.prepare_for(into).unwrap();
+    let records = replay.lines.into_iter().map(|line| line.record);
+    record(into, records.collect());
+    into.sync().unwrap();
+    left_out
+}
+
+/// What a store holds was recorded after it was erased there, and is replayed. What the other one
+/// erased stays erased.
+#[test]
+fn what_was_recorded_again_is_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let options = still().settings(plain_users());
+        options.open(dir.path().join(name)).unwrap()
+    };
+    let (old, copy, early) = (open("old"), open("copy"), open("early"));
+    let pear = || conversation(1_000, "ann", "pear");
+    let plum = || conversation(2_000, "bob", "plum");
+    for store in [&old, &copy] {
+        record(store, [pear(), plum()].concat());
+    }
+    let talk = Erasure::Conversation(Uuid::from_u128(1_000));
+    let request = Erasure::Request(Uuid::from_u128(2_300));
+    for what in [&talk, &request] {
+        erase(&old, what);
+    }
+    assert_eq!(replay_all(&old, &early), 0);
+    assert_eq!(conversations(&early), 1);
+    let of_request = |store: &Store| {
+        let request = Uuid::from_u128(2_300);
+        decklog::ObservabilityStore::get_tool_call(store, request, "call").unwrap()
+    };
+    assert!(of_request(&early).is_none());
+    record(&old, [pear(), plum()].concat());
+
+    // Whether the tombstones come with the records or came before them.
+    let late = open("late");
+    for store in [&late, &late, &early] {
+        assert_eq!(replay_all(&old, store), 0);
+        assert_eq!(conversations(store), 2);
+        assert!(of_request(store).is_some());
+        let counts = [&old, store].map(usage);
+        assert_eq!(counts[0], counts[1]);
+    }
+    // They came along: what does not come from there is left out still.
+    assert!(replay_all(&copy, &late) > 0);
+    // And from there they go on.
+    let third = open("third");
+    assert_eq!(replay_all(&late, &third), 0);
+    assert_eq!(conversations(&third), 2);
+    assert!(replay_all(&copy, &third) > 0);
+
+    // What is erased here is so whatever was erased there.
+    erase(&late, &talk);
+    for from in [&old, &early, &old] {
+        assert!(replay_all(from, &late) > 0);
+        assert_eq!(conversations(&late), 1);
+        assert_eq!(holding(late.path(), "pear"), Vec::<PathBuf>::new());
+        erase(&old, &talk);
+        record(&old, pear());
+    }
+    assert_eq!(replay_all(&old, &early), 0);
+    assert_eq!(conversations(&early), 2);
+}
+
+/// What an erasure that was interrupted left is not recorded elsewhere, but for what was recorded
+/// after it.
+#[test]
+fn a_replay_leaves_out_what_is_to_be_erased_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let options = still().settings(plain_users());
+        options.open(dir.path().join(name)).unwrap()
+    };
+    let (old, new) = (open("old"), open("new"));
+    record(&old, conversation(1_000, "ann", "pear"));
+    record(&old, conversation(2_000, "bob", "plum"));
+    let mut stop = |_: &_| std::ops::ControlFlow::Break(());
+    let talk = Erasure::Conversation(Uuid::from_u128(1_000));
+    let begun = old.erase(&talk, EraseOptions::for_good(&mut stop)).unwrap();
+    assert!(begun.is_interrupted);
+    assert!(!holding(old.path(), "pear").is_empty());
+    assert!(replay_all(&old, &new) > 0);
+    assert_eq!(conversations(&new), 1);
+    assert_eq!(holding(new.path(), "pear"), Vec::<PathBuf>::new());
+
+    erase(&old, &talk);
+    record(&old, conversation(1_000, "ann", "pear"));
+    assert_eq!(replay_all(&old, &new), 0);
+    assert_eq!(conversations(&new), 2);
 }
 
 /// A line of a session in the middle of which another one was forked.
