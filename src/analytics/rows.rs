@@ -118,8 +118,8 @@ pub(super) fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// Which part of the requests did what so many answers did: all of them, at most, as several
-/// parts of one answer may have done it.
+/// The rate of requests of which an answer did something, from 0 to 1. Several parts of one answer
+/// may have done it, so there can be more answers than requests.
 fn rate(answers: u64, requests: u64) -> Option<f64> {
     part(answers.min(requests), requests)
 }

@@ -393,8 +393,8 @@ mod tests {
         );
     }
 
-    /// Bug: each of a conversation's 3,000 models was named, and an answer had 278,672 bytes; a
-    /// text beside them was told by 200 characters at a time.
+    /// Bug: each of a conversation's 3,000 models was named, and an answer had 278,672 bytes. A
+    /// text beside them came in pages of 200 characters.
     #[test]
     fn many_names_take_little_room() {
         let names: Vec<String> = (0..3_000)
@@ -493,7 +493,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// Whatever is told, the answer fits, and what it names of what was cut is so.
+        /// An answer is within its bound, and each cut that it names was made.
         #[test]
         fn no_answer_is_longer_than_it_may_be(
             data in any_value(),

@@ -184,8 +184,7 @@ fn is_password(value: &[u8], written: Written) -> bool {
     let is_weak = symbols == 0 && WEAK.iter().any(|word| word.as_bytes() == letters);
     let is_mixed = digits > 0 && lower + upper > 0
         || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
-        || is_letters_at_random(value)
-        || is_base64_at_random(value);
+        || is_at_random(value);
     let is_text = matches!(written, Written::Quoted | Written::Literal);
     let is_plain = is_text && (digits == value.len() || is_phrase(value));
     let is_long = written != Written::Bare || value.len() >= 7;
@@ -372,9 +371,12 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     let signs = symbols - value.windows(3).filter(|at| is_escape(at)).count();
     let is_mixed = digits >= 2 && lower + upper > 0
         || signs > 0 && digits + signs >= 2 && lower > 0 && upper > 0
-        || is_letters_at_random(value)
-        || is_base64_at_random(value);
+        || is_at_random(value);
     value.len() >= least && is_mixed && distinct(value) >= 7 && !is_named(value)
+}
+
+fn is_at_random(value: &[u8]) -> bool {
+    is_letters_at_random(value) || is_base64_at_random(value)
 }
 
 /// Letters in no order that words have: of both cases, or without vowels among them.

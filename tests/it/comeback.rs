@@ -228,6 +228,15 @@ fn write_forked(dir: &Path) -> [PathBuf; 2] {
     })
 }
 
+/// Imports files in one go, whatever retention would remove of them.
+fn import_files(store: &Store, paths: &[&PathBuf]) -> Report {
+    let mut importer = Importer::new(store).expired(Expired::Expire);
+    for path in paths {
+        importer.path(path).unwrap();
+    }
+    importer.finish().unwrap()
+}
+
 fn import_file(store: &Store, path: &Path, restore: bool) -> Report {
     let mut importer = Importer::new(store)
         .expired(Expired::Expire)
@@ -306,11 +315,7 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
         };
         store.change_settings(settings).unwrap();
         for order in [[&session, &fork], [&fork, &session], [&session, &fork]] {
-            let mut importer = Importer::new(&store).expired(Expired::Expire);
-            for file in order {
-                importer.path(file).unwrap();
-            }
-            importer.finish().unwrap();
+            import_files(&store, &order);
             assert_eq!(usage(&store), all, "{messages:?}, {turns:?}");
             retain(&store);
             assert_eq!(usage(&store), all, "{messages:?}, {turns:?}");
@@ -329,11 +334,7 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
     let records = replay.lines.into_iter().map(|line| line.record);
     of_fork.record_batch(records).unwrap();
     for order in [[&session, &fork], [&fork, &session]] {
-        let mut importer = Importer::new(&of_fork).expired(Expired::Expire);
-        for file in order {
-            importer.path(file).unwrap();
-        }
-        let report = importer.finish().unwrap();
+        let report = import_files(&of_fork, &order);
         assert_eq!(usage(&of_fork), all);
         let summary = UsageSums {
             messages: report.messages,

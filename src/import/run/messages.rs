@@ -155,16 +155,11 @@ impl Run<'_> {
         };
         // What a conversation counts was its own line; a later one may have come to another first.
         let is_shared = match standing {
-            Standing::New => {
-                message.part_of.is_some() && self.is_elsewhere(line, message)? == Some(true)
-            }
-            Standing::Here => {
-                message.part_of.is_some()
-                    && match self.is_elsewhere(line, message)? {
-                        Some(is_elsewhere) => is_elsewhere,
-                        None => self.is_of_another(line, thread)?,
-                    }
-            }
+            Standing::New | Standing::Here if message.part_of.is_none() => false,
+            Standing::New | Standing::Here => match self.is_elsewhere(line, message)? {
+                Some(is_elsewhere) => is_elsewhere,
+                None => standing == Standing::Here && self.is_of_another(line, thread)?,
+            },
             Standing::Elsewhere => {
                 self.is_of_another(line, thread)? || self.is_told(line, response, message)?
             }

@@ -18,6 +18,20 @@ use super::process::Process;
 
 const MIB: usize = 1 << 20;
 
+/// Waits until a server holds as much memory as is asked for, in MiB.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn wait_for_memory(server: &Process, is_so: impl Fn(usize) -> bool) {
+    let started = Instant::now();
+    loop {
+        let now = resident_mib(server);
+        if is_so(now) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn resident_mib(server: &Process) -> usize {
     let status = format!("/proc/{}/status", server.kid.0.id());
@@ -105,22 +119,12 @@ fn what_short_bodies_took_is_given_back() {
         stream.write_all(&vec![b' '; BODY - 1]).unwrap();
         bodies.push(stream);
     }
-    let started = Instant::now();
-    while resident_mib(&server) < before + 60 {
-        let now = resident_mib(&server);
-        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for_memory(&server, |now| now >= before + 60);
     // What is in use stays.
     std::thread::sleep(Duration::from_secs(5));
     let most = resident_mib(&server);
     drop(bodies);
-    let started = Instant::now();
-    while resident_mib(&server) > before + 16 {
-        let now = resident_mib(&server);
-        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for_memory(&server, |now| now <= before + 16);
     println!(
         "{before} MiB before, {most} MiB at most, {} MiB after",
         resident_mib(&server)
@@ -158,12 +162,7 @@ fn what_long_bodies_took_is_given_back() {
         });
         most = most.max(resident_mib(&server));
     }
-    let started = Instant::now();
-    while resident_mib(&server) > before + 16 {
-        let now = resident_mib(&server);
-        assert!(started.elapsed() < Duration::from_secs(30), "{now} MiB");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for_memory(&server, |now| now <= before + 16);
     println!(
         "{before} MiB before, {most} MiB between, {} MiB after",
         resident_mib(&server)
