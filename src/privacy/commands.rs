@@ -62,12 +62,13 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let has = |known: &[&str]| {
         let mut words = before[begins..].split(|byte| !is_word(byte));
+        let mut at = begins;
         words.any(|word| {
-            // The letter of an escape may be before it.
-            let rest = word.get(1..).unwrap_or_default();
-            known
-                .iter()
-                .any(|name| word == name.as_bytes() || rest == name.as_bytes())
+            let is_escaped = at > 0 && before[at - 1] == b'\\';
+            at += word.len() + 1;
+            let is = |word: &[u8]| known.iter().any(|name| word == name.as_bytes());
+            // The letter of an escape is no part of the word after it.
+            is(word) || is_escaped && word.get(1..).is_some_and(is)
         })
     };
     let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
