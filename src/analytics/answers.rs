@@ -62,6 +62,14 @@ pub struct UsageSums {
     pub tokens_in: u64,
     /// Tokens of answers, of messages in any role.
     pub tokens_out: u64,
+    /// How many of `tokens_in` were neither written to a cache nor read from one.
+    pub tokens_input: u64,
+    /// How many of `tokens_in` were written to a cache.
+    pub tokens_cache_write: u64,
+    /// How many of `tokens_in` were read from a cache.
+    pub tokens_cache_read: u64,
+    /// How many of `tokens_out` models reasoned with.
+    pub tokens_reasoning: u64,
 }
 
 /// What the requests of a model and configuration came to. Messages in the role `assistant` alone

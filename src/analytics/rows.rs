@@ -125,11 +125,19 @@ fn rate(answers: u64, requests: u64) -> Option<f64> {
 }
 
 pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
+    let tokens_in = total(cells, |cell| cell.all.tokens_in);
+    let tokens_cache_write = total(cells, |cell| cell.all.tokens_cache_write);
+    let tokens_cache_read = total(cells, |cell| cell.all.tokens_cache_read);
+    let cached = tokens_cache_write.saturating_add(tokens_cache_read);
     UsageSums {
         messages: total(cells, |cell| cell.messages),
         requests: total(cells, |cell| cell.requests),
-        tokens_in: total(cells, |cell| cell.all.tokens_in),
+        tokens_in,
         tokens_out: total(cells, |cell| cell.all.tokens_out),
+        tokens_input: tokens_in.saturating_sub(cached),
+        tokens_cache_write,
+        tokens_cache_read,
+        tokens_reasoning: total(cells, |cell| cell.all.tokens_reasoning),
     }
 }
 

@@ -215,6 +215,19 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         grouped(report.tokens_in),
         grouped(report.tokens_out),
     ))?;
+    let split = [
+        (report.tokens_cache_write, "written to a cache"),
+        (report.tokens_cache_read, "read from a cache"),
+        (report.tokens_reasoning, "of reasoning"),
+    ];
+    let split: Vec<String> = split
+        .into_iter()
+        .filter(|(tokens, _)| *tokens > 0)
+        .map(|(tokens, how)| format!("{} {how}", grouped(tokens)))
+        .collect();
+    if !split.is_empty() {
+        out.line(&format!("  of these tokens {}", split.join(", ")))?;
+    }
     if report.repeated > 0 {
         let repeated = count(report.repeated, "line");
         out.line(&format!(

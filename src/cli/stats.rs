@@ -96,17 +96,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     match args.name {
         Name::Usage => {
-            let columns = ["MESSAGES", "REQUESTS", "TOKENS IN", "TOKENS OUT"];
-            let cells = |sums: &UsageSums| {
-                let messages = [sums.messages, sums.requests];
-                let tokens = [sums.tokens_in, sums.tokens_out];
-                [messages, tokens]
-                    .concat()
-                    .into_iter()
-                    .map(grouped)
-                    .collect()
-            };
-            tell!(context, analytics.usage(&query)?, columns, cells);
+            tell!(context, analytics.usage(&query)?, USAGE_COLUMNS, usage);
         }
         Name::Models => {
             let columns = [
@@ -382,6 +372,31 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
         show::row(&mut context.out, &format!("{label:<LABEL_COLUMNS$}{value}"))?;
     }
     Ok(())
+}
+
+const USAGE_COLUMNS: [&str; 8] = [
+    "MESSAGES",
+    "REQUESTS",
+    "TOKENS IN",
+    "INPUT",
+    "CACHE WRITE",
+    "CACHE READ",
+    "TOKENS OUT",
+    "REASONING",
+];
+
+fn usage(sums: &UsageSums) -> Vec<String> {
+    let cells = [
+        sums.messages,
+        sums.requests,
+        sums.tokens_in,
+        sums.tokens_input,
+        sums.tokens_cache_write,
+        sums.tokens_cache_read,
+        sums.tokens_out,
+        sums.tokens_reasoning,
+    ];
+    cells.map(grouped).to_vec()
 }
 
 fn latency(ms: &LatencyMs) -> [String; 4] {

@@ -71,8 +71,14 @@ struct NewMessage {
     part_of: Option<Uuid>,
     /// Tokens of the prompt, cached ones included.
     tokens_in: Option<Length>,
-    /// Tokens of the answer.
+    /// Tokens of the answer, the model's reasoning included.
     tokens_out: Option<Length>,
+    /// How many of `tokens_in` were written to the provider's cache.
+    tokens_cache_write: Option<Length>,
+    /// How many of `tokens_in` were read from the provider's cache.
+    tokens_cache_read: Option<Length>,
+    /// How many of `tokens_out` the model reasoned with.
+    tokens_reasoning: Option<Length>,
     /// How long the answer took, in milliseconds.
     latency_ms: Option<Length>,
     /// How much of the context window was used.
@@ -132,6 +138,9 @@ impl NewMessage {
             part_of: self.part_of,
             tokens_in: self.tokens_in.map(|it| it.0),
             tokens_out: self.tokens_out.map(|it| it.0),
+            tokens_cache_write: self.tokens_cache_write.map(|it| it.0),
+            tokens_cache_read: self.tokens_cache_read.map(|it| it.0),
+            tokens_reasoning: self.tokens_reasoning.map(|it| it.0),
             latency_ms: self.latency_ms.map(|it| it.0),
             context_utilization: self.context_utilization,
             task_type: self.task_type,

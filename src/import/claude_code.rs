@@ -17,7 +17,7 @@ use super::ids::{IdMap, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use content::Content;
-use shape::{Fork, Line, Spoken, UsageObject, Whole};
+use shape::{Fork, Line, OutputDetails, Spoken, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
@@ -221,10 +221,17 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         Some(_) => json::number(count),
         None => Some(0),
     };
+    let output = of(usage.output)?;
+    let details = json::member::<OutputDetails<'_>>(usage.output_details);
+    let reasoning = details
+        .ok()
+        .flatten()
+        .and_then(|it| json::number(it.thinking));
     Some(Tokens {
-        input: of(usage.input)?
-            .saturating_add(of(usage.cache_creation)?)
-            .saturating_add(of(usage.cache_read)?),
-        output: of(usage.output)?,
+        uncached: of(usage.input)?,
+        cache_write: of(usage.cache_creation)?,
+        cache_read: of(usage.cache_read)?,
+        output,
+        reasoning: reasoning.unwrap_or(0).min(output),
     })
 }

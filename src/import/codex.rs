@@ -321,16 +321,22 @@ impl Rollout {
         let Ok(Some(total)) = json::member::<Total<'_>>(info.total_token_usage) else {
             return Ok(None);
         };
-        let numbers = (
-            json::number(total.input_tokens),
-            json::number(total.output_tokens),
-        );
+        let numbers = (json::number(total.input), json::number(total.output));
         let (Some(input), Some(output)) = numbers else {
             return Ok(None);
         };
-        let total = Tokens { input, output };
+        let part = |count, most: u64| json::number(count).unwrap_or(0).min(most);
+        let cache_read = part(total.cache_read, input);
+        let cache_write = part(total.cache_write, input - cache_read);
+        let total = Tokens {
+            uncached: input - cache_read - cache_write,
+            cache_write,
+            cache_read,
+            output,
+            reasoning: part(total.reasoning, output),
+        };
         let before = self.totals.insert(self.session, total).unwrap_or_default();
-        let restarted = total.input < before.input || total.output < before.output;
+        let restarted = total.input() < before.input() || total.output < before.output;
         let base = if restarted { Tokens::default() } else { before };
         Ok(Some(total.beyond(base)))
     }

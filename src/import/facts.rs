@@ -47,24 +47,39 @@ impl Facts<'_> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
-    pub(super) input: u64,
+    /// Neither written to a cache nor read from one.
+    pub(super) uncached: u64,
+    pub(super) cache_write: u64,
+    pub(super) cache_read: u64,
+    /// Reasoning included.
     pub(super) output: u64,
+    pub(super) reasoning: u64,
 }
 
 impl Tokens {
+    /// All tokens of the prompt.
+    pub(super) fn input(self) -> u64 {
+        let cached = self.cache_write.saturating_add(self.cache_read);
+        self.uncached.saturating_add(cached)
+    }
+
     /// What these are more than others; never less than nothing.
     pub(super) fn beyond(self, others: Tokens) -> Tokens {
-        Tokens {
-            input: self.input.saturating_sub(others.input),
-            output: self.output.saturating_sub(others.output),
-        }
+        self.with(others, u64::saturating_sub)
     }
 
     /// The greater of each count.
     pub(super) fn or_more(self, others: Tokens) -> Tokens {
+        self.with(others, u64::max)
+    }
+
+    fn with(self, others: Tokens, of: fn(u64, u64) -> u64) -> Tokens {
         Tokens {
-            input: self.input.max(others.input),
-            output: self.output.max(others.output),
+            uncached: of(self.uncached, others.uncached),
+            cache_write: of(self.cache_write, others.cache_write),
+            cache_read: of(self.cache_read, others.cache_read),
+            output: of(self.output, others.output),
+            reasoning: of(self.reasoning, others.reasoning),
         }
     }
 }
@@ -147,11 +162,26 @@ pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     }
 }
 
-/// Gives a message the tokens that are its own.
+/// Gives a message the tokens that are its own. A part of them that is 0 is left out.
 pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
-    let of = |tokens| Some(i64::try_from(tokens).unwrap_or(i64::MAX));
-    message.tokens_in = of(tokens.input);
-    message.tokens_out = of(tokens.output);
+    let of = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let part = |tokens, most: i64| Some(of(tokens).min(most)).filter(|tokens| *tokens > 0);
+    let (tokens_in, tokens_out) = (of(tokens.input()), of(tokens.output));
+    message.tokens_in = Some(tokens_in);
+    message.tokens_out = Some(tokens_out);
+    let cache_write = part(tokens.cache_write, tokens_in);
+    message.tokens_cache_write = cache_write;
+    message.tokens_cache_read = part(tokens.cache_read, tokens_in - cache_write.unwrap_or(0));
+    message.tokens_reasoning = part(tokens.reasoning, tokens_out);
+}
+
+/// Takes a message's tokens away, as another message has them.
+pub(super) fn uncount(message: &mut ConversationMessage) {
+    message.tokens_in = None;
+    message.tokens_out = None;
+    message.tokens_cache_write = None;
+    message.tokens_cache_read = None;
+    message.tokens_reasoning = None;
 }
 
 /// The provider's usage object, whole, as the metadata of its message.

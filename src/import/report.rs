@@ -53,8 +53,14 @@ pub struct Report {
     pub api_responses: u64,
     /// Prompt tokens, cached ones included.
     pub tokens_in: u64,
-    /// Generated tokens.
+    /// Generated tokens, those of reasoning included.
     pub tokens_out: u64,
+    /// Prompt tokens that were written to a cache.
+    pub tokens_cache_write: u64,
+    /// Prompt tokens that were read from a cache.
+    pub tokens_cache_read: u64,
+    /// Generated tokens that models reasoned with.
+    pub tokens_reasoning: u64,
     /// Lines of a forked session that are its parent's: they are taken from that one's file.
     pub repeated: u64,
     /// Files whose last line is not whole: it is taken when it is.
@@ -119,6 +125,13 @@ impl Report {
         self.api_responses += part.api_responses;
         self.tokens_in = self.tokens_in.saturating_add(part.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(part.tokens_out);
+        for (sum, part) in [
+            (&mut self.tokens_cache_write, part.tokens_cache_write),
+            (&mut self.tokens_cache_read, part.tokens_cache_read),
+            (&mut self.tokens_reasoning, part.tokens_reasoning),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
         self.repeated += part.repeated;
         self.unfinished += part.unfinished;
         self.erased += part.erased;

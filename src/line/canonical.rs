@@ -228,6 +228,9 @@ members! {
         task_type: "task_type" [may text],
         tokens_in: "tokens_in" [may integer],
         tokens_out: "tokens_out" [may integer],
+        tokens_cache_write: "tokens_cache_write" [may integer],
+        tokens_cache_read: "tokens_cache_read" [may integer],
+        tokens_reasoning: "tokens_reasoning" [may integer],
         latency_ms: "latency_ms" [may integer],
         context_utilization: "context_utilization" [may fraction],
         handoff_steps: "handoff_steps" [may integer],
@@ -367,6 +370,15 @@ fn rollup(line: &mut Cursor<'_>) -> Read<Rollup> {
         requests: line.need(member!("requests"), Cursor::digits)?,
         tokens_in: line.need(member!("tokens_in"), Cursor::digits)?,
         tokens_out: line.need(member!("tokens_out"), Cursor::digits)?,
+        tokens_cache_write: line
+            .may(member!("tokens_cache_write"), Cursor::digits)?
+            .unwrap_or(0),
+        tokens_cache_read: line
+            .may(member!("tokens_cache_read"), Cursor::digits)?
+            .unwrap_or(0),
+        tokens_reasoning: line
+            .may(member!("tokens_reasoning"), Cursor::digits)?
+            .unwrap_or(0),
         latency_ms_sum: line.need(member!("latency_ms_sum"), Cursor::digits)?,
         latency_count: line.need(member!("latency_count"), Cursor::digits)?,
         latency_sketch: line.need(member!("latency_sketch"), Cursor::parsed)?,
@@ -397,6 +409,15 @@ fn sums(line: &mut Cursor<'_>) -> Read<MessageSums> {
     let sums = MessageSums {
         tokens_in: line.digits()?,
         tokens_out: line.need(member!("tokens_out"), Cursor::digits)?,
+        tokens_cache_write: line
+            .may(member!("tokens_cache_write"), Cursor::digits)?
+            .unwrap_or(0),
+        tokens_cache_read: line
+            .may(member!("tokens_cache_read"), Cursor::digits)?
+            .unwrap_or(0),
+        tokens_reasoning: line
+            .may(member!("tokens_reasoning"), Cursor::digits)?
+            .unwrap_or(0),
         latency_ms_sum: line.need(member!("latency_ms_sum"), Cursor::digits)?,
         latency_count: line.need(member!("latency_count"), Cursor::digits)?,
         latency_sketch: line.need(member!("latency_sketch"), Cursor::parsed)?,

@@ -214,6 +214,9 @@ impl Dice {
             requests: self.count(),
             tokens_in: self.count(),
             tokens_out: self.count(),
+            tokens_cache_write: self.count(),
+            tokens_cache_read: self.count(),
+            tokens_reasoning: self.count(),
             latency_ms_sum: self.count(),
             latency_count: self.pick(&[counted, counted, 7]),
             latency_sketch,
@@ -244,6 +247,7 @@ impl Dice {
         latency_sketch.add(self.count());
         MessageSums {
             tokens_in: self.count(),
+            tokens_cache_read: self.count(),
             latency_count: self.pick(&[1, 1, 7]),
             latency_sketch,
             context_utilization_sum: self.fraction(),
@@ -301,6 +305,9 @@ impl Dice {
             task_type: self.some(Dice::text),
             tokens_in: self.some(Dice::int),
             tokens_out: self.some(Dice::int),
+            tokens_cache_write: self.some(Dice::int),
+            tokens_cache_read: self.some(Dice::int),
+            tokens_reasoning: self.some(Dice::int),
             latency_ms: self.some(Dice::int),
             context_utilization: self.some(Dice::fraction),
             handoff_steps: self.some(Dice::int),

@@ -123,6 +123,9 @@ impl LineWriter<'_> {
         self.opt_text(member!("task_type"), message.task_type.as_deref());
         self.opt_int(member!("tokens_in"), message.tokens_in);
         self.opt_int(member!("tokens_out"), message.tokens_out);
+        self.opt_int(member!("tokens_cache_write"), message.tokens_cache_write);
+        self.opt_int(member!("tokens_cache_read"), message.tokens_cache_read);
+        self.opt_int(member!("tokens_reasoning"), message.tokens_reasoning);
         self.opt_int(member!("latency_ms"), message.latency_ms);
         let utilization = message.context_utilization;
         self.opt_fraction(member!("context_utilization"), utilization);
@@ -187,6 +190,14 @@ impl LineWriter<'_> {
         self.count(member!("requests"), rollup.requests);
         self.count(member!("tokens_in"), rollup.tokens_in);
         self.count(member!("tokens_out"), rollup.tokens_out);
+        let split = [
+            (member!("tokens_cache_write"), rollup.tokens_cache_write),
+            (member!("tokens_cache_read"), rollup.tokens_cache_read),
+            (member!("tokens_reasoning"), rollup.tokens_reasoning),
+        ];
+        for (member, sum) in split.into_iter().filter(|(_, sum)| *sum > 0) {
+            self.count(member, sum);
+        }
         self.count(member!("latency_ms_sum"), rollup.latency_ms_sum);
         self.count(member!("latency_count"), rollup.latency_count);
         self.json_of(member!("latency_sketch"), &rollup.latency_sketch);

@@ -123,9 +123,18 @@ pub struct ConversationMessage {
     /// Tokens of the prompt, cached ones included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<i64>,
-    /// Tokens of the answer.
+    /// Tokens of the answer, the model's reasoning included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_out: Option<i64>,
+    /// How many of `tokens_in` were written to the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_cache_write: Option<i64>,
+    /// How many of `tokens_in` were read from the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_cache_read: Option<i64>,
+    /// How many of `tokens_out` the model reasoned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_reasoning: Option<i64>,
     /// How long the answer took, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<i64>,
@@ -196,6 +205,9 @@ impl ConversationMessage {
             task_type: None,
             tokens_in: None,
             tokens_out: None,
+            tokens_cache_write: None,
+            tokens_cache_read: None,
+            tokens_reasoning: None,
             latency_ms: None,
             context_utilization: None,
             handoff_steps: None,
@@ -238,10 +250,36 @@ impl ConversationMessage {
         self
     }
 
+    /// The parts of a sum are in it.
+    fn check_split(&self) -> Result<()> {
+        let number = |part: Option<i64>| part.unwrap_or(0);
+        let cached = number(self.tokens_cache_write).checked_add(number(self.tokens_cache_read));
+        let (tokens_in, tokens_out) = (number(self.tokens_in), number(self.tokens_out));
+        if cached.is_none_or(|cached| cached > tokens_in) {
+            let [write, read] = [self.tokens_cache_write, self.tokens_cache_read].map(number);
+            return Err(Error::invalid(format!(
+                "tokens_in is {tokens_in}, less than tokens_cache_write {write} and tokens_cache_read {read}: tokens_in includes both"
+            ))
+            .with_field("tokens_in"));
+        }
+        if number(self.tokens_reasoning) > tokens_out {
+            let reasoning = number(self.tokens_reasoning);
+            return Err(Error::invalid(format!(
+                "tokens_out is {tokens_out}, less than tokens_reasoning {reasoning}: tokens_out includes it"
+            ))
+            .with_field("tokens_out"));
+        }
+        Ok(())
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         check_count("sequence", self.sequence)?;
         check_count("tokens_in", self.tokens_in)?;
         check_count("tokens_out", self.tokens_out)?;
+        check_count("tokens_cache_write", self.tokens_cache_write)?;
+        check_count("tokens_cache_read", self.tokens_cache_read)?;
+        check_count("tokens_reasoning", self.tokens_reasoning)?;
+        self.check_split()?;
         check_count("latency_ms", self.latency_ms)?;
         check_count("handoff_steps", self.handoff_steps)?;
         check_fraction("context_utilization", self.context_utilization)?;

@@ -48,6 +48,15 @@ pub struct Rollup {
     pub tokens_in: u64,
     /// The sum of their `tokens_out`.
     pub tokens_out: u64,
+    /// The sum of their `tokens_cache_write`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens_cache_write: u64,
+    /// The sum of their `tokens_cache_read`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens_cache_read: u64,
+    /// The sum of their `tokens_reasoning`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens_reasoning: u64,
     /// The sum of their `latency_ms`.
     pub latency_ms_sum: u64,
     /// How many say a latency.
@@ -85,8 +94,8 @@ pub struct Rollup {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde asks.
-fn is_zero(part: &u64) -> bool {
-    *part == 0
+pub(super) fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The four by which messages of a day are told apart.
@@ -109,6 +118,9 @@ impl Rollup {
             requests: tally.requests,
             tokens_in: all.tokens_in,
             tokens_out: all.tokens_out,
+            tokens_cache_write: all.tokens_cache_write,
+            tokens_cache_read: all.tokens_cache_read,
+            tokens_reasoning: all.tokens_reasoning,
             latency_ms_sum: all.latency_ms_sum,
             latency_count: all.latency_count,
             latency_sketch: all.latency_sketch,
@@ -133,6 +145,9 @@ impl Rollup {
             all: MessageSums {
                 tokens_in: self.tokens_in,
                 tokens_out: self.tokens_out,
+                tokens_cache_write: self.tokens_cache_write,
+                tokens_cache_read: self.tokens_cache_read,
+                tokens_reasoning: self.tokens_reasoning,
                 latency_ms_sum: self.latency_ms_sum,
                 latency_count: self.latency_count,
                 latency_sketch: self.latency_sketch.clone(),
@@ -198,6 +213,21 @@ impl Rollup {
         let sums = [
             ("tokens_in", all.tokens_in, others.tokens_in),
             ("tokens_out", all.tokens_out, others.tokens_out),
+            (
+                "tokens_cache_write",
+                all.tokens_cache_write,
+                others.tokens_cache_write,
+            ),
+            (
+                "tokens_cache_read",
+                all.tokens_cache_read,
+                others.tokens_cache_read,
+            ),
+            (
+                "tokens_reasoning",
+                all.tokens_reasoning,
+                others.tokens_reasoning,
+            ),
             ("latency_ms_sum", all.latency_ms_sum, others.latency_ms_sum),
             ("latency_count", all.latency_count, others.latency_count),
             ("compressed", all.compressed, others.compressed),

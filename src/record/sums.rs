@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rollup::Group;
+use super::rollup::{Group, is_zero};
 use super::sketch::Sketch;
 use super::{ConversationMessage, Role, check_name};
 use crate::error::{Error, Result};
@@ -20,6 +20,15 @@ pub struct MessageSums {
     pub tokens_in: u64,
     /// The sum of their `tokens_out`.
     pub tokens_out: u64,
+    /// The sum of their `tokens_cache_write`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_cache_write: u64,
+    /// The sum of their `tokens_cache_read`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_cache_read: u64,
+    /// The sum of their `tokens_reasoning`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_reasoning: u64,
     /// The sum of their `latency_ms`.
     pub latency_ms_sum: u64,
     /// How many say a latency.
@@ -48,6 +57,9 @@ impl MessageSums {
     fn count(&mut self, message: &Counted) {
         add(&mut self.tokens_in, message.tokens_in);
         add(&mut self.tokens_out, message.tokens_out);
+        add(&mut self.tokens_cache_write, message.tokens_cache_write);
+        add(&mut self.tokens_cache_read, message.tokens_cache_read);
+        add(&mut self.tokens_reasoning, message.tokens_reasoning);
         if let Some(ms) = message.latency_ms {
             add(&mut self.latency_ms_sum, ms);
             add(&mut self.latency_count, 1);
@@ -78,6 +90,9 @@ impl MessageSums {
     fn merge(&mut self, other: &MessageSums) {
         add(&mut self.tokens_in, other.tokens_in);
         add(&mut self.tokens_out, other.tokens_out);
+        add(&mut self.tokens_cache_write, other.tokens_cache_write);
+        add(&mut self.tokens_cache_read, other.tokens_cache_read);
+        add(&mut self.tokens_reasoning, other.tokens_reasoning);
         add(&mut self.latency_ms_sum, other.latency_ms_sum);
         add(&mut self.latency_count, other.latency_count);
         self.latency_sketch.merge(&other.latency_sketch);
@@ -105,6 +120,13 @@ impl MessageSums {
         MessageSums {
             tokens_in: self.tokens_in.saturating_sub(those.tokens_in),
             tokens_out: self.tokens_out.saturating_sub(those.tokens_out),
+            tokens_cache_write: self
+                .tokens_cache_write
+                .saturating_sub(those.tokens_cache_write),
+            tokens_cache_read: self
+                .tokens_cache_read
+                .saturating_sub(those.tokens_cache_read),
+            tokens_reasoning: self.tokens_reasoning.saturating_sub(those.tokens_reasoning),
             latency_ms_sum: self.latency_ms_sum.saturating_sub(those.latency_ms_sum),
             latency_count: self.latency_count.saturating_sub(those.latency_count),
             latency_sketch: self.latency_sketch.without(&those.latency_sketch),
@@ -194,6 +216,9 @@ pub(crate) struct Counted {
     of: Of,
     tokens_in: u64,
     tokens_out: u64,
+    tokens_cache_write: u64,
+    tokens_cache_read: u64,
+    tokens_reasoning: u64,
     latency_ms: Option<u64>,
     context_utilization: Option<f64>,
     is_compressed: bool,
@@ -216,6 +241,9 @@ impl Counted {
             of,
             tokens_in: number(message.tokens_in).unwrap_or(0),
             tokens_out: number(message.tokens_out).unwrap_or(0),
+            tokens_cache_write: number(message.tokens_cache_write).unwrap_or(0),
+            tokens_cache_read: number(message.tokens_cache_read).unwrap_or(0),
+            tokens_reasoning: number(message.tokens_reasoning).unwrap_or(0),
             latency_ms: number(message.latency_ms),
             context_utilization: message.context_utilization.filter(is_part),
             is_compressed: message.compression_applied == Some(true),
@@ -279,6 +307,9 @@ mod tests {
             let message = ConversationMessage {
                 tokens_in: Some(nth.into()),
                 tokens_out: Some(i64::from(2 * nth)),
+                tokens_cache_write: (nth % 4 == 0).then_some(1),
+                tokens_cache_read: Some(i64::from(nth / 2)),
+                tokens_reasoning: Some(i64::from(nth)),
                 latency_ms: Some(i64::from(nth * nth)),
                 context_utilization: Some(1.0 / f64::from(nth)),
                 compression_applied: Some(nth % 2 == 0),

@@ -76,6 +76,10 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         message.orchestration_mode = skewed(rng, &["single", "cascade", "vote"]);
         message.task_type = skewed(rng, &["code", "chat", "plan", "edit", "search"]);
         message.tokens_out = Some(rng.below(3_000) as i64);
+        let share = |of: Option<i64>, part| of.map(|tokens| tokens / part);
+        message.tokens_cache_write = share(message.tokens_in, 5).filter(|_| rng.one_in(2));
+        message.tokens_cache_read = share(message.tokens_in, 2).filter(|_| rng.one_in(2));
+        message.tokens_reasoning = share(message.tokens_out, 3).filter(|_| rng.one_in(2));
         let latency = (rng.next() >> (45 + rng.below(15))) as i64;
         message.latency_ms = (!rng.one_in(9)).then_some(latency);
         let used = (rng.next() >> 11) as f64 / (1u64 << 53) as f64;

@@ -364,6 +364,8 @@ impl Mirror {
         let is_free = !taken.contains(&sequence);
         let sequence = is_free.then_some(sequence).filter(|_| rng.one_in(2));
         let at = at(rng);
+        let (tokens_in, tokens_out) = (some(rng, number), some(rng, number));
+        let third = |rng: &mut Rng, of: Option<i64>| of.filter(|_| rng.one_in(2)).map(|n| n / 3);
         ConversationMessage {
             id: uuid(rng),
             conversation_id: conversation.id,
@@ -376,8 +378,11 @@ impl Mirror {
             config_used: some(rng, name),
             orchestration_mode: some(rng, name),
             task_type: some(rng, name),
-            tokens_in: some(rng, number),
-            tokens_out: some(rng, number),
+            tokens_in,
+            tokens_out,
+            tokens_cache_write: third(rng, tokens_in),
+            tokens_cache_read: third(rng, tokens_in),
+            tokens_reasoning: third(rng, tokens_out),
             latency_ms: some(rng, number),
             context_utilization: some(rng, fraction),
             handoff_steps: some(rng, number),
@@ -468,6 +473,9 @@ impl Mirror {
             requests: *rng.pick(&[0, 1, u64::MAX]),
             tokens_in: number(rng).unsigned_abs(),
             tokens_out: number(rng).unsigned_abs(),
+            tokens_cache_write: number(rng).unsigned_abs(),
+            tokens_cache_read: number(rng).unsigned_abs(),
+            tokens_reasoning: number(rng).unsigned_abs(),
             latency_ms_sum: 0,
             latency_count: 0,
             latency_sketch: Sketch::default(),

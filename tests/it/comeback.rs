@@ -341,6 +341,10 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
             requests: report.api_responses,
             tokens_in: report.tokens_in,
             tokens_out: report.tokens_out,
+            tokens_input: report.tokens_in - report.tokens_cache_write - report.tokens_cache_read,
+            tokens_cache_write: report.tokens_cache_write,
+            tokens_cache_read: report.tokens_cache_read,
+            tokens_reasoning: report.tokens_reasoning,
         };
         assert_eq!(summary, all);
     }

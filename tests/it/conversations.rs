@@ -579,6 +579,30 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
         ),
         (
             ConversationMessage {
+                tokens_cache_write: Some(-2),
+                ..plain()
+            },
+            ["tokens_cache_write", "-2"],
+        ),
+        (
+            ConversationMessage {
+                tokens_in: Some(10),
+                tokens_cache_write: Some(4),
+                tokens_cache_read: Some(7),
+                ..plain()
+            },
+            ["tokens_in is 10", "tokens_in includes both"],
+        ),
+        (
+            ConversationMessage {
+                tokens_out: Some(3),
+                tokens_reasoning: Some(4),
+                ..plain()
+            },
+            ["tokens_out is 3", "tokens_out includes it"],
+        ),
+        (
+            ConversationMessage {
                 latency_ms: Some(-7),
                 ..plain()
             },

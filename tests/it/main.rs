@@ -18,6 +18,7 @@ mod capture;
 mod cli;
 mod clock;
 mod comeback;
+mod contract;
 mod conversations;
 mod crash;
 mod embedded;

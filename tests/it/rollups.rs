@@ -45,7 +45,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
     let some = |rng: &mut Rng, names: &[&str]| rng.one_in(2).then(|| (*rng.pick(names)).to_owned());
     let role = *rng.pick(Role::ALL);
     let error = rng.one_in(5).then(|| "no".to_owned());
-    ConversationMessage {
+    let message = ConversationMessage {
         id: Uuid::from_u64_pair(rng.next(), rng.next()),
         timestamp: Timestamp::from_ms(at).unwrap(),
         model_used: some(rng, &["small-1", "big \"2\""]),
@@ -64,6 +64,13 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
         error_type: some(rng, &["timeout", "refused"]),
         error,
         ..ConversationMessage::new(conversation_id, role, "words")
+    };
+    let half = |of: Option<i64>| of.filter(|n| n % 3 > 0).map(|n| n / 2);
+    ConversationMessage {
+        tokens_cache_write: half(message.tokens_in),
+        tokens_cache_read: half(message.tokens_in),
+        tokens_reasoning: half(message.tokens_out),
+        ..message
     }
 }
 
@@ -98,6 +105,9 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
             requests,
             tokens_in: all.tokens_in,
             tokens_out: all.tokens_out,
+            tokens_cache_write: all.tokens_cache_write,
+            tokens_cache_read: all.tokens_cache_read,
+            tokens_reasoning: all.tokens_reasoning,
             latency_ms_sum: all.latency_ms_sum,
             latency_count: all.latency_count,
             latency_sketch: all.latency_sketch,
@@ -141,6 +151,9 @@ fn sums(messages: &[&ConversationMessage]) -> MessageSums {
     MessageSums {
         tokens_in: sum(|one| one.tokens_in),
         tokens_out: sum(|one| one.tokens_out),
+        tokens_cache_write: sum(|one| one.tokens_cache_write),
+        tokens_cache_read: sum(|one| one.tokens_cache_read),
+        tokens_reasoning: sum(|one| one.tokens_reasoning),
         latency_ms_sum: sum(|one| one.latency_ms),
         latency_count: how_many(|one| one.latency_ms.is_some()),
         latency_sketch,

@@ -96,6 +96,8 @@ trait InWords {
     fn failure(&self) -> Option<String>;
     fn call(&self) -> Option<String>;
     fn cost(&self) -> Vec<String>;
+    fn cached(&self) -> String;
+    fn reasoned(&self) -> String;
 }
 
 impl InWords for ConversationMessage {
@@ -114,12 +116,37 @@ impl InWords for ConversationMessage {
     fn cost(&self) -> Vec<String> {
         let tokens = |n: i64| count(n.unsigned_abs(), "token");
         let parts = [
-            self.tokens_in.map(|n| format!("{} in", tokens(n))),
-            self.tokens_out.map(|n| format!("{} out", tokens(n))),
+            (self.tokens_in).map(|n| format!("{} in{}", tokens(n), self.cached())),
+            (self.tokens_out).map(|n| format!("{} out{}", tokens(n), self.reasoned())),
             self.latency_ms
                 .map(|ms| format!("{} ms", grouped(ms.unsigned_abs()))),
         ];
         parts.into_iter().flatten().collect()
+    }
+
+    /// Which of the tokens of the prompt the provider's cache took or had.
+    fn cached(&self) -> String {
+        let of =
+            |part: Option<i64>, how| part.map(|n| format!("{} {how}", grouped(n.unsigned_abs())));
+        in_brackets([
+            of(self.tokens_cache_write, "cache write"),
+            of(self.tokens_cache_read, "cache read"),
+        ])
+    }
+
+    /// Which of the tokens of the answer are the model's reasoning.
+    fn reasoned(&self) -> String {
+        let reasoning = self.tokens_reasoning.map(i64::unsigned_abs);
+        in_brackets([reasoning.map(|n| format!("{} reasoning", grouped(n)))])
+    }
+}
+
+/// What there is of these, behind what they are parts of.
+fn in_brackets<const N: usize>(parts: [Option<String>; N]) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match joined(&parts) {
+        Some(parts) => format!(" ({parts})"),
+        None => String::new(),
     }
 }
 

@@ -64,6 +64,18 @@ impl Shown for Rollup {
             grouped(self.tokens_out)
         );
         field(out, "tokens", &tokens)?;
+        let split = [
+            (self.tokens_cache_write, "cache write"),
+            (self.tokens_cache_read, "cache read"),
+            (self.tokens_reasoning, "reasoning"),
+        ];
+        let split = split.into_iter().filter(|(sum, _)| *sum > 0);
+        let split: Vec<String> = split
+            .map(|(sum, of)| format!("{} {of}", grouped(sum)))
+            .collect();
+        if !split.is_empty() {
+            field(out, "of them", &split.join(", "))?;
+        }
         let quantile = |q| whole(self.latency_sketch.quantile(q));
         let latency = format!(
             "avg {} ms, p50 {} ms, p95 {} ms, p99 {} ms",

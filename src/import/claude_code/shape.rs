@@ -55,6 +55,11 @@ shapes! {
         cache_creation: "cache_creation_input_tokens",
         cache_read: "cache_read_input_tokens",
         output: "output_tokens",
+        output_details: "output_tokens_details",
+    }
+
+    OutputDetails {
+        thinking: "thinking_tokens",
     }
 }
 

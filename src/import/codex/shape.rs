@@ -45,8 +45,11 @@ shapes! {
     }
 
     Total {
-        input_tokens: "input_tokens",
-        output_tokens: "output_tokens",
+        input: "input_tokens",
+        cache_read: "cached_input_tokens",
+        cache_write: "cache_write_input_tokens",
+        output: "output_tokens",
+        reasoning: "reasoning_output_tokens",
     }
 
     Outcome {

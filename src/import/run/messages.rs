@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Run;
 use crate::error::Result;
 use crate::import::batch::Place;
-use crate::import::facts::{Counted, Said, Talk};
+use crate::import::facts::{Counted, Said, Talk, uncount};
 use crate::import::ids::{IdMap, IdSet};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record, Role,
@@ -132,6 +132,13 @@ impl Run<'_> {
         let tokens = |count: Option<i64>| count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
         report.tokens_in = report.tokens_in.saturating_add(tokens(message.tokens_in));
         report.tokens_out = report.tokens_out.saturating_add(tokens(message.tokens_out));
+        for (sum, part) in [
+            (&mut report.tokens_cache_write, message.tokens_cache_write),
+            (&mut report.tokens_cache_read, message.tokens_cache_read),
+            (&mut report.tokens_reasoning, message.tokens_reasoning),
+        ] {
+            *sum = sum.saturating_add(tokens(part));
+        }
         if message.role == Role::Assistant && message.part_of.is_none() {
             report.api_responses += 1;
             let request = Request::of(&message);
@@ -172,8 +179,7 @@ impl Run<'_> {
         if standing == Standing::Elsewhere && !self.messages.shared.contains(&response) {
             message.id = line;
             message.part_of = Some(response);
-            message.tokens_in = None;
-            message.tokens_out = None;
+            uncount(message);
         }
         Ok(true)
     }

@@ -195,6 +195,32 @@ fn usage_is_that_of_the_last_line_of_a_response() {
 }
 
 #[test]
+fn tokens_are_told_apart_by_what_they_were() {
+    let usage = json!({"input_tokens": 3, "cache_creation_input_tokens": 20,
+        "cache_read_input_tokens": 100, "output_tokens": 9,
+        "output_tokens_details": {"thinking_tokens": 4}});
+    let log = MemoryLog::default();
+    let report = import(&log, &[&assistant("u1", "m1", json!([]), usage)]);
+    let found = [
+        report.tokens_in,
+        report.tokens_cache_write,
+        report.tokens_cache_read,
+        report.tokens_out,
+        report.tokens_reasoning,
+    ];
+    assert_eq!(found, [123, 20, 100, 9, 4]);
+    let message = &log.messages()[0];
+    let kept = [
+        message.tokens_in,
+        message.tokens_cache_write,
+        message.tokens_cache_read,
+        message.tokens_out,
+        message.tokens_reasoning,
+    ];
+    assert_eq!(kept, [123, 20, 100, 9, 4].map(Some));
+}
+
+#[test]
 fn what_the_client_says_in_the_models_place_is_no_response_but_an_error_is() {
     let zeros = json!({"input_tokens": 0, "output_tokens": 0});
     let message = json!({"id": "x", "model": "<synthetic>", "usage": zeros,

@@ -107,6 +107,12 @@ fn a_folder_is_the_sum_of_its_files() {
     let report = import_path(&log, &sample(""));
     assert_eq!(report.files, 3);
     assert_eq!(report.tokens_in, 98785 + 487 + 26740);
+    let split = [
+        report.tokens_cache_write,
+        report.tokens_cache_read,
+        report.tokens_reasoning,
+    ];
+    assert_eq!(split, [5158, 93553 + 22912, 128]);
     assert_eq!(
         counts(&report),
         [
@@ -124,7 +130,8 @@ fn a_report_has_its_fields_and_no_others() {
     let log = MemoryLog::default();
     let report = import_path(&log, &sample("codex-rollout.jsonl"));
     let fields = "added api_responses broken conversations erased files left_out lines messages \
-                  not_understood repeated tokens_in tokens_out tool_calls tool_results turns unfinished";
+                  not_understood repeated tokens_cache_read tokens_cache_write tokens_in tokens_out \
+                  tokens_reasoning tool_calls tool_results turns unfinished";
     let json = serde_json::to_value(&report).unwrap();
     let mut names: Vec<&String> = json.as_object().unwrap().keys().collect();
     names.sort();

@@ -147,6 +147,13 @@ fn usage(of: &Messages<'_>) -> UsageSums {
         requests: requests(of).len() as u64,
         tokens_in: sum(of, |one| one.tokens_in),
         tokens_out: sum(of, |one| one.tokens_out),
+        tokens_input: sum(of, |one| {
+            let cached = one.tokens_cache_write.unwrap_or(0) + one.tokens_cache_read.unwrap_or(0);
+            one.tokens_in.map(|tokens| tokens - cached)
+        }),
+        tokens_cache_write: sum(of, |one| one.tokens_cache_write),
+        tokens_cache_read: sum(of, |one| one.tokens_cache_read),
+        tokens_reasoning: sum(of, |one| one.tokens_reasoning),
     }
 }
 

@@ -155,6 +155,15 @@ fn messages() {
         with_ids(&mut given, "id");
         for (n, message) in given.iter_mut().enumerate() {
             message.insert("conversation_id".to_owned(), id(900).into());
+            for (sum, part) in [
+                ("tokens_in", "tokens_cache_write"),
+                ("tokens_in", "tokens_cache_read"),
+                ("tokens_out", "tokens_reasoning"),
+            ] {
+                if let Some(tokens) = message.get(sum).and_then(Value::as_u64) {
+                    message.insert(part.to_owned(), (tokens / 2).into());
+                }
+            }
             // Some take the next place, and some say their own.
             if n % 3 == 2 {
                 message.insert("sequence".to_owned(), json!(n + 1));
@@ -358,6 +367,13 @@ fn rollups() {
         "active_conversations",
     ] {
         fields.push(always(count, any::<u64>().prop_map(Value::from)));
+    }
+    for count in [
+        "tokens_cache_write",
+        "tokens_cache_read",
+        "tokens_reasoning",
+    ] {
+        fields.push(maybe(count, (1..=u64::MAX).prop_map(Value::from)));
     }
     each_case(records(fields), |log, mut given| {
         for (n, rollup) in given.iter_mut().enumerate() {

@@ -38,7 +38,7 @@ fn endpoints() -> Vec<Endpoint> {
         "id": unknown, "sequence": 1, "timestamp": "2025-12-27T08:00:00Z", "role": "user",
         "source": "user", "content": "c", "content_type": "text", "tool_name": "t",
         "tool_args": {"a": 1}, "tool_result": "r", "model_used": "m", "config_used": "c",
-        "orchestration_mode": "single", "models_in_chain": ["m"], "tokens_in": 1, "tokens_out": 1,
+        "orchestration_mode": "single", "models_in_chain": ["m"], "tokens_in": 1, "tokens_out": 1, "tokens_cache_write": 0, "tokens_cache_read": 1, "tokens_reasoning": 1,
         "latency_ms": 1, "context_utilization": 0.5, "task_type": "t", "handoff_steps": 1,
         "compression_applied": true, "error": "e", "error_type": "t", "inference_metadata": {},
     });

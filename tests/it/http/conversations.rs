@@ -59,6 +59,17 @@ fn a_gateway_posts_what_it_sees_and_reads_it_back() {
         seen.unwrap().unwrap().tool_args.as_deref(),
         Some(r#"{"a": [1, 2.50]}"#)
     );
+    let split = json!({"role": "assistant", "content": "3", "tokens_in": 100, "tokens_out": 9,
+        "tokens_cache_write": 20, "tokens_cache_read": 70, "tokens_reasoning": 4});
+    client.post(&path, &split).expect(201);
+    let usage = client.get("/analytics/usage?bucket=all").expect(200);
+    let total = json!({"messages": 3, "requests": 2, "tokens_in": 112, "tokens_input": 22,
+        "tokens_cache_write": 20, "tokens_cache_read": 70, "tokens_out": 10, "tokens_reasoning": 4});
+    assert_eq!(usage["total"], total);
+    let too_many =
+        json!({"role": "assistant", "content": "4", "tokens_in": 5, "tokens_cache_read": 6});
+    let refused = client.post(&path, &too_many).expect(422);
+    assert_eq!(refused["field"], "/tokens_in");
 }
 
 #[test]
