@@ -97,7 +97,7 @@ pub use collections::{
     Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
     ObservabilityStore, Order, Page, ProposalQuery, RollupQuery, SearchCursor, SearchMatch,
     SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
-    TaskQuery, Thoughts, TurnQuery, Warning,
+    TaskQuery, ThoughtQuery, Thoughts, TurnQuery, Warning,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;

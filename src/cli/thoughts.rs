@@ -3,7 +3,7 @@
 use std::io;
 
 use clap::Subcommand;
-use decklog::{ChainCheck, Damage};
+use decklog::{ChainCheck, Damage, ThoughtQuery};
 
 use super::context::Context;
 use super::escape::one_line;
@@ -22,6 +22,9 @@ pub struct Args {
     /// Only thoughts of this task
     #[arg(long, global = true, value_name = "TASK")]
     task: Option<String>,
+    /// Only thoughts chained to the one with this hash; 64 zeros for those that begin a chain
+    #[arg(long, value_name = "HASH")]
+    prev_hash: Option<String>,
     /// At most this many, from the first one on. Default: 50 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -45,11 +48,18 @@ enum Action {
     Verify,
 }
 
+impl Args {
+    /// Whether something is given that only a list takes.
+    fn is_of_list(&self) -> bool {
+        self.limit.is_some() || self.long || self.prev_hash.is_some()
+    }
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match &args.action {
         None => list(args, context),
-        Some(Action::Verify) if args.limit.is_some() || args.long => Err(Failure::usage(
-            "--limit and --long are for lists: verify takes neither",
+        Some(Action::Verify) if args.is_of_list() => Err(Failure::usage(
+            "--prev-hash, --limit and --long are for lists: verify takes none of them",
         )),
         Some(Action::Verify) => verify(args.task.as_deref(), context),
     }
@@ -58,16 +68,18 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let limit = context.limit(args.limit);
-    // One more tells whether there are more.
-    let asked = limit.map(|limit| limit.saturating_add(1));
-    let thoughts = store.thoughts().list(args.task.as_deref(), asked)?;
-    let shown = limit.unwrap_or(usize::MAX).min(thoughts.len());
+    let page = store.thoughts().page(&ThoughtQuery {
+        task_id: args.task.clone(),
+        prev_hash: args.prev_hash.clone(),
+        limit: limit.unwrap_or(usize::MAX),
+        after: None,
+    })?;
     let mut printer = Printer::new(context, args.long);
-    for thought in &thoughts[..shown] {
+    for thought in &page.items {
         printer.print(thought)?;
     }
     printer.end("no thoughts match; tasks are compared as they are, capitals too");
-    if shown < thoughts.len() {
+    if page.next.is_some() {
         context.out.flush()?;
         output::say("there are more: set --limit");
     }

@@ -36,7 +36,7 @@ pub use proposals::ProposalQuery;
 pub use rollups::RollupQuery;
 pub use search::{Found, SearchCursor, SearchMatch, SearchProgress, SearchQuery};
 pub use session::{SessionItem, SessionNode, SessionTree};
-pub use thoughts::{ChainBreak, ChainCheck, NewThought, Thoughts};
+pub use thoughts::{ChainBreak, ChainCheck, NewThought, ThoughtQuery, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 

@@ -16,10 +16,16 @@ use super::page::{self, Cursor, Order, Page};
 use super::{Ack, collision, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Loc, Position, RowId, Select, Walk};
-use crate::record::{GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp};
+use crate::record::{
+    GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp, check_name, check_sha256,
+};
 use crate::store::{Kept, Reads, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
+/// Places in [`Kind::lookups`].
+const TASK: usize = 0;
+const PREV_HASH: usize = 1;
+const HASH: usize = 2;
 
 /// A thought to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +38,64 @@ pub struct NewThought {
     pub agent_id: String,
     /// The text; may be empty.
     pub content: String,
+}
+
+/// Which thoughts to list.
+///
+/// ```
+/// # use decklog::{Store, ThoughtQuery};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// # let hash = decklog::GENESIS_HASH;
+/// let query = ThoughtQuery { prev_hash: Some(hash.into()), ..ThoughtQuery::default() };
+/// let next = store.thoughts().page(&query)?;
+/// # assert!(next.items.is_empty());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThoughtQuery {
+    /// Only thoughts of this task; not empty.
+    pub task_id: Option<String>,
+    /// Only thoughts that are chained to the one with this hash; [`GENESIS_HASH`] for those that
+    /// begin a chain.
+    pub prev_hash: Option<String>,
+    /// Maximum number of thoughts, from 1. Default: no limit.
+    pub limit: usize,
+    /// Goes on where an earlier page ended.
+    pub after: Option<Cursor>,
+}
+
+impl Default for ThoughtQuery {
+    fn default() -> ThoughtQuery {
+        ThoughtQuery {
+            task_id: None,
+            prev_hash: None,
+            limit: usize::MAX,
+            after: None,
+        }
+    }
+}
+
+impl ThoughtQuery {
+    fn check(&self) -> Result<()> {
+        if let Some(task_id) = &self.task_id {
+            check_name("task_id", task_id, false)?;
+        }
+        if let Some(hash) = &self.prev_hash {
+            check_sha256("prev_hash", hash)?;
+        }
+        if self.limit == 0 {
+            let message = "limit is 0: give a number from 1, or none for all";
+            return Err(Error::invalid(message).with_field("limit"));
+        }
+        Ok(())
+    }
+
+    fn matches(&self, record: &ThoughtRecord) -> bool {
+        let (task_id, prev_hash) = (self.task_id.as_ref(), self.prev_hash.as_ref());
+        task_id.is_none_or(|task_id| record.task_id == *task_id)
+            && prev_hash.is_none_or(|hash| record.prev_hash.eq_ignore_ascii_case(hash))
+    }
 }
 
 type Ids<'a> = Box<dyn Fn() -> String + 'a>;
@@ -137,39 +201,49 @@ impl<'a> Thoughts<'a> {
 
     /// The records of a task, or of all, in the order in which they were recorded; the first ones
     /// if there is a limit.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or a limit of 0.
     pub fn list(&self, task_id: Option<&str>, limit: Option<usize>) -> Result<Vec<ThoughtRecord>> {
-        let page = self.page(task_id, limit.unwrap_or(usize::MAX), None)?;
-        Ok(page.items)
+        let query = ThoughtQuery {
+            task_id: task_id.map(str::to_owned),
+            limit: limit.unwrap_or(usize::MAX),
+            ..ThoughtQuery::default()
+        };
+        Ok(self.page(&query)?.items)
     }
 
-    /// As [`list`](Thoughts::list), page by page.
-    pub fn page(
-        &self,
-        task_id: Option<&str>,
-        limit: usize,
-        after: Option<Cursor>,
-    ) -> Result<Page<ThoughtRecord>> {
-        self.page_within(task_id, limit, usize::MAX, after)
+    /// Thoughts in the order in which they were recorded, page by page.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task, a `prev_hash` that is not a
+    /// SHA-256, or a limit of 0.
+    pub fn page(&self, query: &ThoughtQuery) -> Result<Page<ThoughtRecord>> {
+        self.page_within(query, usize::MAX)
     }
 
     /// As [`page`](Thoughts::page), a page ending with the line that makes its lines this long.
     pub(crate) fn page_within(
         &self,
-        task_id: Option<&str>,
-        limit: usize,
+        query: &ThoughtQuery,
         bytes_max: usize,
-        after: Option<Cursor>,
     ) -> Result<Page<ThoughtRecord>> {
+        query.check()?;
         let inner = self.store.inner();
+        let select = match (&query.task_id, &query.prev_hash) {
+            (None, Some(hash)) => {
+                let hash = inner.hasher().lookup(&hash.to_ascii_lowercase());
+                Select::Lookup(PREV_HASH, hash)
+            }
+            (task_id, _) => select(inner.hasher(), task_id.as_deref()),
+        };
         let walk = page::Walk {
-            select: select(inner.hasher(), task_id),
+            select,
             bytes_max,
-            ..page::Walk::all(Order::OldestFirst, limit, after)
+            ..page::Walk::all(Order::OldestFirst, query.limit, query.after)
         };
         page::page(inner, KIND, walk, |view, row| {
-            let record = read(view, row)?;
-            let record =
-                record.filter(|record| task_id.is_none_or(|task_id| record.task_id == task_id));
+            let record = read(view, row)?.filter(|record| query.matches(record));
             Ok(record.map(|record| (record.timestamp.at(), record)))
         })
     }
@@ -178,7 +252,8 @@ impl<'a> Thoughts<'a> {
     /// records.
     ///
     /// # Errors
-    /// Only if the store cannot be read: what does not hold is told in the answer.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; else only if the store cannot
+    /// be read: what does not hold is told in the answer.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())
@@ -194,6 +269,7 @@ impl<'a> Thoughts<'a> {
         task_id: &str,
         go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Option<ChainCheck>> {
+        check_name("task_id", task_id, false)?;
         let inner = self.store.inner();
         inner.look_at_all()?;
         let Some(mut checks) = check(inner, Some(task_id), go_on)? else {
@@ -300,7 +376,7 @@ fn taken(id: &str) -> Error {
 
 fn select(hasher: Hasher, task_id: Option<&str>) -> Select {
     task_id.map_or(Select::All, |task_id| {
-        Select::Lookup(0, hasher.lookup(task_id))
+        Select::Lookup(TASK, hasher.lookup(task_id))
     })
 }
 
@@ -324,7 +400,7 @@ fn latest(from: &impl Reads, task_id: &str) -> Result<Option<(ThoughtRecord, Loc
 }
 
 fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {
-    let select = Select::Lookup(2, from.hasher().lookup(hash));
+    let select = Select::Lookup(HASH, from.hasher().lookup(hash));
     let table = from.table(KIND);
     for row in table.walk(select, Position::FIRST, Position::END) {
         if let Some(record) = read(from, row)?.filter(|record| record.hash == hash) {

@@ -11,6 +11,8 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, 
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::record::GIVEN_NUMBER_MAX;
+#[cfg(feature = "mcp")]
+use crate::record::{NAME_BYTES_MAX, check_name};
 
 // Aliases, because utoipa makes up names for what is written with its parameters.
 
@@ -109,6 +111,32 @@ impl<const MIN: i64, const MAX: i64> ToSchema for Int<MIN, MAX> {
         format!("Int_{MIN}_{MAX}").replace('-', "minus").into()
     }
 }
+
+/// A name or id, which may not be empty.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Clone)]
+pub(crate) struct Name(pub(crate) String);
+
+#[cfg(feature = "mcp")]
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
+        let name = String::deserialize(from)?;
+        check_name("it", &name, false).map_err(|e| D::Error::custom(e.reason()))?;
+        Ok(Name(name))
+    }
+}
+
+#[cfg(feature = "mcp")]
+impl PartialSchema for Name {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let text = text.min_length(Some(1));
+        text.max_length(Some(NAME_BYTES_MAX)).into()
+    }
+}
+
+#[cfg(feature = "mcp")]
+impl ToSchema for Name {}
 
 #[cfg(test)]
 mod tests {

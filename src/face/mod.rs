@@ -5,4 +5,6 @@ pub(crate) mod chain;
 pub(crate) mod conversation;
 pub(crate) mod feed;
 pub(crate) mod fields;
+#[cfg(feature = "mcp")]
+pub(crate) mod issues;
 pub(crate) mod pages;

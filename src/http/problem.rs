@@ -77,6 +77,16 @@ impl Problem {
         self
     }
 
+    /// The problem of a query whose parameters have the names of the fields that an error may name.
+    pub(super) fn of_query(error: &Error) -> Problem {
+        let problem = Problem::bad_request(error.reason());
+        match (error.kind(), error.field()) {
+            (ErrorKind::InvalidInput, Some(name)) => problem.with_field(name),
+            (ErrorKind::InvalidInput, None) => problem,
+            _ => Problem::from(error),
+        }
+    }
+
     fn retry_soon(mut self) -> Problem {
         self.retry_after = Some(RETRY_AFTER_SECS);
         self

@@ -13,7 +13,7 @@ use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
-use crate::collections::IfKnown;
+use crate::collections::{IfKnown, ThoughtQuery};
 use crate::face::chain::Verified;
 use crate::face::pages::{After, Paged};
 use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
@@ -116,10 +116,14 @@ fn unknown() -> Problem {
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// Only those of this task.
+    #[param(min_length = 1, max_length = 1024)]
     task_id: Option<String>,
+    /// Only those chained to the thought with this hash; 64 zeros for those that begin a chain.
+    #[param(pattern = "^[0-9a-fA-F]{64}$")]
+    prev_hash: Option<String>,
     /// Maximum number of thoughts. Default: 100.
     #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
     limit: Limit,
     after: Option<After>,
 }
@@ -139,9 +143,14 @@ async fn list(
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let (task_id, after) = (params.task_id.as_deref(), params.after.map(|after| after.0));
-        let thoughts = app.store.thoughts();
-        let page = thoughts.page_within(task_id, params.limit.0, bytes_max, after)?;
+        let query = ThoughtQuery {
+            task_id: params.task_id.clone(),
+            prev_hash: params.prev_hash.clone(),
+            limit: params.limit.0,
+            after: params.after.map(|after| after.0),
+        };
+        let page = app.store.thoughts().page_within(&query, bytes_max);
+        let page = page.map_err(|e| Problem::of_query(&e))?;
         let is_cut = IsCut::of(&page, params.limit.0);
         Ok((Made::ok(&Thoughts::from(page))?, is_cut))
     })
@@ -173,6 +182,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Prob
 #[into_params(parameter_in = Query)]
 struct VerifyParams {
     /// The task.
+    #[param(min_length = 1, max_length = 1024)]
     task_id: String,
 }
 
@@ -190,7 +200,8 @@ async fn verify(
     Query(params): Query<VerifyParams>,
 ) -> Result<Made, Problem> {
     app.work(move |app| {
-        let check = app.store.thoughts().verify_chain(&params.task_id)?;
+        let check = app.store.thoughts().verify_chain(&params.task_id);
+        let check = check.map_err(|e| Problem::of_query(&e))?;
         Made::ok(&Verified::from(check))
     })
     .await

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
+use crate::face::issues::Issue;
 
 /// More of what cannot be a resource is not sent back.
 const URI_SHOWN_BYTES: usize = 4 << 10;
@@ -15,8 +16,13 @@ pub(super) struct Fault {
     code: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// Each argument at fault.
+    issues: Vec<Issue>,
 }
 
+const INVALID_PARAMS: &str = "INVALID_PARAMS";
+/// The most arguments at fault that are told.
+const ISSUES_MAX: usize = 20;
 /// How much is told of what a client sent, or of what failed.
 const CHARS_MAX: usize = 1_000;
 
@@ -33,12 +39,42 @@ impl Fault {
             code,
             message: clipped(message.into()),
             details: Map::new(),
+            issues: Vec::new(),
         }
     }
 
     /// An argument that cannot be.
     pub(super) fn invalid(message: impl Into<String>) -> Fault {
-        Fault::new("INVALID_PARAMS", message)
+        Fault::new(INVALID_PARAMS, message)
+    }
+
+    /// Arguments that cannot be, of which there is at least one.
+    pub(super) fn of_issues(issues: Vec<Issue>) -> Fault {
+        let told = |issue: &Issue| format!("{}: {}", issue.field(), issue.message);
+        let message = issues.iter().map(told).collect::<Vec<_>>().join("; ");
+        let field = issues.first().map(Issue::field).unwrap_or_default();
+        let mut fault = Fault::invalid(message).with_field(field);
+        let short = issues.into_iter().take(ISSUES_MAX).map(Issue::short);
+        fault.issues = short.collect();
+        fault
+    }
+
+    /// What a client is told beside the message.
+    fn into_details(self) -> Map<String, Value> {
+        let mut details = self.details;
+        if self.code == INVALID_PARAMS {
+            let mut issues = self.issues;
+            if issues.is_empty() {
+                let field = details.get("field").cloned();
+                let issue = Issue {
+                    path: field.into_iter().collect(),
+                    message: self.message,
+                };
+                issues.push(issue.short());
+            }
+            details.insert("issues".into(), json!(issues));
+        }
+        details
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Fault {
@@ -78,7 +114,7 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         let kind = error.kind();
         let code = match kind {
-            ErrorKind::InvalidInput => "INVALID_PARAMS",
+            ErrorKind::InvalidInput => INVALID_PARAMS,
             ErrorKind::Lifecycle => "LIFECYCLE",
             ErrorKind::Conflict => "CONFLICT",
             ErrorKind::Locked => "LOCKED",
@@ -125,24 +161,22 @@ pub(super) fn whole(data: Value, cuts: &Cuts) -> Value {
 
 impl From<Fault> for CallToolResult {
     fn from(fault: Fault) -> CallToolResult {
+        let (code, message) = (fault.code, fault.message.clone());
         CallToolResult::structured_error(json!({
             "ok": false,
-            "error": {
-                "code": fault.code,
-                "message": fault.message,
-                "details": fault.details,
-            },
+            "error": { "code": code, "message": message, "details": fault.into_details() },
         }))
     }
 }
 
 impl From<Fault> for ErrorData {
     fn from(fault: Fault) -> ErrorData {
-        let details = Value::Object(fault.details);
-        match fault.code {
-            "NOT_FOUND" => ErrorData::resource_not_found(fault.message, Some(details)),
-            "INVALID_PARAMS" => ErrorData::invalid_params(fault.message, Some(details)),
-            code => ErrorData::internal_error(fault.message, Some(json!({ "code": code }))),
+        let (code, message) = (fault.code, fault.message.clone());
+        let details = Value::Object(fault.into_details());
+        match code {
+            "NOT_FOUND" => ErrorData::resource_not_found(message, Some(details)),
+            INVALID_PARAMS => ErrorData::invalid_params(message, Some(details)),
+            code => ErrorData::internal_error(message, Some(json!({ "code": code }))),
         }
     }
 }

@@ -335,7 +335,7 @@ pub(crate) fn now() -> i64 {
     timestamp::system_time().timestamp_millis()
 }
 
-fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {
+pub(crate) fn check_name(field: &str, value: &str, empty_allowed: bool) -> Result<()> {
     if value.is_empty() && !empty_allowed {
         return Err(
             Error::invalid(format!("{field} is empty: give a non-empty text")).with_field(field),
@@ -392,7 +392,7 @@ fn check_id(id: i64) -> Result<()> {
     .with_field("id"))
 }
 
-fn check_sha256(field: &str, hex: &str) -> Result<()> {
+pub(crate) fn check_sha256(field: &str, hex: &str) -> Result<()> {
     // Without an early end, so that it compiles to vector instructions.
     let is_hex = |all: bool, b: u8| all & b.is_ascii_hexdigit();
     if hex.len() == 64 && hex.bytes().fold(true, is_hex) {

@@ -264,7 +264,11 @@ fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
         }
     }
     walks.push(Box::new(move |store, after| {
-        texts(store.thoughts().page(None, limit, after))
+        texts(store.thoughts().page(&decklog::ThoughtQuery {
+            limit,
+            after,
+            ..Default::default()
+        }))
     }));
     walks
 }

@@ -523,11 +523,12 @@ fn list_is_in_the_order_of_recording() {
         assert_eq!(list(Some("a"), None), of("a"));
         assert_eq!(list(Some("b"), None), of("b"));
         assert_eq!(list(Some("c"), None), []);
-        assert_eq!(list(Some(""), None), []);
-        assert_eq!(list(None, Some(0)), []);
+        for (task, limit) in [(Some(""), None), (None, Some(0)), (Some("b"), Some(0))] {
+            let error = thoughts.list(task, limit).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        }
         assert_eq!(list(None, Some(3)), made[..3]);
         assert_eq!(list(None, Some(usize::MAX)), made);
-        assert_eq!(list(Some("b"), Some(0)), []);
         assert_eq!(list(Some("b"), Some(2)), of("b")[..2]);
         assert_eq!(list(Some("b"), Some(99)), of("b"));
         assert_linked(&list(None, None));

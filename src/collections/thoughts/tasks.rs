@@ -1,14 +1,11 @@
 //! The tasks that have thoughts, and the thoughts of a time.
 
 use super::page::{self, Cursor, Order, Page, Walk};
-use super::{KIND, Thoughts, read, rows};
+use super::{KIND, PREV_HASH, TASK, Thoughts, read, rows};
 use crate::error::Result;
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{GENESIS_HASH, ThoughtRecord};
 use crate::store::{Reads, View};
-
-const TASK: usize = 0;
-const PREV_HASH: usize = 1;
 
 impl Thoughts<'_> {
     /// The first thought of each task, those of the latest tasks first: a task stays in its place

@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::super::answer::Fault;
 use super::super::uri::{Subject, Uri};
 use super::{JSON, NDJSON};
-use crate::collections::{Cursor, MessageQuery, Page};
+use crate::collections::{Cursor, MessageQuery, Page, ThoughtQuery};
 use crate::face::conversation::Whole;
 use crate::record::{Day, Kind};
 use crate::store::Store;
@@ -175,7 +175,14 @@ fn tree<'a>(store: &Store, id: i64, after: Option<&str>) -> Found<'a> {
 fn thoughts<'a>(store: &Store, task_id: &'a str, after: Option<&str>) -> Found<'a> {
     let after = cursor(after)?;
     let thoughts = store.thoughts();
-    let read = |limit, after| thoughts.page(Some(task_id), limit, after);
+    let read = |limit, after| {
+        thoughts.page(&ThoughtQuery {
+            task_id: Some(task_id.to_owned()),
+            limit,
+            after,
+            ..ThoughtQuery::default()
+        })
+    };
     let (records, next) = records(after, read)?;
     if records.is_empty() && (after.is_none() || read(1, None)?.items.is_empty()) {
         return Err(Fault::not_found("there are no thoughts of such a task"));

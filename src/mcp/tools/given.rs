@@ -15,16 +15,45 @@ use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
 use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page, Warning};
 use crate::face::fields::{Int, Millis};
+use crate::face::issues::issues;
 use crate::face::pages::{After, Paged, paged};
 use crate::record::{Record, epoch_ms};
 
-/// How many, at most, and how many unless told otherwise.
-pub(super) type Limit = Int<1, 200>;
+/// The most records of a page, and how many unless told otherwise.
+const LIMIT_MAX: usize = 200;
 const LIMIT: usize = 50;
 /// A character of a text, from 0.
 pub(super) type FromChar = Int<0, 0x7fff_ffff>;
 
 const FROM_CHAR: &str = "from_char";
+
+/// The most records that a client wants. More than a page may have is no error: the page ends before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit(usize);
+
+impl Limit {
+    /// As many as a page may have.
+    pub(super) const MAX: Limit = Limit(LIMIT_MAX);
+}
+
+type Positive = Int<1, { i64::MAX }>;
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Limit, D::Error> {
+        let Int(given) = Positive::deserialize(from)?;
+        let given = usize::try_from(given).unwrap_or(LIMIT_MAX);
+        Ok(Limit(given.min(LIMIT_MAX)))
+    }
+}
+
+impl PartialSchema for Limit {
+    fn schema() -> RefOr<Schema> {
+        let number = ObjectBuilder::new().schema_type(Type::Integer);
+        number.minimum(Some(utoipa::Number::Int(1))).into()
+    }
+}
+
+impl ToSchema for Limit {}
 
 /// Reads a page of a list, which ends before it is too long for an answer.
 pub(super) fn page<T: Serialize>(
@@ -41,7 +70,7 @@ pub(super) fn length(item: &impl Serialize) -> usize {
 }
 
 pub(super) fn limit(given: Option<Limit>) -> usize {
-    given.map_or(LIMIT, |limit| usize::try_from(limit.0).unwrap_or(LIMIT))
+    given.map_or(LIMIT, |limit| limit.0)
 }
 
 /// From which character on texts are shown that are cut. What it may be, is checked with the rest.
@@ -51,17 +80,16 @@ pub(super) fn from_char(arguments: &Map<String, Value>) -> usize {
     given.unwrap_or(0)
 }
 
-/// Reads the arguments of a call.
-pub(super) fn arguments<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, Fault> {
-    let read = serde_path_to_error::deserialize(Value::Object(given));
-    read.map_err(|error| {
-        let path = error.path().to_string();
-        let reason = error.into_inner().to_string();
-        if path == "." {
-            Fault::invalid(reason)
-        } else {
-            Fault::invalid(format!("{path}: {reason}")).with_field(path)
-        }
+/// Reads the arguments of a call, of which some are required.
+pub(super) fn arguments<T: DeserializeOwned>(
+    given: Map<String, Value>,
+    required: &[String],
+) -> Result<T, Fault> {
+    let given = Value::Object(given);
+    T::deserialize(&given).map_err(|error| {
+        let found = given.as_object().map(|given| issues::<T>(given, required));
+        let found = found.filter(|found| !found.is_empty());
+        found.map_or_else(|| Fault::invalid(error.to_string()), Fault::of_issues)
     })
 }
 

@@ -82,13 +82,14 @@ impl Tool {
             .idempotent(effect != Effect::Adds)
             .open_world(false);
         let takes = schema::of_arguments::<I>();
+        let required = required(&takes);
         let gives = schema::of_answer(schema::of::<O>());
         let definition = model::Tool::new(name, description, Arc::new(takes))
             .with_title(title)
             .with_raw_output_schema(Arc::new(gives))
             .with_annotations(hints);
         let run = move |call: &Call<'_>, arguments| {
-            let data = run(call, given::arguments(arguments)?)?;
+            let data = run(call, given::arguments(arguments, &required)?)?;
             serde_json::to_value(data).map_err(|error| {
                 tracing::error!(%error, tool = name, "an answer is no JSON");
                 Fault::internal()
@@ -112,6 +113,13 @@ impl Tool {
         self.is_long = true;
         self
     }
+}
+
+/// The arguments that a schema requires.
+fn required(schema: &Map<String, Value>) -> Vec<String> {
+    let names = schema.get("required").and_then(Value::as_array);
+    let names = names.into_iter().flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
 }
 
 /// The tools that a server offers, each under a name of its own.

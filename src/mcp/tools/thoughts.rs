@@ -6,8 +6,9 @@ use utoipa::ToSchema;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
-use crate::collections::NewThought;
+use crate::collections::{NewThought, ThoughtQuery};
 use crate::face::chain::Verified;
+use crate::face::fields::Name;
 use crate::face::pages::After;
 use crate::record::{Kind, ThoughtRecord, ThoughtType};
 
@@ -55,11 +56,9 @@ struct Thought {
     #[serde(rename = "type")]
     thought_type: ThoughtType,
     /// The task whose audit trail it belongs to. Use the same one throughout a task.
-    #[schema(min_length = 1, max_length = 1024)]
-    task_id: String,
+    task_id: Name,
     /// The agent that has the thought: you.
-    #[schema(min_length = 1, max_length = 1024)]
-    agent_id: String,
+    agent_id: Name,
     /// The thought, in words.
     content: String,
 }
@@ -67,8 +66,8 @@ struct Thought {
 fn record(call: &Call<'_>, given: Thought) -> Result<ThoughtRecord, Fault> {
     let thought = NewThought {
         thought_type: given.thought_type,
-        task_id: given.task_id,
-        agent_id: given.agent_id,
+        task_id: given.task_id.0,
+        agent_id: given.agent_id.0,
         content: given.content,
     };
     Ok(call.store.thoughts().create(thought)?)
@@ -79,8 +78,11 @@ fn record(call: &Call<'_>, given: Thought) -> Result<ThoughtRecord, Fault> {
 #[serde(deny_unknown_fields)]
 struct List {
     /// Only those of this task.
-    task_id: Option<String>,
-    /// At most so many. Default: 50.
+    task_id: Option<Name>,
+    /// Only those chained to the thought with this hash; 64 zeros for those that begin a chain.
+    #[schema(pattern = "^[0-9a-fA-F]{64}$")]
+    prev_hash: Option<String>,
+    /// Maximum number of thoughts. Default: all. An answer has one page: go on with next_cursor.
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
     cursor: Option<After>,
@@ -100,9 +102,21 @@ struct Listed {
 
 fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
     let thoughts = call.store.thoughts();
-    let read = |limit, after| thoughts.page(given.task_id.as_deref(), limit, after);
-
-    let page = page(given.limit, given.cursor, read)?;
+    let query = ThoughtQuery {
+        task_id: given.task_id.map(|task_id| task_id.0),
+        prev_hash: given.prev_hash,
+        ..ThoughtQuery::default()
+    };
+    let read = |limit, after| {
+        thoughts.page(&ThoughtQuery {
+            limit,
+            after,
+            ..query.clone()
+        })
+    };
+    // As many as a page may have.
+    let limit = given.limit.unwrap_or(Limit::MAX);
+    let page = page(Some(limit), given.cursor, read)?;
     Ok(Listed {
         records: page.items,
         next_cursor: page.next,
@@ -135,12 +149,12 @@ fn get(call: &Call<'_>, given: Get) -> Result<ThoughtRecord, Fault> {
 #[serde(deny_unknown_fields)]
 struct Verify {
     /// The task. The chain of a task without thoughts has no records.
-    task_id: String,
+    task_id: Name,
 }
 
 fn verify(call: &Call<'_>, given: Verify) -> Result<Verified, Fault> {
     let thoughts = call.store.thoughts();
     let mut go_on = |records| call.go_on(records, None);
-    let check = thoughts.verify_chain_with(&given.task_id, &mut go_on)?;
+    let check = thoughts.verify_chain_with(&given.task_id.0, &mut go_on)?;
     Ok(check.ok_or_else(Fault::cancelled)?.into())
 }

@@ -2,6 +2,22 @@
 //!
 //! | line | test |
 //! |---|---|
+//! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
+//! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
+//! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
+//! | 003 §4c: `listThoughtRecords` | `thoughts::behaviour_18_list_empty` to `behaviour_24_list_keeps_chain` |
+//! | 003 §4c, §5b: no limit is all of them, over MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
+//! | 003 §4d, §5: the tools and their envelopes | `thoughts::behaviour_25_tool_envelope` to `behaviour_30_double_registration` |
+//! | 003 §5a: `details.issues` | `thoughts::issues_name_each_argument_at_fault` |
+//! | 003 §6: lookup by `prev_hash` | `thoughts::thoughts_are_found_by_the_hash_before_them` |
+//! | 003 §7: one chain a task | `thoughts::behaviour_03_tasks_are_independent`, `behaviour_24_list_keeps_chain` |
+//! | 003 §8: determinism | `thoughts::behaviour_09_pinned_hash` |
+//! | 003 §9b: the same again, and another under its id | `thoughts::the_same_again_is_unchanged_and_another_a_conflict` |
+//! | 003 §11: nothing is changed or deleted | `thoughts::no_face_changes_or_deletes_a_thought` |
 //! | first day: tokens are kept as input, cache write, cache read, output, reasoning | `first_day::the_tokens_of_both_tools_are_told_apart` |
 
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod faces;
 mod first_day;
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod thoughts;

@@ -555,8 +555,11 @@ fn a_limit_of_none_and_a_page_past_the_end_are_empty() {
         "/inbox",
         "/thoughts",
     ] {
-        let none = client.get(&format!("{route}?limit=0")).expect(200);
-        assert_eq!(none, json!({"items": []}), "{route}");
+        // A list of thoughts has a positive limit.
+        if route != "/thoughts" {
+            let none = client.get(&format!("{route}?limit=0")).expect(200);
+            assert_eq!(none, json!({"items": []}), "{route}");
+        }
         // Far after all that is there, and in the order that puts it last.
         let order = if route == "/thoughts" {
             ""

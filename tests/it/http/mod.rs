@@ -3,7 +3,7 @@
 mod access;
 mod bad_input;
 mod calls;
-mod client;
+pub mod client;
 mod conversations;
 mod events;
 #[cfg(target_os = "linux")]
@@ -45,17 +45,17 @@ use client::Client;
 use crate::support::still;
 
 /// A server in this process, over a store of its own.
-struct Service {
+pub struct Service {
     addr: SocketAddr,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
     /// The store that it serves, by another handle, as an agent beside it has one.
-    store: Store,
+    pub store: Store,
     _dir: tempfile::TempDir,
 }
 
 impl Service {
-    fn start() -> Service {
+    pub fn start() -> Service {
         Service::with(&Options::default())
     }
 
@@ -92,7 +92,7 @@ impl Service {
         }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.addr)
     }
 }

@@ -1,6 +1,6 @@
 //! The MCP server, over the pipes of a process of its own.
 
-mod client;
+pub mod client;
 #[cfg(target_os = "linux")]
 mod full;
 mod hostile;

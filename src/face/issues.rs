@@ -1,0 +1,130 @@
+//! All that is wrong with an object a client sent, field by field. Serde ends at the first.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use serde_path_to_error::{Path, Segment};
+
+/// How much is told of a name or a message.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// A field at fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Issue {
+    /// Where it is: names of members and places in arrays. Empty for the whole object.
+    pub(crate) path: Vec<Value>,
+    /// What is wrong with it.
+    pub(crate) message: String,
+}
+
+impl Issue {
+    pub(crate) fn of_field(field: &str, message: impl Into<String>) -> Issue {
+        Issue {
+            path: vec![field.into()],
+            message: message.into(),
+        }
+    }
+
+    /// The same without the rest of long texts: a client made them up.
+    pub(crate) fn short(self) -> Issue {
+        let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
+        let path = self.path.iter();
+        let path = path.map(|step| {
+            step.as_str()
+                .map_or(step.clone(), |step| short(step).into())
+        });
+        Issue {
+            path: path.collect(),
+            message: short(&self.message),
+        }
+    }
+
+    /// The path as one text, such as `steps[0].status`.
+    pub(crate) fn field(&self) -> String {
+        let mut field = String::new();
+        for step in &self.path {
+            match step {
+                Value::String(name) if field.is_empty() => field.clone_from(name),
+                Value::String(name) => field = format!("{field}.{name}"),
+                place => field = format!("{field}[{place}]"),
+            }
+        }
+        field
+    }
+}
+
+/// Why an object does not read as a `T`, of which these fields are required: each field at fault, those
+/// that are missing first. Empty if each field reads alone.
+pub(crate) fn issues<T: DeserializeOwned>(
+    given: &Map<String, Value>,
+    required: &[String],
+) -> Vec<Issue> {
+    let missing = required.iter().filter(|name| !given.contains_key(*name));
+    let missing = missing.map(|name| Issue::of_field(name, "missing, but required"));
+    let wrong = given.iter().filter_map(|(name, value)| {
+        // What is missing beside it is told of the whole object.
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        let error = serde_path_to_error::deserialize::<_, T>(Value::Object(alone)).err()?;
+        let path = steps(error.path());
+        (!path.is_empty()).then(|| Issue {
+            path,
+            message: error.into_inner().to_string(),
+        })
+    });
+    missing.chain(wrong).collect()
+}
+
+fn steps(path: &Path) -> Vec<Value> {
+    let step = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some((*index).into()),
+        Segment::Map { key } => Some(key.as_str().into()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().filter_map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Given {
+        name: String,
+        count: u8,
+        steps: Option<Vec<Step>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)]
+    struct Step {
+        at: i64,
+    }
+
+    fn fields(given: Value) -> Vec<String> {
+        let Value::Object(given) = given else {
+            panic!("{given}");
+        };
+        let required = ["name".to_owned(), "count".to_owned()];
+        let found = issues::<Given>(&given, &required);
+        found.iter().map(Issue::field).collect()
+    }
+
+    #[test]
+    fn each_field_at_fault_is_told() {
+        assert_eq!(fields(json!({})), ["name", "count"]);
+        let odd = json!({ "count": 300, "other": 1, "steps": [{ "at": 1 }, { "at": "x" }] });
+        assert_eq!(fields(odd), ["name", "count", "other", "steps[1].at"]);
+        let nested = json!({ "name": "n", "count": 1, "steps": [{}] });
+        assert_eq!(fields(nested), ["steps[0]"]);
+        assert_eq!(
+            fields(json!({ "name": "n", "count": null })),
+            ["count".to_owned()]
+        );
+        assert!(fields(json!({ "name": "n", "count": 1 })).is_empty());
+    }
+}
