@@ -23,7 +23,7 @@ pub use self::stream::ResponseStream;
 #[cfg(feature = "http")]
 pub(crate) use self::queue::Answer;
 use self::queue::{Job, Queue};
-use crate::collections::IfKnown;
+use crate::collections::{IfKnown, given};
 use crate::error::{Error, Result};
 use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record};
@@ -111,7 +111,7 @@ impl Capture {
     /// [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
     /// [`flush`](Capture::flush).
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
-        let job = self.job(record.into().checked()?, IfKnown::Judged)?;
+        let job = self.job(given(record.into())?, IfKnown::Judged)?;
         self.owner.queue.push(1, job.bytes, [job])
     }
 

@@ -24,6 +24,12 @@ pub struct Args {
     /// Only calls of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// Only calls of this model request
+    #[arg(long, value_name = "ID")]
+    request: Option<Uuid>,
+    /// Only calls with this id, of whatever request
+    #[arg(long, value_name = "ID")]
+    call: Option<String>,
     /// Only calls of this turn
     #[arg(long, value_name = "ID")]
     parent: Option<Uuid>,
@@ -43,6 +49,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     );
     list.print(context, |order, limit, after| {
         let query = CallQuery {
+            request_id: args.request,
+            call_id: args.call.clone(),
             parent_id: args.parent,
             status: args.status,
             vendor: args.vendor.clone(),

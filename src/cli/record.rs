@@ -19,7 +19,7 @@ use super::stdin::Ahead;
 /// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
 /// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. Messages,
 /// events, tasks, entries of a history and thoughts may leave out their id and time, a message its
-/// sequence, a thought its hashes, and a conversation its times: the log gives them. That a
+/// sequence, a thought its hashes, a call with arguments their hash, and a conversation its times: the log gives them. That a
 /// proposal was reverted has its time as at. A conversation that the log has is changed by one given
 /// whole, with the created_at that it has: what is left out is gone. A line that cannot be kept is
 /// told with its number, and the others are kept.
@@ -34,8 +34,7 @@ Its lines, folded here:
    "message_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","created_at":1766832000123,"content":"hi"}
   {"kind":"tool_calls","op":"requested","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
    "call_id":"call_1","parent_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","vendor":"anthropic",
-   "tool_name":"read_file","started_at":1766832000200,"arguments_json":{"path":"a.txt"},
-   "args_sha256":"f0e1…64 hex digits"}
+   "tool_name":"read_file","started_at":1766832000200,"arguments_json":{"path":"a.txt"}}
   {"kind":"tool_calls","op":"completed","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",
    "call_id":"call_1","ended_at":1766832000237,"latency_ms":37,"outcome_json":{"lines":12}}
   {"kind":"code_edit_proposals","request_id":"0f5d3f3e-8f1c-4f0e-9f0b-0d3a5c1f7e11",

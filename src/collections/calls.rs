@@ -7,7 +7,7 @@ use super::as_of::assertion;
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::{Ack, collision, lower, outcome, put_version, read_as, says, time, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId, Select};
+use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
 use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
 use crate::store::{Inner, Kept, Reads, Store, Txn, View};
@@ -28,6 +28,10 @@ const KIND: Kind = Kind::ToolCalls;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallQuery {
+    /// Only calls of this model request.
+    pub request_id: Option<Uuid>,
+    /// Only calls with this id, of whatever request.
+    pub call_id: Option<String>,
     /// Only calls of this turn.
     pub parent_id: Option<Uuid>,
     /// Only calls that stand there.
@@ -51,6 +55,8 @@ pub struct CallQuery {
 impl Default for CallQuery {
     fn default() -> CallQuery {
         CallQuery {
+            request_id: None,
+            call_id: None,
             parent_id: None,
             status: None,
             vendor: None,
@@ -66,7 +72,9 @@ impl Default for CallQuery {
 
 impl CallQuery {
     fn matches(&self, (req, done): &ToolCall) -> bool {
-        self.parent_id.is_none_or(|id| req.parent_id == id)
+        self.request_id.is_none_or(|id| req.request_id == id)
+            && self.call_id.as_ref().is_none_or(|id| req.call_id == *id)
+            && self.parent_id.is_none_or(|id| req.parent_id == id)
             && self
                 .vendor
                 .as_ref()
@@ -290,12 +298,20 @@ pub(super) fn list(
     let hash = |value: &str| inner.hasher().lookup(value);
     // The index knows where calls stand now, not where they stood.
     let status = query.status.filter(|_| as_of.is_none());
-    let select = match (query.parent_id, status, &query.tool_name, &query.vendor) {
-        (Some(id), ..) => Select::Lookup(0, hash(lower(id, &mut [0; Hyphenated::LENGTH]))),
+    let of_id = |field, id| Select::Lookup(field, hash(lower(id, &mut [0; Hyphenated::LENGTH])));
+    let by_id = match (query.request_id, query.parent_id) {
+        (Some(id), _) => Some(of_id(REQUEST_ID, id)),
+        (_, Some(id)) => Some(of_id(0, id)),
+        _ => None,
+    };
+    let names = (&query.call_id, &query.tool_name, &query.vendor);
+    let select = match (by_id, status, names) {
+        (Some(select), ..) => select,
         (_, Some(CallStatus::Requested), ..) => Select::State(Op::Requested),
         (_, Some(CallStatus::Failed), ..) => Select::State(Op::Failed),
-        (_, _, Some(name), _) => Select::Lookup(2, hash(name)),
-        (_, _, _, Some(vendor)) => Select::Lookup(1, hash(vendor)),
+        (_, _, (Some(id), ..)) => Select::Lookup(CALL_ID, hash(id)),
+        (_, _, (_, Some(name), _)) => Select::Lookup(2, hash(name)),
+        (_, _, (.., Some(vendor))) => Select::Lookup(1, hash(vendor)),
         (_, Some(CallStatus::Completed), ..) => Select::State(Op::Completed),
         _ => Select::All,
     };

@@ -46,6 +46,7 @@ use uuid::fmt::Hyphenated;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
 use crate::line::{Decoded, Held};
+use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
 use crate::store::{Admitted, Kept, Reads, Store, Txn};
 
@@ -168,7 +169,7 @@ impl Store {
 
     /// As [`record`](Store::record), by a rule for what is known.
     pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
-        let admitted = self.inner().admit(record.checked()?)?;
+        let admitted = self.inner().admit(given(record)?)?;
         self.inner()
             .transact(|txn| put_admitted(txn, Ok(admitted), if_known))
     }
@@ -188,7 +189,7 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let judged = |record: Record| (record.checked(), IfKnown::Judged);
+        let judged = |record: Record| (given(record), IfKnown::Judged);
         self.put_batch(records.into_iter().map(judged))
     }
 
@@ -236,6 +237,20 @@ impl Store {
             Ok(admitted.into_iter().map(put_one).collect())
         })
     }
+}
+
+/// Checks a record that a caller gives. The arguments of a call must have the hash that is given with
+/// them, unless they were redacted before, as those of a call that was read from a log.
+pub(crate) fn given(record: Record) -> Result<Record> {
+    let has_hash = matches!(&record, Record::CallRequested(req) if !req.args_sha256.is_empty());
+    let record = record.checked()?;
+    if let Record::CallRequested(req) = &record
+        && has_hash
+        && !req.arguments_json.as_deref().is_some_and(is_redacted)
+    {
+        req.check_hash().map_err(|e| with_key(e, &record))?;
+    }
+    Ok(record)
 }
 
 fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) -> Result<Ack> {

@@ -19,8 +19,7 @@ use crate::collections::{CallQuery, Order};
 use crate::face::fields::{Length, Millis};
 use crate::face::pages::After;
 use crate::record::{
-    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, args_sha256,
-    payload_text,
+    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, payload_text,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -74,8 +73,8 @@ struct NewCall {
     tool_name: String,
     /// When the call started.
     started_at: When,
-    /// SHA-256 of the arguments. Default: computed from `arguments_json` or, without arguments,
-    /// from an empty text.
+    /// SHA-256 of the arguments as canonical JSON. Default: computed from `arguments_json`. One of
+    /// the two is required, and both must agree.
     #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
     args_sha256: Option<String>,
     /// The arguments: an object or array, kept to the byte, or a string.
@@ -86,16 +85,14 @@ struct NewCall {
 
 impl From<NewCall> for ToolCallReq {
     fn from(new: NewCall) -> ToolCallReq {
-        let arguments = new.arguments_json;
-        let computed = || args_sha256(arguments.as_deref().unwrap_or_default());
         ToolCallReq {
             request_id: new.request_id,
             call_id: new.call_id,
             parent_id: new.parent_id,
             vendor: new.vendor,
             tool_name: new.tool_name,
-            args_sha256: new.args_sha256.unwrap_or_else(computed),
-            arguments_json: arguments,
+            args_sha256: new.args_sha256.unwrap_or_default(),
+            arguments_json: new.arguments_json,
             started_at: new.started_at.0,
         }
     }
@@ -214,6 +211,10 @@ async fn get(State(app): State<Shared>, key: CallKey) -> Result<Made, Problem> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ListParams {
+    /// Only calls of this model request.
+    request_id: Option<Uuid>,
+    /// Only calls with this id, of whatever request.
+    call_id: Option<String>,
     /// Only calls of this turn.
     parent_id: Option<Uuid>,
     status: Option<CallStatus>,
@@ -254,6 +255,8 @@ async fn list(
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
     let query = CallQuery {
+        request_id: params.request_id,
+        call_id: params.call_id,
         parent_id: params.parent_id,
         status: params.status,
         vendor: params.vendor,

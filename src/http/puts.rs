@@ -12,7 +12,7 @@ use super::app::App;
 use super::body::{Made, OneOrMore};
 use super::params::Wait;
 use super::problem::Problem;
-use crate::collections::{Ack, AckStatus, IfKnown, Warning};
+use crate::collections::{Ack, AckStatus, IfKnown, Warning, given};
 use crate::error::Error;
 use crate::record::Record;
 
@@ -187,7 +187,7 @@ impl Handed {
         let Handed { records, is_array } = self;
         let count = records.len();
         let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
-            let record = record.checked();
+            let record = given(record);
             let place = || {
                 if is_array {
                     format!("/{nth}")

@@ -68,6 +68,10 @@ impl Entry {
     }
 }
 
+/// The places in [`Entry::lookups`] of the parts of a tool call's key.
+pub(crate) const REQUEST_ID: usize = 3;
+pub(crate) const CALL_ID: usize = 4;
+
 /// What a line says beside what most lines say.
 #[derive(Debug, Clone)]
 pub(crate) enum Sums {
@@ -185,12 +189,20 @@ impl Hasher {
             }
             _ => None,
         };
+        let mut lookups = envelope.lookups.each_ref().map(lookup);
+        if kind == Kind::ToolCalls {
+            // Each part of the key alone.
+            let of_part =
+                |part: &Value<'_>| self.lookup_of_bytes(part.text(&mut [0; Value::BYTES]));
+            lookups[REQUEST_ID] = of_part(one);
+            lookups[CALL_ID] = of_part(two);
+        }
         Entry {
             seq: envelope.seq,
             at: envelope.at,
             loc,
             key: self.key_of([one, two]),
-            lookups: envelope.lookups.each_ref().map(lookup),
+            lookups,
             op: envelope.op,
             is_altered: false,
             number: envelope.number,

@@ -15,7 +15,7 @@ mod table;
 mod talks;
 mod walk;
 
-pub(crate) use entry::{Entry, Hasher, KeyHash, Loc, Sums};
+pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
 pub(crate) use talks::{Talks, status_state};

@@ -1,5 +1,6 @@
 //! What the table of each kind keeps.
 
+use super::entry::{CALL_ID, REQUEST_ID};
 use crate::line::Op;
 use crate::record::Kind;
 
@@ -99,9 +100,10 @@ impl Shape {
                 has_history: true,
                 ..plain
             },
-            // Parent and tool, not vendor.
+            // Parent, tool and request, not vendor and call id.
             Kind::ToolCalls => Shape {
-                posted: &[0, 2],
+                width: CALL_ID + 1,
+                posted: &[0, 2, REQUEST_ID],
                 states: States::AllBut(Op::Completed),
                 has_history: true,
                 outcome: Which::First,

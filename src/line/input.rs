@@ -94,8 +94,9 @@ impl Record {
     ///
     /// A conversation turn has a field `kind` of its own. Give both, in either order, or the
     /// turn's alone (`"kind":"user"` says that it is a turn), or the turn's as `turn_kind`. A
-    /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, and
-    /// may leave out its `kind`; the steps of a proposal and of a task of the inbox say in `op`
+    /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, may
+    /// leave out its `kind` and, with arguments, their hash, which is then computed when it is
+    /// recorded; the steps of a proposal and of a task of the inbox say in `op`
     /// what became of it, and that a proposal was `reverted` has its time as `at`. The envelope's
     /// `seq` and `crc` may be there and are not used, so a line of a file is good input too: its
     /// fields tell its kind.
@@ -321,6 +322,12 @@ fn defaults(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<Vec<(&'static 
     let at = member(members, "at").and_then(|json| serde_json::from_str(json).ok());
     let mut given = Vec::new();
     match kind {
+        // Computed from the arguments.
+        Kind::ToolCalls if matches!(op, Op::Requested | Op::Retracted) => {
+            if !is_given("args_sha256") {
+                given.push(("args_sha256", quoted("")));
+            }
+        }
         Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals | Kind::Rollups => {}
         Kind::Conversations => {
             let time = Timestamp::from_ms(at.unwrap_or_else(now))?;

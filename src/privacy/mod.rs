@@ -46,6 +46,7 @@ use sha2::{Digest, Sha256};
 
 pub use key::UserIdKey;
 pub(crate) use key::{UserKey, is_key_fingerprint};
+pub(crate) use scan::is_redacted;
 #[cfg(feature = "http")]
 pub(crate) use scan::is_secret;
 pub use settings::{AccessRole, Pattern, PrivacySettings};

@@ -243,6 +243,11 @@ fn placeholders(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
         .filter_map(|start| Some((start, start + placeholder_len(&text[start..])?)))
 }
 
+/// Whether something of a text was redacted.
+pub(crate) fn is_redacted(text: &str) -> bool {
+    placeholders(text.as_bytes()).next().is_some()
+}
+
 /// The length of the placeholder that a text begins with, which is of no other form than ours:
 /// what stands in anything like it may be a secret.
 pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {

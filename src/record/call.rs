@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::time::Validity;
 use super::words::words;
-use super::{check_name, check_sha256, payload};
+use super::{args_sha256, check_name, check_sha256, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -57,7 +57,8 @@ pub struct ToolCallReq {
     /// The tool's name.
     pub tool_name: String,
     /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
-    /// [`args_sha256`](crate::args_sha256) computes it.
+    /// [`args_sha256`](crate::args_sha256) computes it. If empty, it is computed from
+    /// `arguments_json`; one of the two must be given, and both must agree.
     pub args_sha256: String,
     /// The arguments, kept to the byte.
     pub arguments_json: Option<String>,
@@ -70,6 +71,13 @@ impl ToolCallReq {
         check_name("call_id", &self.call_id, false)?;
         check_name("vendor", &self.vendor, true)?;
         check_name("tool_name", &self.tool_name, true)?;
+        if self.args_sha256.is_empty() {
+            let arguments = self.arguments_json.as_deref().ok_or_else(|| {
+                let message = "args_sha256 and arguments_json are both missing: give one of them";
+                Error::invalid(message).with_field("args_sha256")
+            })?;
+            self.args_sha256 = args_sha256(arguments);
+        }
         let given = &self.args_sha256;
         let hex = given.strip_prefix("sha256:").unwrap_or(given);
         check_sha256("args_sha256", hex)?;
@@ -78,6 +86,22 @@ impl ToolCallReq {
         }
         self.args_sha256.make_ascii_lowercase();
         Ok(())
+    }
+
+    /// Checks the hash of a checked request against the arguments, if it has them whole.
+    pub(crate) fn check_hash(&self) -> Result<()> {
+        let Some(arguments) = &self.arguments_json else {
+            return Ok(());
+        };
+        let computed = args_sha256(arguments);
+        if computed == self.args_sha256 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "args_sha256 is {}, but the SHA-256 of arguments_json as canonical JSON is {computed}: give one of them, or both that agree",
+            self.args_sha256
+        ))
+        .with_field("args_sha256"))
     }
 }
 

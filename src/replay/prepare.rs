@@ -1,10 +1,27 @@
 //! What a store takes over from the one that records come from, before they are recorded.
 
-use super::Replay;
+use super::{Replay, Replayed};
+use crate::collections::{Ack, IfKnown};
 use crate::error::Result;
 use crate::privacy::key_of_record;
 use crate::storage::Disk;
 use crate::store::{Store, Tombstones, key_fingerprint};
+
+impl Store {
+    /// Records lines of a log, in order, as [`record_batch`](Store::record_batch) records what is
+    /// new. That the hash of a call's arguments agrees with them is not checked: it was when they
+    /// were given, and what a log holds is taken over as it is.
+    ///
+    /// # Errors
+    /// As [`record_batch`](Store::record_batch).
+    pub fn record_replayed(
+        &self,
+        lines: impl IntoIterator<Item = Replayed>,
+    ) -> Result<Vec<Result<Ack>>> {
+        let lines = lines.into_iter();
+        self.put_batch(lines.map(|line| (line.record.checked(), IfKnown::Judged)))
+    }
+}
 
 impl Replay {
     /// Makes a store ready to record these lines. It takes over what was erased from the store that

@@ -283,14 +283,16 @@ impl Mirror {
         let known = known
             .filter(|_| self.with_versions)
             .map(|((req, _), _)| req);
+        let arguments = some(rng, payload);
+        let hashed = arguments.clone().unwrap_or_else(|| payload(rng));
         let mut req = ToolCallReq {
             request_id: known.map_or_else(|| uuid(rng), |req| req.request_id),
             call_id: known.map_or_else(|| name_not_empty(rng), |req| req.call_id.clone()),
             parent_id: uuid(rng),
             vendor: name(rng),
             tool_name: name(rng),
-            args_sha256: args_sha256(&payload(rng)),
-            arguments_json: some(rng, payload),
+            args_sha256: args_sha256(&hashed),
+            arguments_json: arguments,
             started_at: Validity::at(at(rng)),
         };
         req.started_at.is_valid = known.is_none() || rng.one_in(2);

@@ -205,9 +205,9 @@ fn turn(n: u32, at: i64, content: &str) -> String {
 }
 
 fn request(n: u32, at: i64, tool: &str, arguments: &str) -> String {
-    let (id, tool, hash) = (id(n), Value::from(tool), "0".repeat(64));
+    let (id, tool) = (id(n), Value::from(tool));
     format!(
-        r#"{{"kind":"tool_calls","op":"requested","request_id":"{id}","call_id":"call_{n}","parent_id":"{id}","vendor":"test","tool_name":{tool},"started_at":{at},"args_sha256":"{hash}","arguments_json":{arguments}}}"#
+        r#"{{"kind":"tool_calls","op":"requested","request_id":"{id}","call_id":"call_{n}","parent_id":"{id}","vendor":"test","tool_name":{tool},"started_at":{at},"arguments_json":{arguments}}}"#
     )
 }
 

@@ -279,8 +279,8 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     for day in ["2025-12-09", "2025-12-10"] {
         let mut replay = replay::day(other.path(), day.parse().unwrap()).unwrap();
         replay.prepare_for(&store).unwrap();
-        let records = replay.lines.into_iter().map(|line| line.record);
-        store.record_batch(records).unwrap();
+        let records = replay.lines;
+        store.record_replayed(records).unwrap();
     }
     assert_eq!(holding(&path, SHARED_WORDS), Vec::<PathBuf>::new());
 
@@ -331,8 +331,8 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
     of_both.sync().unwrap();
     let mut replay = replay::dir(of_both.path()).unwrap();
     replay.prepare_for(&of_fork).unwrap();
-    let records = replay.lines.into_iter().map(|line| line.record);
-    of_fork.record_batch(records).unwrap();
+    let records = replay.lines;
+    of_fork.record_replayed(records).unwrap();
     for order in [[&session, &fork], [&fork, &session]] {
         let report = import_files(&of_fork, &order);
         assert_eq!(usage(&of_fork), all);
@@ -365,8 +365,8 @@ fn tombstones_go_along_with_a_replay() {
     let replay_old = || {
         let mut replay = replay::dir(old.path()).unwrap();
         let left_out = replay.prepare_for(&new).unwrap();
-        let records = replay.lines.into_iter().map(|line| line.record);
-        new.record_batch(records).unwrap();
+        let records = replay.lines;
+        new.record_replayed(records).unwrap();
         new.sync().unwrap();
         left_out
     };
@@ -705,8 +705,8 @@ fn a_replay_leaves_out_what_was_erased() {
     for day in days {
         let mut replay = replay::day(copy.path(), day).unwrap();
         left_out += replay.prepare_for(&store).unwrap();
-        let records = replay.lines.into_iter().map(|line| line.record);
-        store.record_batch(records).unwrap();
+        let records = replay.lines;
+        store.record_replayed(records).unwrap();
     }
     assert!(left_out > 0);
     assert_eq!(conversations(&store), kept);

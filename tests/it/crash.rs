@@ -88,6 +88,7 @@ pub fn fact(writer: u64, number: u64) -> Record {
 
 fn call(id: u128, at: i64, text: String) -> decklog::ToolCallReq {
     decklog::ToolCallReq {
+        args_sha256: decklog::args_sha256(&text),
         arguments_json: Some(text),
         ..request(id, "call", at)
     }

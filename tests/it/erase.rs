@@ -86,6 +86,7 @@ pub fn conversation(id: u128, user: &str, word: &str) -> Vec<Record> {
         said.message_id = Uuid::from_u128(id + 100 + number);
         let req = ToolCallReq {
             parent_id: said.id,
+            args_sha256: decklog::args_sha256(&format!("{{\"ask\":\"{word}\"}}")),
             arguments_json: Some(format!("{{\"ask\":\"{word}\"}}")),
             ..request(id + 300 + number, "call", DAY_1 + day * DAY_MS)
         };
@@ -460,8 +461,8 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     let replay_into = |store: &Store, from: &Path| -> decklog::Result<()> {
         let mut replay = replay::dir(from)?;
         replay.prepare_for(store)?;
-        let records = replay.lines.into_iter().map(|line| line.record);
-        store.record_batch(records)?;
+        let records = replay.lines;
+        store.record_replayed(records)?;
         store.sync()
     };
 

@@ -57,6 +57,7 @@ fn varied(path: &Path, segment_bytes_max: u64) {
     for (id, text) in (1..).zip(texts) {
         let at = DAY_1 + (id as i64 % 3) * DAY_MS;
         let req = ToolCallReq {
+            args_sha256: decklog::args_sha256(text),
             arguments_json: Some(text.into()),
             ..request(id, &format!("c{text}"), at)
         };
@@ -291,6 +292,7 @@ fn one_line_of_each_op_as_it_stands_in_the_file() {
     let other = request(3, "call_\"2\"", DAY_1);
     store
         .record(ToolCallReq {
+            args_sha256: decklog::args_sha256("*** patch\n"),
             arguments_json: Some("*** patch\n".into()),
             ..other.clone()
         })
@@ -317,7 +319,7 @@ const GOLDEN_CALLS: &str = concat!(
     "\n",
     r#"{"seq":4,"at":1766793600012,"op":"completed","request_id":"00000000-0000-0000-0000-000000000002","call_id":"call_1","parent_id":"00000000-0000-0000-0000-00000000c000","ended_at":1766793600012,"latency_ms":12,"outcome_json":{"lines":12},"crc":"7e98f9d1"}"#,
     "\n",
-    r#"{"seq":5,"at":1766793600000,"op":"requested","request_id":"00000000-0000-0000-0000-000000000003","call_id":"call_\"2\"","parent_id":"00000000-0000-0000-0000-00000000c000","vendor":"anthropic","tool_name":"read_file","started_at":1766793600000,"args_sha256":"c3cf6dfe9545f06ae7ceae745695e8bf0db9c72288a96266f3f396ca54451d85","arguments_json":"*** patch\n","crc":"1358e6dc"}"#,
+    r#"{"seq":5,"at":1766793600000,"op":"requested","request_id":"00000000-0000-0000-0000-000000000003","call_id":"call_\"2\"","parent_id":"00000000-0000-0000-0000-00000000c000","vendor":"anthropic","tool_name":"read_file","started_at":1766793600000,"args_sha256":"7cf4f6350ab6d53473307eaea132b57bd65f999d24505bcde0063ea2503c00a5","arguments_json":"*** patch\n","crc":"e6b16f1c"}"#,
     "\n",
     r#"{"seq":6,"at":1766793600012,"op":"failed","request_id":"00000000-0000-0000-0000-000000000003","call_id":"call_\"2\"","parent_id":"00000000-0000-0000-0000-00000000c000","ended_at":1766793600012,"latency_ms":12,"error_kind":"timeout","error_msg":"took too long","crc":"6e5b16f8"}"#,
     "\n",

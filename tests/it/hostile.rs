@@ -366,10 +366,16 @@ pub fn fields() -> Vec<Field> {
             calls(id, |req| req.tool_name = text.into())
         }),
         name("args_sha256", |id, text| {
-            calls(id, |req| req.args_sha256 = text.into())
+            calls(id, |req| {
+                req.args_sha256 = text.into();
+                req.arguments_json = None;
+            })
         }),
         payload("arguments_json", |id, text| {
-            calls(id, |req| req.arguments_json = Some(text.into()))
+            calls(id, |req| {
+                req.args_sha256 = args_sha256(text);
+                req.arguments_json = Some(text.into());
+            })
         }),
         payload("outcome_json", |id, text| {
             let req = request(id, "call", DAY_1);

@@ -125,6 +125,7 @@ fn a_turn_that_leads_to_calls_stays() {
     let mut call = request(3, "call", DAY_1);
     call.parent_id = Uuid::from_u128(1);
     call.arguments_json = Some(r#"{"word":"pear"}"#.into());
+    call.args_sha256 = decklog::args_sha256(r#"{"word":"pear"}"#);
     let outcome = done(&call);
     record(
         &store,

@@ -226,6 +226,8 @@ impl Model {
             .filter_map(|key| self.call(key, as_of))
             .filter(|(req, done)| {
                 query.parent_id.is_none_or(|id| req.parent_id == id)
+                    && query.request_id.is_none_or(|id| req.request_id == id)
+                    && query.call_id.as_ref().is_none_or(|id| req.call_id == *id)
                     && query
                         .vendor
                         .as_ref()
@@ -319,14 +321,15 @@ fn any_record(rng: &mut Rng) -> Record {
         }),
         2 | 3 => {
             let (request_id, call_id) = any_call_key(rng);
+            let arguments = any_payload(rng);
             Record::CallRequested(ToolCallReq {
                 request_id,
                 call_id,
                 parent_id: any_uuid(rng, 6, 2),
                 vendor: (*rng.pick(&["anthropic", "openai"])).to_owned(),
                 tool_name: (*rng.pick(&["read", "write"])).to_owned(),
-                args_sha256: args_sha256("{}"),
-                arguments_json: any_payload(rng),
+                args_sha256: args_sha256(arguments.as_deref().unwrap_or("{}")),
+                arguments_json: arguments,
                 started_at: validity(rng),
             })
         }
@@ -371,7 +374,10 @@ fn any_call_query(rng: &mut Rng) -> CallQuery {
         CallStatus::Completed,
         CallStatus::Failed,
     ];
+    let (request_id, call_id) = any_call_key(rng);
     CallQuery {
+        request_id: rng.one_in(5).then_some(request_id),
+        call_id: rng.one_in(5).then_some(call_id),
         parent_id: rng.one_in(4).then(|| any_uuid(rng, 6, 2)),
         status: rng.one_in(2).then(|| *rng.pick(&statuses)),
         vendor: rng

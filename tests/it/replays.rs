@@ -342,8 +342,8 @@ fn replayed(into: &Path, sources: &[std::path::PathBuf]) -> Store {
         let found = replay::dir(source).unwrap();
         assert_eq!(found.unreadable, 0);
         let texts: Vec<String> = found.lines.iter().map(|line| line.text.clone()).collect();
-        let records = found.lines.into_iter().map(|line| line.record);
-        let answers = store.record_batch(records).unwrap();
+        let records = found.lines;
+        let answers = store.record_replayed(records).unwrap();
         for (answer, text) in answers.into_iter().zip(texts) {
             assert!(answer.is_ok(), "{}: {text}", answer.unwrap_err());
         }

@@ -269,6 +269,7 @@ fn a_retracted_record_is_gone_from_then_on_and_there_before() {
 fn the_same_is_what_means_the_same() {
     let log = Log::new();
     let with = |arguments: &str| ToolCallReq {
+        args_sha256: decklog::args_sha256(arguments),
         arguments_json: Some(arguments.into()),
         ..request(1, "call_1", DAY_1)
     };
@@ -360,6 +361,7 @@ fn every_byte_comes_back() {
             next_id.set(id + 1);
             let said = turn(id, &content, DAY_1);
             let req = ToolCallReq {
+                args_sha256: decklog::args_sha256(&arguments),
                 arguments_json: Some(arguments),
                 ..request(id, &format!("c{content:.200}"), DAY_1)
             };
@@ -434,6 +436,7 @@ fn the_awkward_payloads_come_back() {
     ];
     for (id, text) in (1..).zip(texts) {
         let req = ToolCallReq {
+            args_sha256: decklog::args_sha256(text),
             arguments_json: Some(text.into()),
             ..request(id, "c", DAY_1)
         };
@@ -458,6 +461,7 @@ fn the_awkward_payloads_come_back() {
         ("{\"a\":\"\\udc00\\ud800\"}", "surrogate"),
     ] {
         let req = ToolCallReq {
+            args_sha256: decklog::args_sha256(text),
             arguments_json: Some(text.into()),
             ..request(999, "c", DAY_1)
         };
@@ -573,6 +577,7 @@ fn the_hash_of_the_arguments_is_taken_in_any_spelling_and_no_other() {
     let hash = args_sha256("{}");
     let given = |args_sha256: String| ToolCallReq {
         args_sha256,
+        arguments_json: None,
         ..request(1, "c", DAY_1)
     };
     for spelling in [
@@ -720,6 +725,7 @@ fn a_field_of_a_hundred_megabytes_is_refused_by_name_and_size() {
     let len = 100_000_000;
     let huge = "x".repeat(len);
     let req = ToolCallReq {
+        args_sha256: args_sha256(&huge),
         arguments_json: Some(huge.clone()),
         ..request(1, "c", DAY_1)
     };

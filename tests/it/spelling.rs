@@ -57,6 +57,7 @@ fn write_store(path: &Path) {
     records.push(
         ToolCallReq {
             parent_id: id,
+            args_sha256: decklog::args_sha256(&format!("{{\"of\":\"{WORD}\"}}")),
             arguments_json: Some(format!("{{\"of\":\"{WORD}\"}}")),
             ..request(0x7A1E, "call", DAY_1)
         }

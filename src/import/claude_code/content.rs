@@ -115,7 +115,8 @@ impl<'a> Content<'a> {
         else {
             return Ok(false);
         };
-        let arguments = block.input.get();
+        // A call without arguments has an empty object of them.
+        let arguments = block.input.get().unwrap_or("{}");
         let shown = ["[tool_use ", &tool_name, " ", &call_id, "]"].concat();
         self.texts.push((Sort::Call, Cow::Owned(shown)));
         self.facts.calls.push(ToolCallReq {
@@ -124,8 +125,8 @@ impl<'a> Content<'a> {
             parent_id: self.line,
             vendor: "anthropic".to_owned(),
             tool_name,
-            args_sha256: args_sha256(arguments.unwrap_or_default()),
-            arguments_json: arguments.map(str::to_owned),
+            args_sha256: args_sha256(arguments),
+            arguments_json: Some(arguments.to_owned()),
             started_at: Validity::at(self.at),
         });
         Ok(true)

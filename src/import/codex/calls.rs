@@ -41,15 +41,17 @@ pub(super) fn call(
     let (Some(tool_name), Some(call_id)) = (name, json::owned_text(call_id)?) else {
         return Ok(None);
     };
-    let arguments = json::text_or_bytes(arguments)?.map(Cow::into_owned);
+    // A call without arguments has an empty object of them.
+    let arguments =
+        json::text_or_bytes(arguments)?.map_or_else(|| "{}".to_owned(), Cow::into_owned);
     let req = ToolCallReq {
         request_id: request_id(&call_id),
         call_id,
         parent_id: rollout.latest.unwrap_or(rollout.session),
         vendor: rollout.vendor.clone(),
         tool_name,
-        args_sha256: args_sha256(arguments.as_deref().unwrap_or_default()),
-        arguments_json: arguments,
+        args_sha256: args_sha256(&arguments),
+        arguments_json: Some(arguments),
         started_at: Validity::at(here.at),
     };
     let text = Text::Call {

@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind};
 use crate::face::fields::Length;
 use crate::face::pages::After;
 use crate::record::{
-    CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity,
-    args_sha256, now, payload_text,
+    CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, now,
+    payload_text,
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -42,11 +42,11 @@ pub(super) fn tools() -> Vec<Tool> {
         )
         .reading(&[Kind::ToolCalls]),
         Tool::new(
-            "tool_calls_by_parent",
-            "List the tool calls of a turn",
-            "Lists the tool calls that a turn made, oldest first, with their outcomes.",
+            "tool_calls_list",
+            "List tool calls",
+            "Lists tool calls with their outcomes, oldest first: of a turn, of a model request, or by their id.",
             Effect::Reads,
-            by_parent,
+            list,
         )
         .reading(&[Kind::ToolCalls]),
     ]
@@ -69,7 +69,10 @@ struct Requested {
     /// The tool's name.
     #[schema(max_length = 1024)]
     tool_name: String,
-    /// The arguments: any JSON, or a text, which is kept to the byte.
+    /// SHA-256 of the arguments as canonical JSON. Default: computed. Give it alone to keep the arguments out of the log.
+    #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
+    args_sha256: Option<String>,
+    /// The arguments: any JSON, or a text, which is kept to the byte. Required without args_sha256.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<Value>)]
     arguments_json: Option<String>,
@@ -78,15 +81,14 @@ struct Requested {
 }
 
 fn requested(call: &Call<'_>, given: Requested) -> Result<Put, Fault> {
-    let arguments = given.arguments_json;
     let req = ToolCallReq {
         request_id: given.request_id,
         call_id: given.call_id,
         parent_id: given.parent_id,
         vendor: given.vendor,
         tool_name: given.tool_name,
-        args_sha256: args_sha256(arguments.as_deref().unwrap_or_default()),
-        arguments_json: arguments,
+        args_sha256: given.args_sha256.unwrap_or_default(),
+        arguments_json: given.arguments_json,
         started_at: Validity::at(given.started_at.map_or_else(now, |at| at.0)),
     };
     Ok(put(call, req, given.started_at.is_some())?.into())
@@ -191,7 +193,7 @@ impl ToSchema for Told {
 fn get(call: &Call<'_>, given: Get) -> Result<Told, Fault> {
     let found = call.store.get_tool_call(given.request_id, &given.call_id)?;
     let found = found.ok_or_else(|| {
-        Fault::not_found("there is no such call of this request: tool_calls_by_parent or log_search shows which there are")
+        Fault::not_found("there is no such call of this request: tool_calls_list or log_search shows which there are")
             .with_field("call_id")
     })?;
     Ok(Told::of(&found)?)
@@ -200,10 +202,14 @@ fn get(call: &Call<'_>, given: Get) -> Result<Told, Fault> {
 /// Whose calls to list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ByParent {
-    /// The turn that made the calls: a UUID.
-    parent_id: Uuid,
-    /// Only calls that stand so.
+struct List {
+    /// Only calls that this turn made: a UUID.
+    parent_id: Option<Uuid>,
+    /// Only calls that this model request asked for: a UUID.
+    request_id: Option<Uuid>,
+    /// Only calls with this id, of whatever request.
+    call_id: Option<String>,
+    /// Only calls with this status.
     status: Option<CallStatus>,
     /// At most so many. Default: 50.
     limit: Option<Limit>,
@@ -223,10 +229,12 @@ struct Listed {
     next_cursor: Option<String>,
 }
 
-fn by_parent(call: &Call<'_>, given: ByParent) -> Result<Listed, Fault> {
+fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
     let read = |limit, after| {
         let page = call.store.tool_calls(&CallQuery {
-            parent_id: Some(given.parent_id),
+            parent_id: given.parent_id,
+            request_id: given.request_id,
+            call_id: given.call_id.clone(),
             status: given.status,
             order: Order::OldestFirst,
             limit,

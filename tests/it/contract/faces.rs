@@ -1,6 +1,7 @@
 //! One store, and every face over it.
 
-use std::process::{Command, Output};
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -54,6 +55,20 @@ impl Faces {
         let output = self.run(args);
         assert_ne!(output.status.code(), Some(0), "{args:?}");
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Whether a command takes what is given on its standard input, and what it says.
+    pub fn cli_takes(&self, args: &[&str], input: &str) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+        command.args(args).env("DECKLOG_STORE", self.store().path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), said)
     }
 
     /// The data of a tool's answer, which must be good.

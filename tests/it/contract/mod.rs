@@ -2,6 +2,10 @@
 //!
 //! | line | test |
 //! |---|---|
+//! | 000: audit and retrieval by `request_id` and `call_id` | `observability::calls_are_found_by_request_and_by_call_id_on_every_face` |
+//! | 000: `args_sha256` is always required, the arguments may be left out | `observability::one_of_hash_and_arguments_is_required_and_both_must_agree`, `the_hash_alone_is_taken_on_every_face` |
+//! | 000: `args_sha256` is the hash of canonicalized arguments JSON | `observability::the_hash_is_computed_from_the_arguments_on_every_face` |
+//! | 000: `arguments_json` may be redacted, the hash correlates | `observability::redacted_arguments_keep_the_hash_of_what_was_given` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
@@ -19,5 +23,7 @@
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod faces;
 mod first_day;
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod observability;
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod thoughts;

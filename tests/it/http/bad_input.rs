@@ -48,7 +48,7 @@ fn endpoints() -> Vec<Endpoint> {
     });
     let call = json!({
         "request_id": unknown, "call_id": "c", "parent_id": unknown, "vendor": "v",
-        "tool_name": "t", "started_at": at, "args_sha256": "0".repeat(64), "arguments_json": {},
+        "tool_name": "t", "started_at": at, "args_sha256": decklog::args_sha256("{}"), "arguments_json": {},
     });
     let outcome = json!({
         "status": "completed", "ended_at": at, "latency_ms": 1, "outcome_json": {},

@@ -85,14 +85,17 @@ fn retries_are_safe_and_a_second_outcome_is_a_conflict() {
 }
 
 #[test]
-fn a_call_without_arguments_has_the_hash_of_an_empty_text() {
+fn a_call_without_arguments_has_their_hash() {
     let service = Service::start();
     let client = service.client();
     let mut bare = call("c");
     bare.as_object_mut().unwrap().remove("arguments_json");
+    let answer = client.post("/tool-calls", &bare);
+    answer.expect_problem(422, "invalid_input", Some("/args_sha256"));
+    bare["args_sha256"] = args_sha256("{}").into();
     client.post("/tool-calls", &bare).expect(201);
     let read = client.get(&format!("/tool-calls/{REQUEST}/c")).expect(200);
-    assert_eq!(read["args_sha256"], args_sha256(""));
+    assert_eq!(read["args_sha256"], args_sha256("{}"));
     assert_eq!(read.get("arguments_json"), None);
 }
 

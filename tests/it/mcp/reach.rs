@@ -34,7 +34,7 @@ pub const CASES: &[(&[&str], &[Kind])] = &[
         &["tool_call_get", "turns_since"],
         &[Kind::ToolCalls, Kind::ConversationTurns],
     ),
-    (&["tool_calls_by_parent"], &[Kind::ToolCalls]),
+    (&["tool_calls_list"], &[Kind::ToolCalls]),
     (&["proposals_list"], &[Kind::CodeEditProposals]),
     (
         &[

@@ -65,7 +65,7 @@ fn fitting() -> Vec<(&'static str, Value)> {
             json!({ "request_id": UUID_1, "call_id": "c1", "status": "completed", "outcome_json": ["a", 1] }),
         ),
         ("tool_call_get", call),
-        ("tool_calls_by_parent", json!({ "parent_id": UUID_2 })),
+        ("tool_calls_list", json!({ "parent_id": UUID_2 })),
         (
             "proposal_record",
             json!({ "request_id": UUID_1, "diffs_json": "--- a\n+++ b\n", "confidence": 0.5 }),
@@ -103,7 +103,7 @@ fn what_is_told_of_each_tool_is_whole() {
         "thought_record_get",
         "thought_record_list",
         "tool_call_get",
-        "tool_calls_by_parent",
+        "tool_calls_list",
         "turns_since",
         "usage_report",
     ];
@@ -290,13 +290,13 @@ fn a_call_is_told_with_its_outcome() {
     assert_eq!(fault(&mut client, "tool_call_done", done), "CONFLICT");
     let listed = ok(
         &mut client,
-        "tool_calls_by_parent",
+        "tool_calls_list",
         json!({ "parent_id": UUID_2 }),
     );
     assert_eq!(listed["calls"], json!([call]));
     let given = json!({ "parent_id": UUID_2, "status": "failed" });
     assert_eq!(
-        ok(&mut client, "tool_calls_by_parent", given)["calls"],
+        ok(&mut client, "tool_calls_list", given)["calls"],
         json!([])
     );
     client.end();
