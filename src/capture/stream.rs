@@ -34,6 +34,7 @@ pub struct ResponseStream {
     id: Uuid,
     conversation_id: Uuid,
     content: String,
+    reasoning: String,
     metadata: Option<InferenceMetadata>,
     has_ended: bool,
 }
@@ -45,6 +46,7 @@ impl ResponseStream {
             id: Uuid::new_v4(),
             conversation_id,
             content: String::new(),
+            reasoning: String::new(),
             metadata: None,
             has_ended: false,
         }
@@ -68,6 +70,14 @@ impl ResponseStream {
     pub fn push(&mut self, chunk: &str) {
         if self.content.len() <= self.capture.text_bytes_max() {
             self.content.push_str(chunk);
+        }
+    }
+
+    /// Adds a chunk of what the model thinks before it answers: the message's `reasoning`. What is
+    /// past the longest line of the store is not kept, as by [`push`](ResponseStream::push).
+    pub fn push_reasoning(&mut self, chunk: &str) {
+        if self.reasoning.len() <= self.capture.text_bytes_max() {
+            self.reasoning.push_str(chunk);
         }
     }
 
@@ -101,8 +111,14 @@ impl ResponseStream {
     fn end(&mut self, message: ConversationMessage) -> Result<Uuid> {
         self.has_ended = true;
         let id = self.id;
+        let reasoning = std::mem::take(&mut self.reasoning);
+        let reasoning = Some(reasoning).filter(|reasoning| !reasoning.is_empty());
         self.capture
-            .record(ConversationMessage { id, ..message })
+            .record(ConversationMessage {
+                id,
+                reasoning,
+                ..message
+            })
             .map(|()| id)
     }
 }

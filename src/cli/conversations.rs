@@ -2,6 +2,8 @@
 
 use decklog::{Client, ConversationQuery, ConversationStatus, Order};
 
+use uuid::Uuid;
+
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{Printer, Times, one_of};
@@ -33,6 +35,9 @@ pub struct Args {
     /// Only conversations of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Only conversations that are a part of this one, as those of its sub-agents
+    #[arg(long, value_name = "ID")]
+    parent: Option<Uuid>,
     /// Only conversations with this status
     #[arg(long, value_parser = one_of(ConversationStatus::ALL, ConversationStatus::as_str))]
     status: Option<ConversationStatus>,
@@ -105,6 +110,7 @@ impl Args {
             client: self.client,
             user_id: self.user.clone(),
             session_id: self.session.clone(),
+            parent_id: self.parent,
             status: self.status,
             since: self.times.since,
             until,

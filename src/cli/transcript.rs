@@ -1,17 +1,20 @@
 //! `decklog show`
 
-use decklog::MessageQuery;
+use decklog::{ConversationQuery, MessageQuery, Order};
 use uuid::Uuid;
 
 use super::context::Context;
+use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::pages::{PAGE_RECORDS, each};
-use super::show::{Shown, in_transcript};
+use super::show::{Shown, field, in_transcript};
 
 /// Show a conversation from its first message to its last, as it reads
 ///
-/// --json prints the conversation on the first line and a message on each that follows.
+/// Names the conversations of its sub-agents, each with the call that started it. --json prints the
+/// conversation on the first line and a message on each that follows;
+/// 'decklog conversations --parent ID' lists those of its sub-agents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog show 67e55044-10b1-426f-9247-bb680e5fe0c8 | less")]
 pub struct Args {
@@ -26,11 +29,28 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(missing(&format!("conversation {id}")));
     };
     let is_json = context.json;
+    let agents = ConversationQuery {
+        parent_id: Some(id),
+        order: Order::OldestFirst,
+        limit: usize::MAX,
+        ..ConversationQuery::default()
+    };
+    let agents = store.conversations(&agents)?.items;
     let out = &mut context.out;
     if is_json {
         conversation.json(out)?;
     } else {
         conversation.in_full(out)?;
+        for (agent, _) in &agents {
+            let call = agent
+                .parent_call_id
+                .as_deref()
+                .map(|id| format!("call {id}"));
+            let words = [call.as_deref(), agent.title.as_deref()];
+            let words: Vec<&str> = words.into_iter().flatten().collect();
+            let words = one_line(&words.join("  ")).into_owned();
+            field(out, "sub-agent", &format!("{}  {words}", agent.id))?;
+        }
     }
     each(
         None,

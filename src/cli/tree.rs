@@ -18,6 +18,8 @@ use super::show::{count, grouped};
 
 /// How much of a text is shown.
 const DETAIL_COLUMNS: usize = 120;
+/// How much of that at most is what the model thought first.
+const REASONING_COLUMNS: usize = 60;
 
 /// Show a run or a session as a tree: how each part ended, and how long it took
 ///
@@ -156,18 +158,30 @@ fn place(node: SessionNode) -> Node {
                 grouped(stats.total_tokens_in),
                 grouped(stats.total_tokens_out),
             );
+            let totals = match conversation.title {
+                Some(title) => format!("{title}  {totals}"),
+                None => totals,
+            };
             (
                 format!("{} {}", conversation.client, conversation.id),
                 totals,
             )
         }
-        SessionItem::Turn(turn) => (turn.kind.as_str().to_owned(), turn.content),
+        SessionItem::Turn(turn) => {
+            let thought = node.reasoning.map(|text| in_row(&text));
+            let detail = thought.map_or(String::new(), |text| text + "  ") + &turn.content;
+            (turn.kind.as_str().to_owned(), detail)
+        }
         SessionItem::Message(message) => {
             let label = match (&message.model_used, &message.tool_name) {
                 (Some(name), _) | (None, Some(name)) => format!("{} {name}", message.role),
                 (None, None) => message.role.to_string(),
             };
-            (label, message.error.unwrap_or(message.content))
+            let said = match message.reasoning {
+                Some(text) => in_row(&text) + "  " + &message.content,
+                None => message.content,
+            };
+            (label, message.error.unwrap_or(said))
         }
         SessionItem::Call(call) => {
             let (req, done) = *call;
@@ -185,6 +199,12 @@ fn place(node: SessionNode) -> Node {
     }
 }
 
+/// What a model thought, as it stands before what it said.
+fn in_row(reasoning: &str) -> String {
+    let text = clipped(reasoning.trim(), REASONING_COLUMNS);
+    format!("({text})")
+}
+
 /// A place of a session's tree, with all fields of what stands there.
 #[derive(Serialize)]
 struct SessionLine<'a> {
@@ -194,6 +214,8 @@ struct SessionLine<'a> {
     status: Option<decklog::SpanStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
     #[serde(flatten)]
     item: Item<'a>,
 }
@@ -228,6 +250,7 @@ impl<'a> SessionLine<'a> {
             at: node.at,
             status: node.status,
             duration_ms: node.duration_ms,
+            reasoning: node.reasoning.as_deref(),
             item,
         }
     }

@@ -44,6 +44,8 @@ pub struct ConversationQuery {
     pub user_id: Option<String>,
     /// Only conversations of this session.
     pub session_id: Option<String>,
+    /// Only conversations whose `parent_id` this is, as those of sub-agents.
+    pub parent_id: Option<Uuid>,
     /// Only conversations that stand there.
     pub status: Option<ConversationStatus>,
     /// Only conversations created at this time or later, in epoch milliseconds.
@@ -66,6 +68,7 @@ impl Default for ConversationQuery {
             client: None,
             user_id: None,
             session_id: None,
+            parent_id: None,
             status: None,
             since: None,
             until: None,
@@ -97,6 +100,7 @@ impl ConversationQuery {
                 user_id.is_some_and(|id| user_ids.contains(id))
             })
             && is(&self.session_id, &conversation.session_id)
+            && (self.parent_id.is_none() || self.parent_id == conversation.parent_id)
             && self
                 .client
                 .is_none_or(|client| conversation.client == client)
@@ -250,6 +254,7 @@ pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         conversation_in(known).is_ok_and(|known| {
             let as_begun = Conversation {
                 project: conversation.project.clone(),
+                title: conversation.title.clone(),
                 status: conversation.status,
                 created_at: conversation.created_at.clone(),
                 updated_at: conversation.updated_at.clone(),

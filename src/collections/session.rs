@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::page::Order;
 use super::{
-    CallQuery, MessageQuery, SpanStatus, TurnQuery, calls, conversations, messages, turns,
+    CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, calls, conversations,
+    messages, turns,
 };
 use crate::error::Result;
 use crate::record::{
@@ -43,6 +44,8 @@ pub struct SessionNode {
     pub duration_ms: Option<i64>,
     /// How it ended, where it is something that ends.
     pub status: Option<SpanStatus>,
+    /// Of a turn: what the model thought before it, as its message has it.
+    pub reasoning: Option<String>,
 }
 
 /// A session, drawn from above: under each place come those that are deeper.
@@ -59,7 +62,9 @@ impl Store {
     /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
     /// under its turn. Tool outputs are left out: they are the calls' outcomes. Turns whose
     /// messages are of another conversation, as a sub-agent's are, stand in the tree of that one.
-    /// A conversation without turns is drawn from its messages.
+    /// A conversation without turns is drawn from its messages. Conversations whose `parent_id` is
+    /// this one's stand under the call that started them, or at the end: each is one place, and its
+    /// tree is asked for by its own id.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, SessionItem, Store};
@@ -86,13 +91,20 @@ impl Store {
     pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
         let inner = self.inner();
         let conversation = inner.ask(|view| conversations::get(view, id))?;
-        let mut tree = of_turns(inner, id)?;
+        let mut tree = of_turns(self, id)?;
         if tree.is_empty() {
             tree = of_messages(inner, id)?;
         }
         if conversation.is_none() && tree.is_empty() {
             return Ok(None);
         }
+        let agents = ConversationQuery {
+            parent_id: Some(id),
+            order: Order::OldestFirst,
+            limit: usize::MAX,
+            ..ConversationQuery::default()
+        };
+        let mut tree = with_agents(tree, self.conversations(&agents)?.items);
         let mut nodes = Vec::with_capacity(tree.len() + 1);
         if let Some((conversation, stats)) = conversation {
             let began = conversation.created_at.at();
@@ -101,8 +113,7 @@ impl Store {
                 depth: 0,
                 at: began,
                 duration_ms: ended.map(|ended| ended.saturating_sub(began)),
-                status: None,
-                item: SessionItem::Conversation(Box::new((conversation, stats))),
+                ..of_conversation((conversation, stats), 0)
             });
             for node in &mut tree {
                 node.depth += 1;
@@ -111,6 +122,43 @@ impl Store {
         nodes.append(&mut tree);
         Ok(Some(SessionTree { nodes }))
     }
+}
+
+type Whole = (Conversation, ConversationStats);
+
+fn of_conversation(conversation: Whole, depth: usize) -> SessionNode {
+    let began = conversation.0.created_at.at();
+    plain(
+        SessionItem::Conversation(Box::new(conversation)),
+        depth,
+        began,
+    )
+}
+
+/// A tree with the conversations of sub-agents, each under the call that started it.
+fn with_agents(tree: Vec<SessionNode>, agents: Vec<Whole>) -> Vec<SessionNode> {
+    let mut agents: Vec<Option<Whole>> = agents.into_iter().map(Some).collect();
+    let mut nodes = Vec::with_capacity(tree.len() + agents.len());
+    for node in tree {
+        let call = match &node.item {
+            SessionItem::Call(call) => Some(call.0.call_id.clone()),
+            SessionItem::Message(message) if message.role == Role::Assistant => {
+                message.tool_call_id.clone()
+            }
+            _ => None,
+        };
+        let depth = node.depth + 1;
+        nodes.push(node);
+        let Some(call) = call else { continue };
+        for agent in &mut agents {
+            let is_its = |(it, _): &mut Whole| it.parent_call_id.as_ref() == Some(&call);
+            let its = agent.take_if(is_its);
+            nodes.extend(its.map(|agent| of_conversation(agent, depth)));
+        }
+    }
+    let others = agents.into_iter().flatten();
+    nodes.extend(others.map(|agent| of_conversation(agent, 0)));
+    nodes
 }
 
 impl SessionNode {
@@ -132,10 +180,12 @@ fn plain(item: SessionItem, depth: usize, at: i64) -> SessionNode {
         at,
         duration_ms: None,
         status: None,
+        reasoning: None,
     }
 }
 
-fn of_turns(inner: &Inner, thread_id: Uuid) -> Result<Vec<SessionNode>> {
+fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
+    let inner = store.inner();
     let query = TurnQuery {
         thread_id: Some(thread_id),
         limit: usize::MAX,
@@ -172,8 +222,11 @@ fn of_turns(inner: &Inner, thread_id: Uuid) -> Result<Vec<SessionNode>> {
         let (id, at) = (turn.id, turn.created_at.at);
         let is_below = origin != place;
         if is_below && turn.kind != TurnKind::Tool {
-            let node = plain(SessionItem::Turn(turn), 1, at);
-            prompt.below.push(node);
+            let reasoning = reasoning_of(store, &turn)?;
+            prompt.below.push(SessionNode {
+                reasoning,
+                ..plain(SessionItem::Turn(turn), 1, at)
+            });
         }
         let calls = calls_of(inner, id, 1 + usize::from(is_below))?;
         prompt.below.extend(calls);
@@ -222,6 +275,18 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
         .collect()
 }
 
+/// What the model thought before a turn, as the message of its line has it.
+fn reasoning_of(store: &Store, turn: &ConversationTurn) -> Result<Option<String>> {
+    if !matches!(turn.kind, TurnKind::Assistant | TurnKind::SysInfo) {
+        return Ok(None);
+    }
+    let message = match store.get_message(turn.id)? {
+        Some(message) => Some(message),
+        None => store.get_message(turn.message_id)?,
+    };
+    Ok(message.and_then(|message| message.reasoning))
+}
+
 fn calls_of(inner: &Inner, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
     let query = CallQuery {
         parent_id: Some(turn),
@@ -233,17 +298,20 @@ fn calls_of(inner: &Inner, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>>
         .items
         .into_iter();
     let node = |call: ToolCall| SessionNode {
-        depth,
-        at: call.0.started_at.at,
         duration_ms: call.1.as_ref().map(|done| done.latency_ms),
         status: Some(match call.1.as_ref().map(|done| done.status) {
             None => SpanStatus::Running,
             Some(ToolStatus::Completed) => SpanStatus::Completed,
             Some(ToolStatus::Failed) => SpanStatus::Failed,
         }),
-        item: SessionItem::Call(Box::new(call)),
+        ..plain_call(call, depth)
     };
     Ok(calls.map(node).collect())
+}
+
+fn plain_call(call: ToolCall, depth: usize) -> SessionNode {
+    let at = call.0.started_at.at;
+    plain(SessionItem::Call(Box::new(call)), depth, at)
 }
 
 fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
@@ -257,6 +325,7 @@ fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>>
         let is_prompt = message.role == Role::User;
         let status = match message.role {
             _ if message.error.is_some() => Some(SpanStatus::Failed),
+            Role::Tool if message.error_type.is_some() => Some(SpanStatus::Failed),
             Role::Assistant => Some(SpanStatus::Completed),
             _ => None,
         };

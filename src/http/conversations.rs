@@ -54,6 +54,14 @@ struct NewConversation {
     /// The client's session.
     #[schema(max_length = 1024)]
     session_id: Option<String>,
+    /// The conversation that it is a part of, as a sub-agent's is. It need not be in the log.
+    parent_id: Option<Uuid>,
+    /// The id of the tool call that started it.
+    #[schema(max_length = 1024)]
+    parent_call_id: Option<String>,
+    /// What it is about, in a line.
+    #[schema(max_length = 1024)]
+    title: Option<String>,
     /// Default: active.
     status: Option<ConversationStatus>,
     /// Default: now.
@@ -70,6 +78,9 @@ impl NewConversation {
             project: self.project,
             user_id: self.user_id,
             session_id: self.session_id,
+            parent_id: self.parent_id,
+            parent_call_id: self.parent_call_id,
+            title: self.title,
             status: self.status.unwrap_or_default(),
             updated_at: created_at.clone(),
             created_at,
@@ -136,6 +147,8 @@ struct ListParams {
     /// As it was given, hashed or not.
     user_id: Option<String>,
     session_id: Option<String>,
+    /// Only conversations whose `parent_id` this is, as those of sub-agents.
+    parent_id: Option<Uuid>,
     status: Option<ConversationStatus>,
     /// Created then or later: epoch milliseconds, RFC 3339 or a day.
     since: Option<Time>,
@@ -185,6 +198,7 @@ async fn list(
         client: params.client,
         user_id: params.user_id,
         session_id: params.session_id,
+        parent_id: params.parent_id,
         status: params.status,
         since: params.since.map(|time| time.0),
         until: params.until.map(|time| time.0),
@@ -266,9 +280,11 @@ struct Change {
     status: Option<ConversationStatus>,
     #[schema(max_length = 1024)]
     project: Option<String>,
+    #[schema(max_length = 1024)]
+    title: Option<String>,
 }
 
-/// Changes a conversation's status or project.
+/// Changes a conversation's status, project or title.
 #[utoipa::path(
     patch,
     path = "/conversations/{id}",
@@ -294,6 +310,9 @@ async fn change(
             }
             if let Some(project) = change.project {
                 conversation.project = Some(project);
+            }
+            if let Some(title) = change.title {
+                conversation.title = Some(title);
             }
         })?;
         Made::ok(&whole(&app.store, id)?)

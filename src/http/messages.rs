@@ -42,13 +42,18 @@ struct NewMessage {
     role: Role,
     /// What it comes from. Default: as its role has it.
     source: Option<Source>,
-    /// The text.
+    /// The text, without what the model thought before it answered.
     content: String,
+    /// What the model thought before it answered.
+    reasoning: Option<String>,
     /// Default: text.
     content_type: Option<ContentType>,
     /// The tool that was called, or that answers.
     #[schema(max_length = 1024)]
     tool_name: Option<String>,
+    /// The id of the call that it makes or answers, as the provider has it.
+    #[schema(max_length = 1024)]
+    tool_call_id: Option<String>,
     /// The tool's arguments: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -127,8 +132,10 @@ impl NewMessage {
             role: self.role,
             source: self.source.unwrap_or_else(|| Source::of(self.role)),
             content: self.content,
+            reasoning: self.reasoning,
             content_type: self.content_type.unwrap_or_default(),
             tool_name: self.tool_name,
+            tool_call_id: self.tool_call_id,
             tool_args: self.tool_args,
             tool_result: self.tool_result,
             model_used: self.model_used,

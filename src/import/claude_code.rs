@@ -165,10 +165,11 @@ fn said<'a>(
     };
     let at = turn.created_at.at;
     let mut message = blank_message(turn.id, talk.id, role, at)?;
-    message.tool_result = content.tool_result();
+    content.results_into(&mut message);
     let mut counted = None;
     if let Some(spoken) = from_model {
         let from = &spoken.message;
+        message.reasoning = content.reasoning();
         message.model_used = json::owned_text(from.model)?;
         message.inference_metadata = from.usage.get().map(metadata);
         let tokens = spoken.usage().and_then(tokens);
@@ -221,6 +222,7 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         Some(_) => json::number(count),
         None => Some(0),
     };
+    let (cache_write, cache_read) = (of(usage.cache_creation)?, of(usage.cache_read)?);
     let output = of(usage.output)?;
     let details = json::member::<OutputDetails<'_>>(usage.output_details);
     let reasoning = details
@@ -228,9 +230,11 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         .flatten()
         .and_then(|it| json::number(it.thinking));
     Some(Tokens {
-        uncached: of(usage.input)?,
-        cache_write: of(usage.cache_creation)?,
-        cache_read: of(usage.cache_read)?,
+        input: of(usage.input)?
+            .saturating_add(cache_write)
+            .saturating_add(cache_read),
+        cache_write,
+        cache_read,
         output,
         reasoning: reasoning.unwrap_or(0).min(output),
     })

@@ -192,9 +192,7 @@ impl Rollout {
                         return Ok(None);
                     }
                 }
-                let text = texts.join("\n\n");
-                let mut facts =
-                    self.turn_unless_empty(here, TurnKind::SysInfo, Role::Assistant, text)?;
+                let mut facts = self.reasoning(here, texts.join("\n\n"))?;
                 facts
                     .not_understood
                     .extend(others.under("response_item.reasoning"));
@@ -266,6 +264,21 @@ impl Rollout {
         self.turn(here, kind, role, content)
     }
 
+    /// What the model thought is its message's reasoning. The turn says only that it thought, and
+    /// stays in the chain of parents.
+    fn reasoning(&mut self, here: Here, text: String) -> Result<Facts<'static>, String> {
+        if text.is_empty() {
+            return Ok(Facts::default());
+        }
+        let content = "[reasoning]".to_owned();
+        let mut facts = self.turn(here, TurnKind::SysInfo, Role::Assistant, content)?;
+        if let Some(said) = &mut facts.said {
+            said.message.content.clear();
+            said.message.reasoning = Some(text);
+        }
+        Ok(facts)
+    }
+
     fn id(&self, scope: &str, here: Here) -> Uuid {
         named(scope, &format!("{}:{}", self.seed, here.number))
     }
@@ -329,14 +342,14 @@ impl Rollout {
         let cache_read = part(total.cache_read, input);
         let cache_write = part(total.cache_write, input - cache_read);
         let total = Tokens {
-            uncached: input - cache_read - cache_write,
+            input,
             cache_write,
             cache_read,
             output,
             reasoning: part(total.reasoning, output),
         };
         let before = self.totals.insert(self.session, total).unwrap_or_default();
-        let restarted = total.input() < before.input() || total.output < before.output;
+        let restarted = total.input < before.input || total.output < before.output;
         let base = if restarted { Tokens::default() } else { before };
         Ok(Some(total.beyond(base)))
     }

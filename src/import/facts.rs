@@ -47,8 +47,8 @@ impl Facts<'_> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
-    /// Neither written to a cache nor read from one.
-    pub(super) uncached: u64,
+    /// All tokens of the prompt.
+    pub(super) input: u64,
     pub(super) cache_write: u64,
     pub(super) cache_read: u64,
     /// Reasoning included.
@@ -57,12 +57,6 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// All tokens of the prompt.
-    pub(super) fn input(self) -> u64 {
-        let cached = self.cache_write.saturating_add(self.cache_read);
-        self.uncached.saturating_add(cached)
-    }
-
     /// What these are more than others; never less than nothing.
     pub(super) fn beyond(self, others: Tokens) -> Tokens {
         self.with(others, u64::saturating_sub)
@@ -75,7 +69,7 @@ impl Tokens {
 
     fn with(self, others: Tokens, of: fn(u64, u64) -> u64) -> Tokens {
         Tokens {
-            uncached: of(self.uncached, others.uncached),
+            input: of(self.input, others.input),
             cache_write: of(self.cache_write, others.cache_write),
             cache_read: of(self.cache_read, others.cache_read),
             output: of(self.output, others.output),
@@ -116,7 +110,11 @@ pub(super) struct Talk<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) enum Text<'a> {
     Words(Cow<'a, str>),
-    Call { name: String, args: Option<String> },
+    Call {
+        id: String,
+        name: String,
+        args: Option<String>,
+    },
 }
 
 /// A message with nothing in it yet.
@@ -141,17 +139,18 @@ pub(super) fn blank_message(
 }
 
 /// Gives a message its texts. The first call stands in the fields that are made for it, any other
-/// by its name among the texts: its arguments are in its own record, and no content.
+/// by its name and id among the texts: its arguments are in its own record, and no content.
 pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     for text in texts {
         let words = match text {
             Text::Words(words) => words,
-            Text::Call { name, args } if message.tool_name.is_none() => {
+            Text::Call { id, name, args } if message.tool_name.is_none() => {
+                message.tool_call_id = Some(id);
                 message.tool_name = Some(name);
                 message.tool_args = args;
                 continue;
             }
-            Text::Call { name, .. } => Cow::Owned(format!("[tool_use {name}]")),
+            Text::Call { id, name, .. } => Cow::Owned(format!("[tool_use {name} {id}]")),
         };
         if message.content.is_empty() {
             message.content = words.into_owned();
@@ -162,11 +161,12 @@ pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     }
 }
 
-/// Gives a message the tokens that are its own. A part of them that is 0 is left out.
+/// Gives a message the tokens that are its own. A part of them that is 0 is left out, and what a part
+/// has beyond its sum: not each line of a source tells all parts.
 pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     let of = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
     let part = |tokens, most: i64| Some(of(tokens).min(most)).filter(|tokens| *tokens > 0);
-    let (tokens_in, tokens_out) = (of(tokens.input()), of(tokens.output));
+    let (tokens_in, tokens_out) = (of(tokens.input), of(tokens.output));
     message.tokens_in = Some(tokens_in);
     message.tokens_out = Some(tokens_out);
     let cache_write = part(tokens.cache_write, tokens_in);
@@ -196,6 +196,10 @@ pub(super) struct Others(BTreeMap<String, u64>);
 impl Others {
     pub(super) fn count(&mut self, kind: impl Into<String>) {
         *self.0.entry(kind.into()).or_default() += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The same counts, as a report names them.

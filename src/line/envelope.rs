@@ -12,7 +12,7 @@ use crate::record::{
 };
 
 /// The most fields that a kind's records are found by.
-pub(crate) const LOOKUPS_MAX: usize = 5;
+pub(crate) const LOOKUPS_MAX: usize = 6;
 
 /// What is in front of a line: enough to index it.
 #[derive(Debug, Clone)]
@@ -143,6 +143,7 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
             lookup(2, member!("client"));
             lookup(3, member!("user_id"));
             lookup(4, member!("session_id"));
+            lookup(5, member!("parent_id"));
         }
         Kind::Messages => {
             lookup(0, member!("conversation_id"));
@@ -328,13 +329,13 @@ fn text(text: &str) -> Value<'_> {
 
 fn conversation_lookups(conversation: &Conversation) -> [Option<Value<'_>>; LOOKUPS_MAX] {
     [
-        conversation.workspace.as_deref(),
-        conversation.project.as_deref(),
-        Some(conversation.client.as_str()),
-        conversation.user_id.as_deref(),
-        conversation.session_id.as_deref(),
+        conversation.workspace.as_deref().map(text),
+        conversation.project.as_deref().map(text),
+        Some(text(conversation.client.as_str())),
+        conversation.user_id.as_deref().map(text),
+        conversation.session_id.as_deref().map(text),
+        conversation.parent_id.as_ref().map(uuid),
     ]
-    .map(|value| value.map(text))
 }
 
 fn measures_of(message: &ConversationMessage) -> Measures<'_> {

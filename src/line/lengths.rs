@@ -58,19 +58,7 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
             diffs_json,
         }) => told("diffs_json", diffs_json.len()),
         Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-            let Conversation {
-                id: _,
-                workspace: _,
-                project: _,
-                client: _,
-                user_id: _,
-                session_id: _,
-                status: _,
-                created_at: _,
-                updated_at: _,
-                last_error,
-            } = conversation;
-            told("last_error", len(last_error));
+            each_text_of_conversation(conversation, told);
         }
         Record::Message(message) => each_text_of_message(message, told),
         Record::Event(Event {
@@ -129,6 +117,28 @@ fn each_text_of_outcome(done: &ToolCallDone, told: &mut dyn FnMut(&'static str, 
     }
 }
 
+fn each_text_of_conversation(
+    conversation: &Conversation,
+    told: &mut dyn FnMut(&'static str, usize),
+) {
+    let Conversation {
+        id: _,
+        workspace: _,
+        project: _,
+        client: _,
+        user_id: _,
+        session_id: _,
+        parent_id: _,
+        parent_call_id: _,
+        title: _,
+        status: _,
+        created_at: _,
+        updated_at: _,
+        last_error,
+    } = conversation;
+    told("last_error", last_error.as_ref().map_or(0, String::len));
+}
+
 fn each_text_of_message(message: &ConversationMessage, told: &mut dyn FnMut(&'static str, usize)) {
     let ConversationMessage {
         id: _,
@@ -154,15 +164,18 @@ fn each_text_of_message(message: &ConversationMessage, told: &mut dyn FnMut(&'st
         error_type: _,
         error,
         tool_name: _,
+        tool_call_id: _,
         models_in_chain,
         part_of: _,
         content,
+        reasoning,
         tool_args,
         tool_result,
         inference_metadata,
     } = message;
     told("content", content.len());
     for (name, text) in [
+        ("reasoning", reasoning),
         ("tool_args", tool_args),
         ("tool_result", tool_result),
         ("inference_metadata", inference_metadata),

@@ -102,6 +102,10 @@ impl LineWriter<'_> {
         self.word(member!("client"), conversation.client.as_str());
         self.opt_text(member!("user_id"), conversation.user_id.as_deref());
         self.opt_text(member!("session_id"), conversation.session_id.as_deref());
+        self.opt_uuid(member!("parent_id"), conversation.parent_id.as_ref());
+        let call = conversation.parent_call_id.as_deref();
+        self.opt_text(member!("parent_call_id"), call);
+        self.opt_text(member!("title"), conversation.title.as_deref());
         self.word(member!("status"), conversation.status.as_str());
         self.text(member!("created_at"), conversation.created_at.as_str());
         self.text(member!("updated_at"), conversation.updated_at.as_str());
@@ -137,11 +141,13 @@ impl LineWriter<'_> {
         self.opt_text(member!("error_type"), message.error_type.as_deref());
         self.opt_text(member!("error"), message.error.as_deref());
         self.opt_text(member!("tool_name"), message.tool_name.as_deref());
+        self.opt_text(member!("tool_call_id"), message.tool_call_id.as_deref());
         if let Some(models) = &message.models_in_chain {
             self.texts(member!("models_in_chain"), models);
         }
         self.opt_uuid(member!("part_of"), message.part_of.as_ref());
         self.text(member!("content"), &message.content);
+        self.opt_text(member!("reasoning"), message.reasoning.as_deref());
         self.opt_json("tool_args", message.tool_args.as_deref())?;
         self.opt_text(member!("tool_result"), message.tool_result.as_deref());
         let metadata = message.inference_metadata.as_deref();

@@ -185,6 +185,9 @@ impl<'a> Visit<'a> {
             client: _,
             user_id,
             session_id,
+            parent_id: _,
+            parent_call_id,
+            title,
             status: _,
             created_at: _,
             updated_at: _,
@@ -193,9 +196,10 @@ impl<'a> Visit<'a> {
         if let Some(user_id) = user_id {
             self.user_id(user_id)?;
         }
-        for name in [workspace, project, session_id] {
+        for name in [workspace, project, session_id, parent_call_id] {
             self.optional_name(name.as_mut());
         }
+        self.optional_content(title.as_mut());
         self.optional_content(last_error.as_mut());
         Ok(())
     }
@@ -225,9 +229,11 @@ impl<'a> Visit<'a> {
             error_type,
             error,
             tool_name,
+            tool_call_id,
             models_in_chain,
             part_of: _,
             content,
+            reasoning,
             tool_args,
             tool_result,
             inference_metadata,
@@ -239,6 +245,7 @@ impl<'a> Visit<'a> {
             task_type,
             error_type,
             tool_name,
+            tool_call_id,
         ] {
             self.optional_name(name.as_mut());
         }
@@ -250,6 +257,7 @@ impl<'a> Visit<'a> {
         } else {
             self.content(content);
         }
+        self.optional_content(reasoning.as_mut());
         self.payload(tool_args.as_mut());
         self.payload(tool_result.as_mut());
         self.metadata(inference_metadata.as_mut());

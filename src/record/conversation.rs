@@ -60,6 +60,16 @@ pub struct Conversation {
     /// The client's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// The conversation that it is a part of: that of the agent that started it, if it is a
+    /// sub-agent's. It need not be in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<Uuid>,
+    /// The id of the tool call that started it, as the provider has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call_id: Option<String>,
+    /// What it is about, in a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Where it stands.
     #[serde(default)]
     pub status: ConversationStatus,
@@ -83,6 +93,9 @@ impl Conversation {
             client,
             user_id: None,
             session_id: None,
+            parent_id: None,
+            parent_call_id: None,
+            title: None,
             status: ConversationStatus::Active,
             created_at: now.clone(),
             updated_at: now,
@@ -96,8 +109,14 @@ impl Conversation {
             ("project", &self.project),
             ("user_id", &self.user_id),
             ("session_id", &self.session_id),
+            ("parent_call_id", &self.parent_call_id),
+            ("title", &self.title),
         ] {
             check_name(name, value.as_deref().unwrap_or_default(), true)?;
+        }
+        if self.parent_id == Some(self.id) {
+            let message = "parent_id is the conversation itself: leave it out";
+            return Err(Error::invalid(message).with_field("parent_id"));
         }
         if self.updated_at.at() < self.created_at.at() {
             return Err(Error::invalid(format!(

@@ -147,7 +147,8 @@ pub struct ConversationMessage {
     /// Whether the context was compressed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression_applied: Option<bool>,
-    /// The class of the error, such as `timeout`.
+    /// The class of the error, such as `timeout`. Without an `error` it is that of a tool's result,
+    /// and no error of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
     /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
@@ -157,6 +158,10 @@ pub struct ConversationMessage {
     /// The tool that was called, or that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
+    /// The id of the call that it makes or answers, as the provider has it; of several calls, that
+    /// of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
     /// The models that took part, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models_in_chain: Option<Vec<String>>,
@@ -164,8 +169,11 @@ pub struct ConversationMessage {
     /// A part is no request of its own; its tokens are added to those of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<Uuid>,
-    /// The text, kept to the byte.
+    /// The text, kept to the byte. What the model thought before it answered is no part of it.
     pub content: String,
+    /// What the model thought before it answered, as far as the provider tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
     /// The tool's arguments, kept to the byte.
     #[serde(
         default,
@@ -215,9 +223,11 @@ impl ConversationMessage {
             error_type: None,
             error: None,
             tool_name: None,
+            tool_call_id: None,
             models_in_chain: None,
             part_of: None,
             content: content.into(),
+            reasoning: None,
             tool_args: None,
             tool_result: None,
             inference_metadata: None,
@@ -290,6 +300,7 @@ impl ConversationMessage {
             ("task_type", &self.task_type),
             ("error_type", &self.error_type),
             ("tool_name", &self.tool_name),
+            ("tool_call_id", &self.tool_call_id),
         ] {
             check_name(name, value.as_deref().unwrap_or_default(), true)?;
         }

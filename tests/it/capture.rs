@@ -782,3 +782,23 @@ fn a_store_that_is_only_read_captures_nothing() {
     let store = options.storage(Arc::new(memory)).open("m").unwrap();
     assert_eq!(store.capture().unwrap_err().kind(), ErrorKind::ReadOnly);
 }
+
+#[test]
+fn what_a_model_thinks_streams_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("log")).unwrap();
+    let capture = store.capture().unwrap();
+    let conversation = Conversation::new(Uuid::from_u128(1), Client::Api);
+    let id = conversation.id;
+    capture.capture_request(conversation, []).unwrap();
+    let mut response = capture.response(id);
+    for (thought, said) in [("A qui", ""), ("nce?", "An "), ("", "apple.")] {
+        response.push_reasoning(thought);
+        response.push(said);
+    }
+    let id = response.finish(&InferenceMetadata::default()).unwrap();
+    capture.flush().unwrap();
+    let message = store.get_message(id).unwrap().unwrap();
+    assert_eq!(message.content, "An apple.");
+    assert_eq!(message.reasoning.as_deref(), Some("A quince?"));
+}

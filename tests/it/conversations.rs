@@ -366,6 +366,9 @@ fn lists_are_what_a_plain_filter_says() {
             client: *rng.pick(Client::ALL),
             user_id: word(&mut rng),
             session_id: word(&mut rng),
+            parent_id: rng
+                .one_in(3)
+                .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
             status: *rng.pick(ConversationStatus::ALL),
             ..conversation(id, at)
         };
@@ -425,6 +428,9 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             client: rng.one_in(4).then(|| *rng.pick(Client::ALL)),
             user_id: word(rng),
             session_id: word(rng),
+            parent_id: rng
+                .one_in(8)
+                .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
             status: rng.one_in(3).then(|| *rng.pick(ConversationStatus::ALL)),
             since: rng.one_in(4).then(|| DAY_1 + at(rng)),
             until: rng.one_in(4).then(|| DAY_1 + at(rng)),
@@ -438,6 +444,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .iter()
             .filter(|it| is(&query.workspace, &it.workspace) && is(&query.project, &it.project))
             .filter(|it| is(&query.user_id, &it.user_id) && is(&query.session_id, &it.session_id))
+            .filter(|it| query.parent_id.is_none() || it.parent_id == query.parent_id)
             .filter(|it| query.client.is_none_or(|client| it.client == client))
             .filter(|it| query.status.is_none_or(|status| it.status == status))
             .filter(|it| query.since.is_none_or(|since| it.created_at.at() >= since))

@@ -269,7 +269,9 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
         .items;
     let asked = &messages[1];
     assert_eq!((asked.role, asked.sequence), (Role::Assistant, Some(2)));
-    assert!(asked.content.starts_with("The user wants me to:\n1. Add"));
+    let thought = asked.reasoning.as_ref().unwrap();
+    assert!(thought.starts_with("The user wants me to:\n1. Add"));
+    assert_eq!(asked.content, "");
     assert_eq!((asked.tokens_out, asked.part_of), (Some(8), None));
     // The response goes on with words and a call, whose line tells of 428 tokens more.
     let part = (&messages[2].content, messages[2].part_of);

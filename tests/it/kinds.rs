@@ -53,6 +53,7 @@ fn first_fields(kind: Kind) -> &'static [&'static str] {
             "client",
             "user_id",
             "session_id",
+            "parent_id",
         ],
         Kind::Messages => &["id", "conversation_id", "sequence"],
         Kind::Events => &["id", "parent_id", "event_type"],

@@ -166,6 +166,8 @@ fn records(number: u128, text: &str) -> Vec<Record> {
         workspace: name(text),
         project: name(text),
         session_id: name(text),
+        parent_call_id: name(text),
+        title: Some(text.to_owned()),
         last_error: Some(text.to_owned()),
         ..Conversation::new(id(3), Client::Api)
     };
@@ -177,6 +179,8 @@ fn records(number: u128, text: &str) -> Vec<Record> {
         error_type: name(text),
         error: Some(text.to_owned()),
         tool_name: name(text),
+        tool_call_id: name(text),
+        reasoning: Some(text.to_owned()),
         models_in_chain: name(text).map(|name| vec![name]),
         tool_args: Some(json.clone()),
         tool_result: Some(text.to_owned()),

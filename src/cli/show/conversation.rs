@@ -16,7 +16,7 @@ const MESSAGES_COLUMNS: usize = 8;
 const TOKENS_COLUMNS: usize = 17;
 
 impl Shown for (Conversation, ConversationStats) {
-    const HEADING: &'static str = "CONVERSATION                          CREATED (UTC)            STATUS     MESSAGES      TOKENS IN/OUT  CLIENT  PROJECT, WORKSPACE, SESSION";
+    const HEADING: &'static str = "CONVERSATION                          CREATED (UTC)            STATUS     MESSAGES      TOKENS IN/OUT  CLIENT  PROJECT, TITLE, WORKSPACE, SESSION";
 
     fn row(&self) -> String {
         let (conversation, stats) = self;
@@ -27,6 +27,7 @@ impl Shown for (Conversation, ConversationStats) {
         );
         let names = [
             &conversation.project,
+            &conversation.title,
             &conversation.workspace,
             &conversation.session_id,
         ];
@@ -45,11 +46,15 @@ impl Shown for (Conversation, ConversationStats) {
     fn in_full(&self, out: &mut Output) -> io::Result<()> {
         let (conversation, stats) = self;
         out.line(&format!("conversation {}", conversation.id))?;
+        optional(out, "title", conversation.title.as_deref())?;
         field(out, "client", conversation.client.as_str())?;
         optional(out, "project", conversation.project.as_deref())?;
         optional(out, "workspace", conversation.workspace.as_deref())?;
         optional(out, "user", conversation.user_id.as_deref())?;
         optional(out, "session", conversation.session_id.as_deref())?;
+        let parent = conversation.parent_id.map(|id| id.to_string());
+        optional(out, "part of", parent.as_deref())?;
+        optional(out, "call", conversation.parent_call_id.as_deref())?;
         field(out, "status", conversation.status.as_str())?;
         optional(out, "error", conversation.last_error.as_deref())?;
         field(out, "created", conversation.created_at.as_str())?;

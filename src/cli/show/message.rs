@@ -23,6 +23,10 @@ impl Shown for ConversationMessage {
         let (call, content) = (self.call(), self.content.trim());
         let says = match call {
             Some(call) if content.is_empty() => call,
+            None if content.is_empty() => match self.reasoning.as_deref() {
+                Some(reasoning) => format!("(reasoning)  {}", reasoning.trim()),
+                None => String::new(),
+            },
             _ => content.to_owned(),
         };
         format!(
@@ -75,9 +79,11 @@ impl Shown for ConversationMessage {
         optional(out, "handoffs", handoffs.as_deref())?;
         optional(out, "error", self.failure().as_deref())?;
         optional(out, "tool", self.tool_name.as_deref())?;
+        optional(out, "call", self.tool_call_id.as_deref())?;
         optional(out, "arguments", self.tool_args.as_deref())?;
         optional(out, "result", self.tool_result.as_deref())?;
         optional(out, "metadata", self.inference_metadata.as_deref())?;
+        optional(out, "reasoning", self.reasoning.as_deref())?;
         field(out, self.content_type.as_str(), &self.content)
     }
 
@@ -165,6 +171,7 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
     if let Some(why) = message.failure() {
         field(out, "! error", &why)?;
     }
+    optional(out, "reasoning", message.reasoning.as_deref())?;
     if !message.content.is_empty() {
         for line in lines(&message.content).split('\n') {
             out.line(&format!("    {line}"))?;
@@ -173,6 +180,7 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
     if message.role == Role::Tool {
         // It names the tool that answers, and calls none.
         optional(out, "tool", message.tool_name.as_deref())?;
+        optional(out, "call", message.tool_call_id.as_deref())?;
         optional(out, "arguments", message.tool_args.as_deref())?;
     } else {
         optional(out, "→ call", message.call().as_deref())?;

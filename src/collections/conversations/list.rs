@@ -16,6 +16,7 @@ const PROJECT: usize = 1;
 const CLIENT: usize = 2;
 const USER: usize = 3;
 const SESSION: usize = 4;
+const PARENT: usize = 5;
 
 /// What a query asks for, as the index has it.
 struct Wanted {
@@ -35,7 +36,9 @@ impl Wanted {
             let forms = user_ids.iter().map(|id| hash(id));
             (USER, forms.collect())
         });
+        let parent_id = query.parent_id.map(|id| id.to_string());
         let values = [
+            one(PARENT, parent_id.as_deref()),
             one(SESSION, query.session_id.as_deref()),
             user,
             one(PROJECT, query.project.as_deref()),

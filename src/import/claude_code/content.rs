@@ -8,7 +8,9 @@ use super::shape::{Block, Line, Spoken};
 use crate::import::facts::{Facts, Others, Text, joined};
 use crate::import::ids::named;
 use crate::import::json::{self, Raw};
-use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256};
+use crate::record::{
+    ConversationMessage, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
@@ -22,11 +24,11 @@ pub(super) struct Content<'a> {
     line: Uuid,
     at: i64,
     texts: Vec<(Sort, Cow<'a, str>)>,
+    thoughts: Vec<Cow<'a, str>>,
     /// What each result holds, as it stands.
     outcomes: Vec<Raw<'a>>,
     pub(super) others: Others,
     said: bool,
-    thought: bool,
     pub(super) facts: Facts<'a>,
 }
 
@@ -36,10 +38,10 @@ impl<'a> Content<'a> {
             line,
             at,
             texts: Vec::new(),
+            thoughts: Vec::new(),
             outcomes: Vec::new(),
             others: Others::default(),
             said: false,
-            thought: false,
             facts: Facts::default(),
         }
     }
@@ -103,9 +105,8 @@ impl<'a> Content<'a> {
 
     fn thinking(&mut self, block: &Block<'a>) -> Result<bool, String> {
         let thought = json::text(block.thinking)?;
-        self.thought |= thought.is_some();
         let understood = thought.is_some();
-        self.words(thought);
+        self.thoughts.extend(thought);
         Ok(understood)
     }
 
@@ -203,9 +204,7 @@ impl<'a> Content<'a> {
     pub(super) fn turn_kind(&self, role: &str, harness: bool) -> TurnKind {
         match role {
             "system" => TurnKind::System,
-            "assistant" if self.thought && !self.said && self.facts.calls.is_empty() => {
-                TurnKind::SysInfo
-            }
+            "assistant" if self.is_only_thought() => TurnKind::SysInfo,
             "assistant" => TurnKind::Assistant,
             _ if !self.said && !self.facts.results.is_empty() => TurnKind::Tool,
             _ if harness => TurnKind::SysInfo,
@@ -213,16 +212,51 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The content of the line's turn.
+    /// Whether the model said and called nothing.
+    fn is_only_thought(&self) -> bool {
+        !self.thoughts.is_empty() && !self.said && self.facts.calls.is_empty()
+    }
+
+    /// The content of the line's turn, without what the model thought. A line with nothing else
+    /// stays in the chain of parents.
     pub(super) fn turn_content(&self) -> String {
+        if self.is_only_thought() && self.others.is_empty() {
+            return "[thinking]".to_owned();
+        }
         joined(self.texts.iter().map(|(_, text)| &**text), &self.others)
     }
 
-    /// What tools returned, if the line says so.
-    pub(super) fn tool_result(&self) -> Option<String> {
-        let results = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
-        let results = results.map(|(_, text)| &**text);
-        (!self.facts.results.is_empty()).then(|| joined(results, &self.others))
+    /// What the model thought.
+    pub(super) fn reasoning(&self) -> Option<String> {
+        let thoughts = self.thoughts.iter().map(|text| &**text);
+        let thoughts = joined(thoughts, &Others::default());
+        Some(thoughts).filter(|thoughts| !thoughts.is_empty())
+    }
+
+    /// Gives a message what tools returned, if the line says so. Several results are told apart by
+    /// the ids of their calls.
+    pub(super) fn results_into(&self, message: &mut ConversationMessage) {
+        let results = &self.facts.results;
+        let texts = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
+        let texts = texts.map(|(_, text)| &**text);
+        message.tool_result = match results.as_slice() {
+            [] => return,
+            [done] => {
+                message.tool_call_id = Some(done.call_id.clone());
+                Some(joined(texts, &self.others))
+            }
+            [..] => {
+                let headings: Vec<String> = results
+                    .iter()
+                    .map(|done| format!("[tool_result {}]", done.call_id))
+                    .collect();
+                let texts = headings.iter().zip(texts);
+                let texts = texts.flat_map(|(heading, text)| [heading.as_str(), text]);
+                Some(joined(texts, &self.others))
+            }
+        };
+        let failed = results.iter().find_map(|done| done.error_kind.clone());
+        message.error_type = failed;
     }
 
     /// What the line adds to a message, without what it holds of results. Takes the texts.
@@ -235,6 +269,7 @@ impl<'a> Content<'a> {
         let text = |(sort, text)| match sort {
             Sort::Words => Some(Text::Words(text)),
             Sort::Call => calls.next().map(|call| Text::Call {
+                id: call.call_id.clone(),
                 name: call.tool_name.clone(),
                 args: call.arguments_json.clone(),
             }),

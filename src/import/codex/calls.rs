@@ -55,6 +55,7 @@ pub(super) fn call(
         started_at: Validity::at(here.at),
     };
     let text = Text::Call {
+        id: req.call_id.clone(),
         name: req.tool_name.clone(),
         args: req.arguments_json.clone(),
     };
@@ -79,11 +80,13 @@ pub(super) fn result(
     let id = rollout.id(ITEM, here);
     let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
+    said.message.tool_call_id = Some(call_id.clone());
     let status = match failure {
         Some(_) => ToolStatus::Failed,
         None => ToolStatus::Completed,
     };
     let (error_kind, error_msg) = failure.unzip();
+    said.message.error_type.clone_from(&error_kind);
     let done = ToolCallDone {
         request_id: request_id(&call_id),
         call_id,

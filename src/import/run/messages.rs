@@ -283,10 +283,12 @@ impl Run<'_> {
             message.tool_name = Some(call.tool_name.to_string());
         }
         let (model, tool) = (&mut message.model_used, &mut message.tool_name);
+        let call = &mut message.tool_call_id;
         let (session, cwd) = (&mut said.talk.session, &mut said.talk.cwd);
         let too_long = [
             model.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
             tool.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+            call.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
             session
                 .take_if(|name| name.len() > NAME_BYTES_MAX)
                 .is_some(),

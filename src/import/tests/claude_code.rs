@@ -142,9 +142,9 @@ fn blocks_of_a_line_make_one_turn() {
     assert_eq!(
         said,
         [
-            (TurnKind::Assistant, "hm\n\nso"),
-            (TurnKind::SysInfo, "hm"),
-            (TurnKind::Assistant, "hm\n\n[tool_use Read c1]"),
+            (TurnKind::Assistant, "so"),
+            (TurnKind::SysInfo, "[thinking]"),
+            (TurnKind::Assistant, "[tool_use Read c1]"),
             (TurnKind::Assistant, "[redacted_thinking]"),
             (TurnKind::SysInfo, "caveat"),
             (TurnKind::System, "turn_duration"),
@@ -152,6 +152,8 @@ fn blocks_of_a_line_make_one_turn() {
             (TurnKind::Tool, "a\n\nb"),
         ]
     );
+    let thought = log.messages().into_iter().filter_map(|it| it.reasoning);
+    assert_eq!(thought.collect::<Vec<_>>(), ["hm"; 3]);
     assert_eq!(turns[5].parent_id, Some(id("u5")));
     assert_eq!(turns[0].message_id, foreign_id("claude-code:message", "m"));
     assert_eq!(turns[7].message_id, turns[7].id);

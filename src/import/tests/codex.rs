@@ -238,6 +238,8 @@ fn kinds_of_items_are_told_apart_or_counted() {
     ];
     let log = MemoryLog::default();
     let report = run(&log, &lines);
+    let thought = log.messages().into_iter().filter_map(|it| it.reasoning);
+    assert_eq!(thought.collect::<Vec<_>>(), ["a\n\nb"]);
     let turns = log.turns();
     let said: Vec<(TurnKind, &str)> = turns.iter().map(|t| (t.kind, t.content.as_str())).collect();
     assert_eq!(
@@ -250,7 +252,7 @@ fn kinds_of_items_are_told_apart_or_counted() {
             ),
             (TurnKind::User, "<environment_contexts>"),
             (TurnKind::User, "[input_image]"),
-            (TurnKind::SysInfo, "a\n\nb"),
+            (TurnKind::SysInfo, "[reasoning]"),
             (TurnKind::SysInfo, "so far"),
         ]
     );

@@ -75,8 +75,9 @@ fn arguments_stand_in_no_content() {
     let [message] = &log.messages()[..] else {
         panic!("one line is one message")
     };
-    assert_eq!(message.content, "and\n\n[tool_use Grep]");
+    assert_eq!(message.content, "and\n\n[tool_use Grep c2]");
     assert_eq!(message.tool_name.as_deref(), Some("Read"));
+    assert_eq!(message.tool_call_id.as_deref(), Some("c1"));
     let arguments = log.call("c2").unwrap().0.arguments_json;
     assert!(arguments.unwrap().contains("quince"));
 }
@@ -112,13 +113,16 @@ fn a_transcript_reads_as_it_was_held() {
     );
     assert_eq!((report.conversations, report.messages), (1, 8));
     assert_eq!((report.api_responses, report.tokens_out), (2, 35));
+    let thought = log.messages().into_iter().map(|it| it.reasoning);
+    let thought: Vec<String> = thought.flatten().collect();
+    assert_eq!(thought, ["hm"]);
     let words = |text: &str| text.to_owned();
     assert_eq!(
         said(&log),
         [
             (Role::User, words("please"), None, None, None),
             (Role::System, words("caveat"), None, None, None),
-            (Role::Assistant, words("hm"), None, Some(9), Some(1)),
+            (Role::Assistant, words(""), None, Some(9), Some(1)),
             (Role::Assistant, words("so"), None, None, None),
             (
                 Role::Assistant,

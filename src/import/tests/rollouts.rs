@@ -71,7 +71,7 @@ fn tokens_stand_for_the_request_that_took_them() {
                 None
             ),
             row(Role::User, "please", None, None),
-            row(Role::Assistant, "hm", None, Some("m1")),
+            row(Role::Assistant, "", None, Some("m1")),
             row(Role::Assistant, "", None, Some("m1")),
             row(Role::Assistant, "", Some((100, 10)), Some("m1")),
             row(Role::Tool, "", None, None),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The sessions in `tests/data`.
 fn samples() -> PathBuf {
@@ -51,4 +51,154 @@ fn the_tokens_of_both_tools_are_told_apart() {
         assert!(heading.contains(column), "{heading}");
     }
     assert!(table.contains("116,465"), "{table}");
+}
+
+/// A line of a session of Claude Code.
+fn claude(kind: &str, uuid: &str, parent: Option<&str>, message: Value) -> Value {
+    json!({"type": kind, "uuid": uuid, "parentUuid": parent, "isSidechain": false,
+        "sessionId": SESSION, "cwd": "/home/me/app", "timestamp": "2026-09-20T10:00:00Z",
+        "message": message})
+}
+
+const SESSION: &str = "00000000-0000-4000-8000-000000000001";
+
+fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
+    claude(
+        "user",
+        uuid,
+        parent,
+        json!({"role": "user", "content": content}),
+    )
+}
+
+/// An answer; the blocks of `id` are one API response.
+fn answer(uuid: &str, parent: &str, id: &str, block: Value) -> Value {
+    let content = if block.is_array() {
+        block
+    } else {
+        json!([block])
+    };
+    let usage = json!({"input_tokens": 1, "output_tokens": 2});
+    let message =
+        json!({"id": id, "role": "assistant", "model": "m1", "content": content, "usage": usage});
+    claude("assistant", uuid, Some(parent), message)
+}
+
+fn bash(id: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "make"}})
+}
+
+/// A store with the sessions of these files.
+fn imported_files(files: &[(&str, &[Value])]) -> (tempfile::TempDir, PathBuf) {
+    let sessions = tempfile::tempdir().unwrap();
+    for (name, lines) in files {
+        let path = sessions.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        std::fs::write(path, lines.join("\n") + "\n").unwrap();
+    }
+    let (dir, store) = imported(sessions.path());
+    // Whatever was imported, a second time it adds nothing.
+    let again = run(
+        &store,
+        &["import", sessions.path().to_str().unwrap(), "--json"],
+    );
+    let sum: Value = serde_json::from_str(again.lines().last().unwrap()).unwrap();
+    assert_eq!(sum["added"], 0, "{sum}");
+    (dir, store)
+}
+
+fn json_lines(store: &Path, args: &[&str]) -> Vec<Value> {
+    let text = run(store, &[args, &["--json"]].concat());
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn what_the_model_thought_stands_apart_from_what_it_said() {
+    let thought = json!({"type": "thinking", "thinking": "A quince, surely."});
+    let lines = [
+        user("u1", None, json!("Which fruit?")),
+        answer("a1", "u1", "r1", thought),
+        answer(
+            "a2",
+            "a1",
+            "r1",
+            json!({"type": "text", "text": "An apple."}),
+        ),
+    ];
+    let (_dir, store) = imported_files(&[("s.jsonl", &lines)]);
+    let messages = json_lines(&store, &["messages", SESSION]);
+    assert_eq!(messages[1]["reasoning"], "A quince, surely.");
+    assert_eq!(
+        (&messages[1]["content"], &messages[2]["content"]),
+        (&json!(""), &json!("An apple."))
+    );
+    assert_eq!(messages[2].get("reasoning"), None);
+    let turns = json_lines(&store, &["turns"]);
+    let said: Vec<&Value> = turns.iter().map(|turn| &turn["content"]).collect();
+    assert_eq!(said, ["Which fruit?", "[thinking]", "An apple."]);
+    assert_eq!(turns[2]["parent_id"], turns[1]["id"]);
+    let shown = run(&store, &["show", SESSION]);
+    assert!(
+        shown.contains("\n  reasoning A quince, surely.\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("\n    An apple.\n"), "{shown}");
+    let tree = run(&store, &["tree", SESSION]);
+    assert!(tree.contains("(A quince, surely.)"), "{tree}");
+    let listed = run(&store, &["messages", SESSION]);
+    assert!(
+        listed.contains("(reasoning)  A quince, surely."),
+        "{listed}"
+    );
+    let found = json_lines(&store, &["search", "quince"]);
+    assert_eq!(found[0]["field"], "/reasoning");
+}
+
+#[test]
+fn a_failed_result_is_failed_wherever_it_is_shown() {
+    let failed = json!([{"type": "tool_result", "tool_use_id": "c1", "content": "no rule",
+        "is_error": true}]);
+    let lines = [
+        user("u1", None, json!("Build it.")),
+        answer("a1", "u1", "r1", bash("c1")),
+        user("u2", Some("a1"), failed),
+    ];
+    let (_dir, store) = imported_files(&[("s.jsonl", &lines)]);
+    let messages = json_lines(&store, &["messages", SESSION]);
+    assert_eq!(
+        (&messages[2]["error_type"], &messages[2]["tool_call_id"]),
+        (&json!("tool_error"), &json!("c1"))
+    );
+    let shown = run(&store, &["show", SESSION]);
+    assert!(shown.contains("\n  ! error   tool_error\n"), "{shown}");
+    let tree = run(&store, &["tree", SESSION]);
+    assert!(tree.contains("Bash  failed"), "{tree}");
+    // What a tool says is no error of the conversation, and of no request.
+    let conversation = &json_lines(&store, &["conversations"])[0];
+    assert_eq!(conversation["status"], "completed");
+    let errors = json_lines(&store, &["stats", "errors"]);
+    assert_eq!(errors[0]["total"]["errors"], 0);
+}
+
+#[test]
+fn several_calls_of_a_line_keep_their_ids() {
+    let results = json!([
+        {"type": "tool_result", "tool_use_id": "c1", "content": "one"},
+        {"type": "tool_result", "tool_use_id": "c2", "content": "two"}]);
+    let lines = [
+        user("u1", None, json!("Build it twice.")),
+        answer("a1", "u1", "r1", json!([bash("c1"), bash("c2")])),
+        user("u2", Some("a1"), results),
+    ];
+    let (_dir, store) = imported_files(&[("s.jsonl", &lines)]);
+    let messages = json_lines(&store, &["messages", SESSION]);
+    assert_eq!(messages[1]["tool_call_id"], "c1");
+    assert_eq!(messages[1]["content"], "[tool_use Bash c2]");
+    assert_eq!(
+        messages[2]["tool_result"],
+        "[tool_result c1]\n\none\n\n[tool_result c2]\n\ntwo"
+    );
 }

@@ -26,14 +26,14 @@ PENDING = "request_id:U! created_at:A?+ confidence:F? diffs_json:P"
 DECIDED = "request_id:U! decided_at:A?+ applied_at:I? commit_hash:S?"
 APPLIED = "request_id:U! decided_at:I? applied_at:A?+ commit_hash:S?"
 REVERTED = "request_id:U! decided_at:I? applied_at:I? commit_hash:S?"
-CONVERSATION = ("id:U! workspace:S!? project:S!? client:vscode/web/api/cli! user_id:S!? session_id:S!?"
-                f" status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
+CONVERSATION = ("id:U! workspace:S!? project:S!? client:vscode/web/api/cli! user_id:S!? session_id:S!? parent_id:U!?"
+                f" parent_call_id:S? title:S? status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
 MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} source:user/model/system/tool"
            " content_type:text/code/markdown/json~ model_used:S? config_used:S? orchestration_mode:S?"
            " task_type:S? tokens_in:I? tokens_out:I?"
            " tokens_cache_write:I? tokens_cache_read:I? tokens_reasoning:I? latency_ms:I? context_utilization:F? handoff_steps:I?"
-           " compression_applied:B? error_type:S? error:S? tool_name:S? models_in_chain:L? part_of:U?"
-           " content:S tool_args:P? tool_result:S? inference_metadata:P?")
+           " compression_applied:B? error_type:S? error:S? tool_name:S? tool_call_id:S? models_in_chain:L? part_of:U?"
+           " content:S reasoning:S? tool_args:P? tool_result:S? inference_metadata:P?")
 TASK = "id:I! attempts:I%s error:S?"
 ROLLUP = ("day:D! model_used:S!? config_used:S!? orchestration_mode:S!? task_type:S!? part:N!~ through_seq:N"
           " messages:N requests:N tokens_in:N tokens_out:N"

@@ -66,10 +66,44 @@ fn a_gateway_posts_what_it_sees_and_reads_it_back() {
     let total = json!({"messages": 3, "requests": 2, "tokens_in": 112, "tokens_input": 22,
         "tokens_cache_write": 20, "tokens_cache_read": 70, "tokens_out": 10, "tokens_reasoning": 4});
     assert_eq!(usage["total"], total);
+    let thought =
+        json!({"role": "assistant", "content": "4", "reasoning": "hm", "tool_call_id": "c1"});
+    client.post(&path, &thought).expect(201);
+    let last = client
+        .get(&format!("{path}?limit=1&order=desc"))
+        .expect(200);
+    let last = &last["items"][0];
+    assert_eq!(
+        (&last["reasoning"], &last["tool_call_id"]),
+        (&json!("hm"), &json!("c1"))
+    );
     let too_many =
         json!({"role": "assistant", "content": "4", "tokens_in": 5, "tokens_cache_read": 6});
     let refused = client.post(&path, &too_many).expect(422);
     assert_eq!(refused["field"], "/tokens_in");
+}
+
+#[test]
+fn sub_agents_are_conversations_of_their_own_and_all_may_have_a_title() {
+    let service = Service::start();
+    let client = service.client();
+    let id = begin(&service);
+    let agent = json!({"client": "api", "parent_id": id, "parent_call_id": "c1", "title": "look"});
+    let agent = client.post("/conversations", &agent).expect(201);
+    assert_eq!(
+        (&agent["parent_id"], &agent["parent_call_id"]),
+        (&json!(id), &json!("c1"))
+    );
+    let list = client
+        .get(&format!("/conversations?parent_id={id}"))
+        .expect(200);
+    assert_eq!(list["total"], 1);
+    let change = json!({"title": "Look around"});
+    let path = format!("/conversations/{}", agent["id"].as_str().unwrap());
+    let changed = client.patch(&path, &change).expect(200);
+    assert_eq!(changed["title"], "Look around");
+    let long = json!({"title": "x".repeat(1025)});
+    assert_eq!(client.patch(&path, &long).expect(422)["field"], "/title");
 }
 
 #[test]
