@@ -88,8 +88,8 @@ pub use analytics::{
     ActiveReport, ActiveRow, Analytics, AnalyticsQuery, Bucket, CompressionReport, CompressionRow,
     CompressionSums, ContextReport, ContextRow, ContextSums, DashboardMetrics, Dimension,
     ErrorCount, ErrorRow, ErrorSample, ErrorSums, ErrorsReport, LatencyMs, LatencyReport,
-    LatencyRow, LatencySums, ModelRow, ModelSums, ModelsReport, ROWS_DEFAULT, ROWS_MAX, RequestsOf,
-    RowKey, Scope, TaskRow, TaskSums, TasksReport, Tokens, UsageReport, UsageRow, UsageSums,
+    LatencyRow, LatencySums, ModelRow, ModelSums, ModelsReport, ROWS_DEFAULT, ROWS_MAX, RowKey,
+    Scope, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow, UsageSums,
 };
 pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{
@@ -103,13 +103,13 @@ pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;
 pub use privacy::{AccessRole, Pattern, PrivacySettings, UserIdKey};
 pub use record::{
-    CallStatus, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
-    ConversationStats, ConversationStatus, ConversationTurn, Day, Event, GENESIS_HASH,
-    GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask, InferenceMetadata,
-    JSON_DEPTH_MAX, Kind, MessageSums, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Record, Role,
-    Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, TokenCount,
-    ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, TurnKind, Validity, args_sha256,
-    epoch_ms, event_type, payload_json,
+    CallStatus, Client, ClientName, CodeEditProposal, ContentType, Conversation,
+    ConversationMessage, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
+    GENESIS_HASH, GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask,
+    InferenceMetadata, JSON_DEPTH_MAX, Kind, MessageSums, NAME_BYTES_MAX, ProposalStatus,
+    ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType,
+    Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, TurnKind,
+    Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,

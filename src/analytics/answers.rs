@@ -1,5 +1,7 @@
 //! What reports say: plain values, the same as JSON in every face.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -56,7 +58,8 @@ pub struct LatencyMs {
 pub struct UsageSums {
     /// Messages in any role.
     pub messages: u64,
-    /// Those in the role `assistant` that are no further part of another one's answer.
+    /// Requests: messages in the role `assistant` that are no further part of another one's
+    /// answer, and messages in other roles that have an error.
     pub requests: u64,
     /// Tokens of prompts, of messages in any role.
     pub tokens_in: u64,
@@ -72,13 +75,14 @@ pub struct UsageSums {
     pub tokens_reasoning: u64,
 }
 
-/// What the requests of a model and configuration came to. Messages in the role `assistant` alone
-/// count. A group that has further parts of answers, of requests of another group or day, and no
+/// What the requests of a model and configuration came to. Latencies, tokens and context are of
+/// messages in the role `assistant` alone. A group that has further parts of answers, of requests of another group or day, and no
 /// request of its own has a row as well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ModelSums {
-    /// How many there were.
+    /// Requests: messages in the role `assistant` that are no further part of another one's
+    /// answer, and messages in other roles that have an error.
     pub requests: u64,
     /// How long they took.
     pub latency_ms: LatencyMs,
@@ -89,7 +93,7 @@ pub struct ModelSums {
     /// How much of the context window was used on average, from 0 to 1; left out if none says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization_avg: Option<f64>,
-    /// How many answers have an error, further parts included.
+    /// Messages in any role that have an error.
     pub errors: u64,
     /// Which part of the requests failed, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,9 +106,10 @@ pub struct ModelSums {
 pub struct ErrorSums {
     /// Messages in any role that have an error.
     pub errors: u64,
-    /// Messages in the role `assistant` that are no further part of another one's answer.
+    /// Requests: messages in the role `assistant` that are no further part of another one's
+    /// answer, and messages in other roles that have an error.
     pub requests: u64,
-    /// How many of them failed, or a further part of their answer.
+    /// How many of them failed.
     pub failed_requests: u64,
     /// Which part of the requests failed, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,7 +153,8 @@ pub struct ErrorSample {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct TaskSums {
-    /// Messages in the role `assistant` that are no further part of another one's answer.
+    /// Requests: messages in the role `assistant` that are no further part of another one's
+    /// answer, and messages in other roles that have an error.
     pub requests: u64,
     /// Which part of the bucket's requests these are, from 0 to 1; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +189,8 @@ pub struct CompressionSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct LatencySums {
-    /// Messages in the role `assistant` that are no further part of another one's answer.
+    /// Requests: messages in the role `assistant` that are no further part of another one's
+    /// answer, and messages in other roles that have an error.
     pub requests: u64,
     /// How long they took.
     pub latency_ms: LatencyMs,
@@ -283,64 +290,46 @@ pub struct ActiveReport {
     pub row_count: usize,
 }
 
-/// Tokens of prompts and answers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct Tokens {
-    /// Of prompts.
-    #[serde(rename = "in")]
-    pub tokens_in: u64,
-    /// Of answers.
-    #[serde(rename = "out")]
-    pub tokens_out: u64,
-}
-
-/// How many requests were of one name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct RequestsOf {
-    /// The model, configuration or sort of task; left out for requests of none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Messages in the role `assistant` that are no further part of another one's answer.
-    pub requests: u64,
-}
-
-/// What a dashboard shows: of the current UTC day, or of the days asked for.
+/// What a dashboard shows: of the current UTC day, or of the days asked for. As JSON, every member
+/// is there: a rate or an average of nothing is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct DashboardMetrics {
-    /// What it was made of.
+    /// What it was made of. Not in JSON.
+    #[serde(skip)]
     pub scope: Scope,
-    /// The conversations that have a message of these days; left out for several days of which
-    /// one has a rollup that does not name its conversations.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Conversations that have a message of these days; `None` for several days of which one has
+    /// a rollup that does not name its conversations.
+    #[cfg_attr(feature = "face", schema(required))]
     pub conversations_today: Option<u64>,
     /// Messages in any role.
     pub messages_today: u64,
-    /// Tokens, of messages in any role.
-    pub tokens_today: Tokens,
-    /// How long answers took on average, in milliseconds; left out if none says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Tokens of prompts and answers, of messages in any role.
+    pub tokens_today: u64,
+    /// Tokens of prompts.
+    pub tokens_in_today: u64,
+    /// Tokens of answers.
+    pub tokens_out_today: u64,
+    /// Average latency of answers in milliseconds; `None` if no answer has a latency.
+    #[cfg_attr(feature = "face", schema(required))]
     pub avg_latency_ms: Option<f64>,
-    /// 95 % of the answers took no longer, in milliseconds, within 1 %; left out if none says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// 95th percentile of the latency in milliseconds, within 1 %.
+    #[cfg_attr(feature = "face", schema(required))]
     pub p95_latency_ms: Option<f64>,
-    /// Which part of the requests failed, from 0 to 1; left out if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Failed requests divided by requests, from 0 to 1; `None` if there were no requests.
+    #[cfg_attr(feature = "face", schema(required))]
     pub error_rate: Option<f64>,
-    /// By model, the most first; at most 100, as of the two below.
-    pub requests_by_model: Vec<RequestsOf>,
-    /// By configuration.
-    pub requests_by_config: Vec<RequestsOf>,
-    /// By sort of task.
-    pub requests_by_task_type: Vec<RequestsOf>,
-    /// How much of the context window was used on average, from 0 to 1; left out if no answer
-    /// says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Requests per model. Requests without a model are left out. At most the 100 models with the
+    /// most requests; the same holds for the two below.
+    pub by_model: BTreeMap<String, u64>,
+    /// Requests per configuration.
+    pub by_config: BTreeMap<String, u64>,
+    /// Requests per task type.
+    pub by_task_type: BTreeMap<String, u64>,
+    /// Average part of the context window that was used, from 0 to 1; `None` if no answer has it.
+    #[cfg_attr(feature = "face", schema(required))]
     pub avg_context_utilization: Option<f64>,
-    /// Which part of the requests had their context compressed, from 0 to 1; left out if there
-    /// were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Answers with compressed context divided by answers, from 0 to 1; `None` if there were none.
+    #[cfg_attr(feature = "face", schema(required))]
     pub compression_rate: Option<f64>,
 }

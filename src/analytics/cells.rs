@@ -73,7 +73,7 @@ impl Mask {
             group: groups.number(names),
             answers: tally.answers(),
             messages: tally.messages,
-            requests: tally.requests,
+            answered: tally.requests,
             all: MessageSums {
                 latency_sketch: Sketch::default(),
                 ..tally.all
@@ -88,9 +88,22 @@ impl Mask {
 pub(super) struct Cell {
     pub group: u32,
     pub messages: u64,
-    pub requests: u64,
+    /// Messages in the role `assistant` that are no further part of another one's answer.
+    pub answered: u64,
     /// What messages in any role add up to, but for how their latencies are spread.
     pub all: MessageSums,
-    /// What requests alone add up to.
+    /// What answers alone add up to.
     pub answers: MessageSums,
+}
+
+impl Cell {
+    /// Errors that another message than an answer has: each stands where an answer was to come.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.all.errors.saturating_sub(self.answers.errors)
+    }
+
+    /// The requests that were answered, or that failed without an answer.
+    pub(super) fn requests(&self) -> u64 {
+        self.answered.saturating_add(self.unanswered())
+    }
 }

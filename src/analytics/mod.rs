@@ -17,8 +17,7 @@ pub use answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, CompressionSums, ContextReport,
     ContextRow, ContextSums, DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorSums,
     ErrorsReport, LatencyMs, LatencyReport, LatencyRow, LatencySums, ModelRow, ModelSums,
-    ModelsReport, RequestsOf, RowKey, TaskRow, TaskSums, TasksReport, Tokens, UsageReport,
-    UsageRow, UsageSums,
+    ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow, UsageSums,
 };
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope};
 

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, ContextReport, ContextRow,
     DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorsReport, LatencyReport, LatencyRow,
-    ModelRow, ModelsReport, RequestsOf, RowKey, TaskRow, TaskSums, TasksReport, Tokens,
-    UsageReport, UsageRow,
+    ModelRow, ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow,
 };
 use super::kept::Kept;
 use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
@@ -226,32 +225,31 @@ impl Analytics {
             let of_all = counts.first();
             of_all.map_or(0, |(_, count)| *count)
         });
-        let mut requests_by = |dimension| {
+        let mut by = |dimension| -> BTreeMap<String, u64> {
             let scope = Scope {
                 group: vec![dimension],
                 ..scope.clone()
             };
             let (rows, _) = kept.sums(&scope, DASHBOARD_NAMES_MAX, has_requests, rows::requests);
-            let requests = rows.into_iter().map(|(of, requests)| RequestsOf {
-                // The others are not told apart.
-                name: of.model_used.or(of.config_used).or(of.task_type),
-                requests,
+            let named = rows.into_iter().filter_map(|(of, requests)| {
+                // A row has the name of its dimension alone.
+                let name = of.model_used.or(of.config_used).or(of.task_type)?;
+                Some((name, requests))
             });
-            requests.collect()
+            named.collect()
         };
         Ok(DashboardMetrics {
             conversations_today,
             messages_today: usage.messages,
-            tokens_today: Tokens {
-                tokens_in: usage.tokens_in,
-                tokens_out: usage.tokens_out,
-            },
+            tokens_today: usage.tokens_in.saturating_add(usage.tokens_out),
+            tokens_in_today: usage.tokens_in,
+            tokens_out_today: usage.tokens_out,
             avg_latency_ms: models.latency_ms.avg,
             p95_latency_ms: models.latency_ms.p95,
             error_rate: models.error_rate,
-            requests_by_model: requests_by(Dimension::Model),
-            requests_by_config: requests_by(Dimension::Config),
-            requests_by_task_type: requests_by(Dimension::TaskType),
+            by_model: by(Dimension::Model),
+            by_config: by(Dimension::Config),
+            by_task_type: by(Dimension::TaskType),
             avg_context_utilization: models.context_utilization_avg,
             compression_rate: kept.total(&scope, rows::compression).rate,
             scope,

@@ -46,7 +46,7 @@ impl Kept {
                 });
                 let row = &mut rows[place];
                 row.messages = row.messages.saturating_add(cell.messages);
-                row.requests = row.requests.saturating_add(cell.requests);
+                row.requests = row.requests.saturating_add(cell.requests());
                 row.cells.push(cell);
             }
         }
@@ -118,10 +118,12 @@ pub(super) fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// The rate of requests of which an answer did something, from 0 to 1. Several parts of one answer
-/// may have done it, so there can be more answers than requests.
-fn rate(answers: u64, requests: u64) -> Option<f64> {
-    part(answers.min(requests), requests)
+/// The requests that failed. Several parts of one answer may have an error.
+fn failed(cells: &[&Cell]) -> u64 {
+    let answered = total(cells, |cell| cell.answered);
+    let answers = total(cells, |cell| cell.answers.errors);
+    let unanswered = total(cells, Cell::unanswered);
+    answers.min(answered).saturating_add(unanswered)
 }
 
 pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
@@ -131,7 +133,7 @@ pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
     let cached = tokens_cache_write.saturating_add(tokens_cache_read);
     UsageSums {
         messages: total(cells, |cell| cell.messages),
-        requests: total(cells, |cell| cell.requests),
+        requests: total(cells, Cell::requests),
         tokens_in,
         tokens_out: total(cells, |cell| cell.all.tokens_out),
         tokens_input: tokens_in.saturating_sub(cached),
@@ -148,7 +150,7 @@ pub(super) fn latency(cells: &[&Cell], sketch: &mut DenseSketch) -> LatencySums 
     }
     let count = total(cells, |cell| cell.answers.latency_count);
     LatencySums {
-        requests: total(cells, |cell| cell.requests),
+        requests: total(cells, Cell::requests),
         latency_ms: LatencyMs {
             count,
             avg: part(total(cells, |cell| cell.answers.latency_ms_sum), count),
@@ -177,23 +179,20 @@ pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
         requests,
         latency_ms,
     } = latency(cells, sketch);
-    let errors = total(cells, |cell| cell.answers.errors);
     ModelSums {
         requests,
         latency_ms,
         tokens_in: total(cells, |cell| cell.answers.tokens_in),
         tokens_out: total(cells, |cell| cell.answers.tokens_out),
         context_utilization_avg: context(cells, sketch).avg,
-        errors,
-        error_rate: rate(errors, requests),
+        errors: total(cells, |cell| cell.all.errors),
+        error_rate: part(failed(cells), requests),
     }
 }
 
 pub(super) fn errors(cells: &[&Cell], _: &mut DenseSketch) -> ErrorSums {
-    let requests = total(cells, |cell| cell.requests);
-    let failed = total(cells, |cell| cell.answers.errors);
-    // Several parts of one answer may have failed.
-    let failed_requests = failed.min(requests);
+    let requests = total(cells, Cell::requests);
+    let failed_requests = failed(cells);
     ErrorSums {
         errors: total(cells, |cell| cell.all.errors),
         requests,
@@ -203,15 +202,16 @@ pub(super) fn errors(cells: &[&Cell], _: &mut DenseSketch) -> ErrorSums {
 }
 
 pub(super) fn requests(cells: &[&Cell], _: &mut DenseSketch) -> u64 {
-    total(cells, |cell| cell.requests)
+    total(cells, Cell::requests)
 }
 
 pub(super) fn compression(cells: &[&Cell], _: &mut DenseSketch) -> CompressionSums {
-    let requests = total(cells, |cell| cell.requests);
+    let answered = total(cells, |cell| cell.answered);
     let compressed = total(cells, |cell| cell.answers.compressed);
     CompressionSums {
-        requests,
+        requests: answered,
         compressed,
-        rate: rate(compressed, requests),
+        // Several parts of one answer may say it.
+        rate: part(compressed.min(answered), answered),
     }
 }

@@ -24,7 +24,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show a setting, or all
+    /// Show the settings in force, those that are not set with their defaults
     Get {
         /// As privacy.redact_pii. Default: all
         name: Option<String>,
@@ -68,7 +68,7 @@ If there is a copy of the earlier key, restore it instead.";
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
-    /// `null` if it is not set.
+    /// The value in force; `null` for no limit.
     value: &'a Value,
 }
 
@@ -132,7 +132,8 @@ fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, 
 }
 
 fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
-    let settings = Settings::read(context.store_path()?)?;
+    let set = Settings::read(context.store_path()?)?;
+    let settings = set.in_force();
     match name {
         Some(name) => {
             let value = settings.get(name)?;
@@ -147,7 +148,9 @@ fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         None => {
             for name in Settings::names() {
                 let value = shown(&settings.get(name)?);
-                context.out.line(&format!("{name:<30} {value}"))?;
+                let is_default = set.get(name)?.is_null();
+                let note = if is_default { " (default)" } else { "" };
+                context.out.line(&format!("{name:<30} {value}{note}"))?;
             }
         }
     }
@@ -166,7 +169,7 @@ fn change(
         changed = change(settings);
     })?;
     changed?;
-    let (before, now) = (before.get(name)?, now.get(name)?);
+    let (before, now) = (before.in_force().get(name)?, now.in_force().get(name)?);
     if context.json {
         let (before, now) = (&before, &now);
         context.out.json(&Change { name, before, now })?;
@@ -182,7 +185,7 @@ fn change(
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::Null => "not set".to_owned(),
+        Value::Null => "no limit".to_owned(),
         Value::String(text) => one_line(text).into_owned(),
         value => one_line(&value.to_string()).into_owned(),
     }

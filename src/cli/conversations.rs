@@ -20,14 +20,14 @@ const PAGE_CONVERSATIONS: usize = 4096;
     after_help = "Examples:\n  decklog conversations --project decklog --since 2025-12-09 --long\n  decklog conversations --status error --json | jq '{id, last_error, total_tokens_out}'"
 )]
 pub struct Args {
-    /// Only conversations of this workspace
-    #[arg(long, value_name = "NAME")]
+    /// Only conversations of this workspace or of a directory below it
+    #[arg(long, value_name = "DIR")]
     workspace: Option<String>,
     /// Only conversations of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Only conversations held there
-    #[arg(long, value_parser = one_of(Client::ALL, Client::as_str))]
+    #[arg(long, value_name = "NAME")]
     client: Option<Client>,
     /// Only conversations of this user
     #[arg(long, value_name = "ID")]

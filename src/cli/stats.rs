@@ -1,10 +1,13 @@
 //! `decklog stats`
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use decklog::{
     ActiveReport, AnalyticsQuery, Bucket, CompressionSums, ContextSums, DashboardMetrics, Day,
-    Dimension, ErrorSample, ErrorsReport, LatencyMs, LatencySums, ModelSums, RequestsOf, RowKey,
-    Scope, TaskSums, UsageSums,
+    Dimension, ErrorSample, ErrorsReport, LatencyMs, LatencySums, ModelSums, RowKey, Scope,
+    TaskSums, UsageSums,
 };
 use serde::Serialize;
 
@@ -20,9 +23,10 @@ const NAME_COLUMNS: usize = 20;
 
 /// Report on tokens, latencies, errors, contexts and conversations
 ///
-/// Messages that retention removed are counted as well. Latencies, rates and contexts are of
-/// requests, the messages in the role assistant; one that is a part of another's answer adds to
-/// that request and counts as none. Latency quantiles are accurate to 1 %.
+/// Messages that retention removed are counted as well. A request is a message in the role
+/// assistant, or a message in another role that has an error; a message that is part of another
+/// one's answer is no request of its own. Latencies, compression and context are of messages in
+/// the role assistant. Latency quantiles are accurate to 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog stats dashboard\n  decklog stats models --since 2025-12-01 --group model,task_type\n  decklog stats usage --bucket month --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
@@ -332,13 +336,17 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
     let days = days.map(|(word, day)| day.map(|day| format!("{word} {day}")));
     let days: Vec<String> = days.into_iter().flatten().collect();
     let ms = |ms: Option<f64>| format!("{} ms", whole(ms));
-    let tokens = &metrics.tokens_today;
-    let requests = |these: &[RequestsOf]| -> String {
-        let one = |of: &RequestsOf| {
-            let name = one_line(of.name.as_deref().unwrap_or("-"));
-            format!("{} {}", clipped(&name, NAME_COLUMNS), grouped(of.requests))
+    let requests = |these: &BTreeMap<String, u64>| -> String {
+        let mut these: Vec<(&String, &u64)> = these.iter().collect();
+        these.sort_by_key(|(_, requests)| Reverse(**requests));
+        let one = |(name, requests): (&String, &u64)| {
+            format!(
+                "{} {}",
+                clipped(&one_line(name), NAME_COLUMNS),
+                grouped(*requests)
+            )
         };
-        let these: Vec<String> = these.iter().map(one).collect();
+        let these: Vec<String> = these.into_iter().map(one).collect();
         these.join(", ")
     };
     let conversations = metrics.conversations_today.map_or("-".to_owned(), grouped);
@@ -350,8 +358,8 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
             "tokens",
             format!(
                 "{} in, {} out",
-                grouped(tokens.tokens_in),
-                grouped(tokens.tokens_out)
+                grouped(metrics.tokens_in_today),
+                grouped(metrics.tokens_out_today)
             ),
         ),
         (
@@ -365,9 +373,9 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
         ("errors", percent(metrics.error_rate)),
         ("context", percent(metrics.avg_context_utilization)),
         ("compressed", percent(metrics.compression_rate)),
-        ("models", requests(&metrics.requests_by_model)),
-        ("configs", requests(&metrics.requests_by_config)),
-        ("tasks", requests(&metrics.requests_by_task_type)),
+        ("models", requests(&metrics.by_model)),
+        ("configs", requests(&metrics.by_config)),
+        ("tasks", requests(&metrics.by_task_type)),
     ] {
         show::row(&mut context.out, &format!("{label:<LABEL_COLUMNS$}{value}"))?;
     }

@@ -34,7 +34,7 @@ const KIND: Kind = Kind::Conversations;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ConversationQuery {
-    /// Only conversations of this workspace.
+    /// Only conversations of this workspace, or of a directory below it.
     pub workspace: Option<String>,
     /// Only conversations of this project.
     pub project: Option<String>,
@@ -93,7 +93,10 @@ impl ConversationQuery {
     pub(crate) fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
-        is(&self.workspace, &conversation.workspace)
+        let workspace = conversation.workspace.as_deref();
+        self.workspace
+            .as_deref()
+            .is_none_or(|wanted| workspace.is_some_and(|it| is_within(wanted, it)))
             && is(&self.project, &conversation.project)
             && (self.user_id.is_none() || {
                 let user_id = conversation.user_id.as_ref();
@@ -110,10 +113,24 @@ impl ConversationQuery {
     }
 }
 
+/// Whether a workspace is this directory or one below it.
+fn is_within(directory: &str, workspace: &str) -> bool {
+    let is_separator = |c| c == '/' || c == '\\';
+    let rest = workspace.strip_prefix(directory.trim_end_matches(is_separator));
+    workspace == directory
+        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(is_separator))
+}
+
 impl Store {
     /// The conversation with this id, and what its messages add up to.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
         self.inner().ask(|view| get(view, id))
+    }
+
+    /// Whether the log has a conversation with this id.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_conversation(&self, id: Uuid) -> Result<bool> {
+        self.inner().ask(|view| Ok(check_known(view, id).is_ok()))
     }
 
     /// Conversations, a part of the list at a time. Those of a user are found by the id as it was
@@ -135,12 +152,8 @@ impl Store {
     ) -> Result<(ConversationList, bool)> {
         let user_id = query.user_id.as_deref();
         let user_ids = user_id.map(|id| self.inner().user_ids(id)).transpose()?;
-        list::list(
-            self.inner(),
-            query,
-            &user_ids.unwrap_or_default(),
-            bytes_max,
-        )
+        let user_ids = user_ids.unwrap_or_default();
+        list::list(self.inner(), query, &user_ids, bytes_max)
     }
 
     /// Conversations, newest first, page by page: also while others begin.

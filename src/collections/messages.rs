@@ -4,23 +4,35 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
-use super::page::{Cursor, Order, Page, Walk, page};
-use super::{Ack, collision, lower, number, says, standing_as, unchanged};
+use super::page::{Cursor, Order, Page, Walk, page_of};
+use super::{Ack, collision, lower, number, read_as, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select};
-use crate::record::{ConversationMessage, Kind, Record, same_json};
+use crate::index::{Position, RowId, Select, Table};
+use crate::record::{ConversationMessage, Kind, Record, Role, same_json};
 use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Messages;
 
-/// Which messages of a conversation to list.
+/// Which messages to list.
 #[derive(Debug, Clone)]
 pub struct MessageQuery {
-    /// Only messages with this sequence or a later one.
-    pub from: Option<i64>,
-    /// Only messages with an earlier sequence.
+    /// Only messages with this sequence or a later one. Needs a conversation.
+    pub from_sequence: Option<i64>,
+    /// Only messages with an earlier sequence. Needs a conversation.
+    pub until_sequence: Option<i64>,
+    /// Only messages of this time or later, in epoch milliseconds.
+    pub since: Option<i64>,
+    /// Only messages before this time, in epoch milliseconds.
     pub until: Option<i64>,
-    /// By sequence. Default: oldest first.
+    /// Only messages in this role.
+    pub role: Option<Role>,
+    /// Only messages with this `model_used`.
+    pub model_used: Option<String>,
+    /// Only messages with this `config_used`.
+    pub config_used: Option<String>,
+    /// `true`: only messages with an error; `false`: only messages without one.
+    pub error: Option<bool>,
+    /// By sequence within a conversation, else by time. Default: oldest first.
     pub order: Order,
     /// At most this many; 0 gives none. Default: 100.
     pub limit: usize,
@@ -31,12 +43,38 @@ pub struct MessageQuery {
 impl Default for MessageQuery {
     fn default() -> MessageQuery {
         MessageQuery {
-            from: None,
+            from_sequence: None,
+            until_sequence: None,
+            since: None,
             until: None,
+            role: None,
+            model_used: None,
+            config_used: None,
+            error: None,
             order: Order::OldestFirst,
             limit: 100,
             after: None,
         }
+    }
+}
+
+impl MessageQuery {
+    /// Whether lines have to be read to tell what is to be listed.
+    #[cfg(feature = "http")]
+    fn asks_for_fields(&self) -> bool {
+        let names = [&self.model_used, &self.config_used];
+        self.role.is_some() || self.error.is_some() || names.iter().any(|name| name.is_some())
+    }
+
+    fn matches(&self, message: &ConversationMessage) -> bool {
+        let is =
+            |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
+        self.role.is_none_or(|role| message.role == role)
+            && is(&self.model_used, &message.model_used)
+            && is(&self.config_used, &message.config_used)
+            && self
+                .error
+                .is_none_or(|error| message.error.is_some() == error)
     }
 }
 
@@ -53,8 +91,9 @@ impl Store {
         })
     }
 
-    /// The messages of a conversation, in the order of their sequence, page by page: 100 unless the
-    /// query says otherwise. An unknown conversation has none.
+    /// Messages, page by page: 100 unless the query says otherwise. Those of a conversation are in
+    /// the order of their sequence; an unknown conversation has none. Without a conversation they
+    /// are those of all, in the order of their time.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, MessageQuery, Order, Role, Store};
@@ -65,14 +104,20 @@ impl Store {
     /// # store.record(ConversationMessage::new(id, Role::User, "hi"))?;
     /// let newest = MessageQuery { order: Order::NewestFirst, limit: 1, ..MessageQuery::default() };
     /// assert_eq!(store.messages(id, &newest)?.items[0].sequence, Some(1));
+    ///
+    /// let failed = MessageQuery { error: Some(true), ..MessageQuery::default() };
+    /// assert_eq!(store.messages(None, &failed)?.items, []);
     /// # Ok::<(), decklog::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for bounds of sequences without a conversation.
     pub fn messages(
         &self,
-        conversation_id: Uuid,
+        conversation_id: impl Into<Option<Uuid>>,
         query: &MessageQuery,
     ) -> Result<Page<ConversationMessage>> {
-        list(self.inner(), conversation_id, query)
+        list(self.inner(), conversation_id.into(), query)
     }
 
     /// As [`messages`](Store::messages), each as a JSON object; a page ends with the line that makes
@@ -80,78 +125,109 @@ impl Store {
     #[cfg(feature = "http")]
     pub(crate) fn messages_as_json(
         &self,
-        conversation_id: Uuid,
+        conversation_id: Option<Uuid>,
         query: &MessageQuery,
         bytes_max: usize,
     ) -> Result<Page<String>> {
-        let mut text = [0; Hyphenated::LENGTH];
-        let conversation = lower(conversation_id, &mut text);
+        let of = conversation_id.map(|id| id.to_string());
+        let is_plain = !query.asks_for_fields();
         list_as(
             self.inner(),
             conversation_id,
             query,
             bytes_max,
-            |view, row| read_json(view, row, conversation),
+            |view, row| {
+                if is_plain && let Some(json) = read_json(view, row, of.as_deref())? {
+                    return Ok(Some(json));
+                }
+                let message = read_listed(view, row, conversation_id, query)?;
+                let json = message.map(|message| serde_json::to_string(&message));
+                json.transpose().map_err(|e| Error::invalid(e.to_string()))
+            },
         )
     }
 }
 
 pub(super) fn list(
     inner: &Inner,
-    conversation_id: Uuid,
+    conversation_id: Option<Uuid>,
     query: &MessageQuery,
 ) -> Result<Page<ConversationMessage>> {
     list_as(inner, conversation_id, query, usize::MAX, |view, row| {
-        let message = read(view, row)?;
-        Ok(message.filter(|found| found.conversation_id == conversation_id))
+        read_listed(view, row, conversation_id, query)
     })
 }
 
-/// As [`list`], of what `read` makes of the messages that may be of the conversation.
+fn read_listed(
+    view: &View<'_>,
+    row: RowId,
+    conversation_id: Option<Uuid>,
+    query: &MessageQuery,
+) -> Result<Option<ConversationMessage>> {
+    let message = read(view, row)?.filter(|found| query.matches(found));
+    Ok(message.filter(|found| conversation_id.is_none_or(|id| found.conversation_id == id)))
+}
+
+/// As [`list`], of what `read` makes of the messages that may be listed.
 fn list_as<T>(
     inner: &Inner,
-    conversation_id: Uuid,
+    conversation_id: Option<Uuid>,
     query: &MessageQuery,
     bytes_max: usize,
     read: impl Fn(&View<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Page<T>> {
-    let mut text = [0; Hyphenated::LENGTH];
-    let hash = inner.hasher().lookup(lower(conversation_id, &mut text));
-    let walk = Walk {
-        select: Select::Lookup(0, hash),
-        since: query.from.unwrap_or(i64::MIN),
-        until: query.until.unwrap_or(i64::MAX),
-        order: query.order,
-        limit: query.limit,
+    let (since, until) = (
+        query.since.unwrap_or(i64::MIN),
+        query.until.unwrap_or(i64::MAX),
+    );
+    let mut walk = Walk {
         bytes_max,
-        after: query.after,
-        as_of: None,
+        ..Walk::all(query.order, query.limit, query.after)
+    };
+    if let Some(id) = conversation_id {
+        let mut text = [0; Hyphenated::LENGTH];
+        let hash = inner.hasher().lookup(lower(id, &mut text));
+        walk.select = Select::Lookup(0, hash);
+        walk.since = query.from_sequence.unwrap_or(i64::MIN);
+        walk.until = query.until_sequence.unwrap_or(i64::MAX);
+    } else {
+        let bounds = [
+            ("from_sequence", query.from_sequence),
+            ("until_sequence", query.until_sequence),
+        ];
+        if let Some((name, _)) = bounds.iter().find(|(_, bound)| bound.is_some()) {
+            let message = format!(
+                "{name} needs a conversation: messages of all conversations are in the order of their time"
+            );
+            return Err(Error::invalid(message).with_field(name));
+        }
+        (walk.since, walk.until) = (since, until);
+    }
+    let is_of_time = |table: &Table, row| {
+        let row = table.row(row);
+        row.is_some_and(|row| row.at >= since && (row.at < until || until == i64::MAX))
     };
     // No one asks for what was so at another time, so that theirs need not be known.
-    page(inner, KIND, walk, |view, row| {
+    page_of(inner, KIND, walk, is_of_time, |view, row| {
         Ok(read(view, row)?.map(|item| (0, item)))
     })
 }
 
 /// A message as JSON, by the members that come first in its line where that is as it was written:
-/// to read it and write it anew takes ten times as long.
+/// to read it and write it anew takes ten times as long. `None` where the line has to be read, or is
+/// of another conversation.
 #[cfg(feature = "http")]
-fn read_json(view: &View<'_>, id: RowId, conversation: &str) -> Result<Option<String>> {
+fn read_json(view: &View<'_>, id: RowId, conversation: Option<&str>) -> Result<Option<String>> {
     let row = view.table(KIND).row(id).filter(|row| row.stands());
     let Some(row) = row else { return Ok(None) };
-    if let Some(json) = view.read_json(KIND, row.asserted)? {
+    let json = view.read_json(KIND, row.asserted)?;
+    Ok(json.filter(|json| {
         // `{"id":"…","conversation_id":"…"`, both of the length of a UUID.
         const MEMBER: &str = "\",\"conversation_id\":\"";
         const AT: usize = "{\"id\":\"".len() + Hyphenated::LENGTH;
         let of = json.get(AT..).and_then(|rest| rest.strip_prefix(MEMBER));
-        if of.is_some_and(|of| of.starts_with(conversation)) {
-            return Ok(Some(json));
-        }
-    }
-    let message = read(view, id)?;
-    let message = message.filter(|found| found.conversation_id.to_string() == conversation);
-    let json = message.map(|message| serde_json::to_string(&message));
-    json.transpose().map_err(|e| Error::invalid(e.to_string()))
+        of.is_some_and(|of| conversation.is_none_or(|wanted| of.starts_with(wanted)))
+    }))
 }
 
 /// `is_untimed`: its time is not its own, and is not compared.
@@ -189,6 +265,13 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Resul
         ));
     }
     kept.set_sequence(sequence);
+    if let Record::Message(message) = kept.record()
+        && message.task_type.is_none()
+        && message.is_answer()
+        && let Some(task_type) = asked_for(txn, conversation)?
+    {
+        kept.set_task_type(task_type);
+    }
     let seq = txn.push(kept, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))
 }
@@ -214,6 +297,18 @@ fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
     talk.map_or(0, |talk| talk.last_sequence.max(0))
 }
 
+/// The task type of the last request of a conversation.
+fn asked_for(from: &impl Reads, conversation: Uuid) -> Result<Option<String>> {
+    let key = from.hasher().key([&conversation.to_string(), ""]);
+    let talk = from.index().talks().get(key);
+    let Some((_, line)) = talk.and_then(|talk| talk.asked) else {
+        return Ok(None);
+    };
+    let request: Box<ConversationMessage> = read_as(from, line)?;
+    let request = Some(request).filter(|request| request.conversation_id == conversation);
+    Ok(request.and_then(|request| request.task_type))
+}
+
 fn at_sequence(
     from: &impl Reads,
     conversation: Uuid,
@@ -235,14 +330,20 @@ fn at_sequence(
 }
 
 /// Whether a message that is handed over says what the log has; without a sequence it takes any,
-/// and without a time, too.
+/// an answer any task type if it has none, and without a time any time.
 fn same(known: &ConversationMessage, message: &ConversationMessage, is_untimed: bool) -> bool {
-    let rest = |message: &ConversationMessage| ConversationMessage {
-        sequence: message.sequence.or(known.sequence),
-        timestamp: if is_untimed { known } else { message }.timestamp.clone(),
-        tool_args: None,
-        inference_metadata: None,
-        ..message.clone()
+    let inherited = || known.task_type.clone().filter(|_| known.is_answer());
+    let rest = |message: &ConversationMessage| {
+        let mut message = message.clone();
+        message.fill_from_metadata();
+        ConversationMessage {
+            sequence: message.sequence.or(known.sequence),
+            timestamp: if is_untimed { known } else { &message }.timestamp.clone(),
+            task_type: message.task_type.or_else(inherited),
+            tool_args: None,
+            inference_metadata: None,
+            ..message
+        }
     };
     let json = |of: fn(&ConversationMessage) -> Option<&str>| same_json(of(known), of(message));
     json(|message| message.tool_args.as_deref())

@@ -320,7 +320,7 @@ fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>>
         ..MessageQuery::default()
     };
     let mut prompts: Vec<Prompt> = Vec::new();
-    for message in messages::list(inner, conversation_id, &query)?.items {
+    for message in messages::list(inner, Some(conversation_id), &query)?.items {
         let at = message.timestamp.at();
         let is_prompt = message.role == Role::User;
         let status = match message.role {

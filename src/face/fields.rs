@@ -10,7 +10,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{Number, PartialSchema, ToSchema};
 
-use crate::record::GIVEN_NUMBER_MAX;
+use crate::collections::SearchCursor;
+use crate::record::{GIVEN_NUMBER_MAX, Kind};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
@@ -137,6 +138,51 @@ impl PartialSchema for Name {
 
 #[cfg(feature = "mcp")]
 impl ToSchema for Name {}
+
+/// A kind of record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KindName(pub(crate) Kind);
+
+impl<'de> Deserialize<'de> for KindName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<KindName, D::Error> {
+        let name = String::deserialize(from)?;
+        Kind::from_stem(&name).map(KindName).ok_or_else(|| {
+            let all = Kind::ALL.map(Kind::stem).join(", ");
+            D::Error::custom(format!("no kind of record is called so: there are {all}"))
+        })
+    }
+}
+
+impl PartialSchema for KindName {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new().schema_type(Type::String);
+        name.enum_values(Some(Kind::ALL.map(Kind::stem))).into()
+    }
+}
+
+impl ToSchema for KindName {}
+
+/// Where a search goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SearchAfter(pub(crate) SearchCursor);
+
+impl<'de> Deserialize<'de> for SearchAfter {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SearchAfter, D::Error> {
+        let text = String::deserialize(from)?;
+        let cursor = text.parse::<SearchCursor>();
+        cursor
+            .map(SearchAfter)
+            .map_err(|e| D::Error::custom(e.reason()))
+    }
+}
+
+impl PartialSchema for SearchAfter {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).into()
+    }
+}
+
+impl ToSchema for SearchAfter {}
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ use super::memory::{Held, Memory, SMALL_BYTES};
 use super::metrics::Metrics;
 use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::problem::Problem;
+use super::rejected::Rejected;
 use super::syncer::Syncer;
 use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
@@ -52,6 +53,7 @@ pub(super) struct App {
     pub(super) store: Store,
     pub(super) capture: Capture,
     pub(super) doubt: Doubt,
+    pub(super) rejected: Rejected,
     pub(super) analytics: Analytics,
     pub(super) readers: Handle,
     pub(super) answers: Answers,

@@ -81,6 +81,10 @@ pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
         let problem = Problem::new(status, "unsupported_media_type", detail);
         return Err(problem.with_field("Content-Encoding"));
     }
+    // A browser that sends a body without a type names its page in Origin.
+    if !headers.contains_key(header::CONTENT_TYPE) {
+        return Ok(());
+    }
     check_type(
         headers,
         |name| name == "application/json",

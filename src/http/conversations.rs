@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -13,6 +14,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
+use super::messages::{self, NewMessage};
 use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
 use super::problem::Problem;
@@ -37,6 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 /// A conversation that begins.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(dead_code)] // Some fields are read to be ignored.
 struct NewConversation {
     /// Its id. Default: a new one.
     id: Option<Uuid>,
@@ -66,6 +69,37 @@ struct NewConversation {
     status: Option<ConversationStatus>,
     /// Default: now.
     created_at: Option<Timestamp>,
+    /// What failed last.
+    last_error: Option<String>,
+    /// Its messages, which are added to it.
+    #[serde(default)]
+    messages: Vec<NewMessage>,
+    // What answers have beside these. It is derived from the messages and ignored here, so that
+    // what was read can be posted.
+    /// Ignored.
+    #[schema(value_type = Option<Timestamp>)]
+    updated_at: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<u64>)]
+    message_count: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<u64>)]
+    total_tokens_in: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<u64>)]
+    total_tokens_out: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<u64>)]
+    total_latency_ms: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<Vec<String>>)]
+    models_used: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<Vec<String>>)]
+    configs_used: Option<IgnoredAny>,
+    /// Ignored.
+    #[schema(value_type = Option<String>)]
+    next: Option<IgnoredAny>,
 }
 
 impl NewConversation {
@@ -82,6 +116,7 @@ impl NewConversation {
             parent_call_id: self.parent_call_id,
             title: self.title,
             status: self.status.unwrap_or_default(),
+            last_error: self.last_error,
             updated_at: created_at.clone(),
             created_at,
             ..Conversation::new(id.unwrap_or_else(Uuid::new_v4), self.client)
@@ -89,6 +124,9 @@ impl NewConversation {
         (conversation, if_known)
     }
 }
+
+/// Where the messages of a new conversation stand, as a JSON pointer.
+const MESSAGES: &str = "/messages";
 
 fn unknown(id: Uuid) -> Problem {
     Problem::not_found(format!("there is no conversation {id}")).with_field("id")
@@ -101,7 +139,7 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
 
 /// Begins a conversation.
 ///
-/// Sent again with the same id or `Idempotency-Key`, it is begun once: the answer is 200 then.
+/// It takes what reading one answers, messages included. Sent again with the same id or `Idempotency-Key`, it is begun once: the answer is 200 then.
 #[utoipa::path(
     post,
     path = "/conversations",
@@ -120,12 +158,28 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
 async fn create(
     State(app): State<Shared>,
     key: IdempotencyKey,
-    Json(new): Json<NewConversation>,
+    Json(mut new): Json<NewConversation>,
 ) -> Result<Response, Problem> {
+    let messages = std::mem::take(&mut new.messages);
     let (conversation, if_known) = new.into_record(&key);
     let id = conversation.id;
+    let messages = messages::of_conversation(messages, id, &key, MESSAGES)?;
     let handed = Handed::new(OneOrMore::One(conversation), |it| (it.into(), if_known));
-    let status = status_of(&handed.put(&app, None, |e| e.into()).await?);
+    let mut answered = handed.put(&app, None, |e| e.into()).await?;
+    if let Some(messages) = messages {
+        for (nth, mut added) in messages
+            .put(&app, None, |e| e.into())
+            .await?
+            .into_iter()
+            .enumerate()
+        {
+            if let Some(Err(problem)) = added.take_if(|added| added.is_err()) {
+                return Err(problem.with_field(format!("{MESSAGES}/{nth}")));
+            }
+            answered.push(added);
+        }
+    }
+    let status = status_of(&answered);
     let made = app
         .ask(move |app| Made::new(status, &whole(&app.store, id)?))
         .await?;
@@ -141,6 +195,7 @@ async fn create(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ListParams {
+    /// This workspace or a directory below it.
     workspace: Option<String>,
     project: Option<String>,
     client: Option<Client>,
@@ -168,7 +223,7 @@ struct ListParams {
 /// A part of a list.
 #[derive(Debug, Serialize, ToSchema)]
 struct List {
-    items: Vec<Whole>,
+    conversations: Vec<Whole>,
     /// How many match, whatever limit and offset are.
     total: usize,
     limit: usize,
@@ -213,7 +268,7 @@ async fn list(
         let is_cut = is_more && items.len() < query.limit;
         let made = Made::ok(&List {
             next: is_more.then_some(next),
-            items: items.into_iter().map(Whole::of).collect(),
+            conversations: items.into_iter().map(Whole::of).collect(),
             total,
             limit: query.limit,
             offset: query.offset,
@@ -263,7 +318,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
             limit: LIMIT_MAX,
             ..MessageQuery::default()
         };
-        let page = app.store.messages_as_json(id, &query, bytes_max)?;
+        let page = app.store.messages_as_json(Some(id), &query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         let Paged { items, next } = page.into();
         // The messages are JSON already.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams, number};
+use super::params::{Id, IdempotencyKey, Limit, Query, Time, Wait, number};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, MessageQuery, Order, Warning};
@@ -18,11 +18,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::face::fields::{AnyInt, Int, Length};
 use crate::face::pages::{After, Paged};
 use crate::record::{
-    ContentType, ConversationMessage, GIVEN_NUMBER_MAX, Role, Source, Timestamp, payload_text,
+    Client, Content, ContentType, Conversation, ConversationMessage, GIVEN_NUMBER_MAX, Role,
+    Source, Timestamp, payload_text,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(add, list))
+    OpenApiRouter::new()
+        .routes(routes!(add, list))
+        .routes(routes!(list_all))
 }
 
 /// A place in a conversation, which leaves one after it.
@@ -31,9 +34,11 @@ type Sequence = Int<0, GIVEN_NUMBER_MAX>;
 /// A message to add.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct NewMessage {
+pub(super) struct NewMessage {
     /// Its id: sent again with the same one, it is added once. Default: a new one.
     id: Option<Uuid>,
+    /// The conversation's id, as in the path. Default: that of the path.
+    conversation_id: Option<Uuid>,
     /// Its place in the conversation. Default: the one after the greatest.
     sequence: Option<Sequence>,
     /// When it was sent. Default: now.
@@ -42,11 +47,14 @@ struct NewMessage {
     role: Role,
     /// What it comes from. Default: as its role has it.
     source: Option<Source>,
-    /// The text, without what the model thought before it answered.
-    content: String,
+    /// The text, or an array of blocks, without what the model thought before it answered. The
+    /// texts of `{"type": "text", "text": …}` are joined by an empty line; an array with other
+    /// blocks is kept as JSON.
+    #[schema(value_type = TextOrBlocks)]
+    content: Content,
     /// What the model thought before it answered.
     reasoning: Option<String>,
-    /// Default: text.
+    /// Default: `json` for an array of blocks that is kept, else `text`.
     content_type: Option<ContentType>,
     /// The tool that was called, or that answers.
     #[schema(max_length = 1024)]
@@ -110,7 +118,40 @@ struct NewMessage {
 
 type NewMessages = OneOrMore<NewMessage>;
 
+/// How [`Content`] is described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum TextOrBlocks {
+    Text(String),
+    Blocks(Vec<Block>),
+}
+
+/// A block of content.
+#[derive(ToSchema)]
+#[allow(dead_code)]
+struct Block {
+    /// `text`, or another type, which is kept as it is.
+    r#type: String,
+    /// The text of a block of the type `text`.
+    text: Option<String>,
+}
+
 impl NewMessage {
+    /// Checks that it is of the conversation that the path names.
+    fn check_conversation(&self, of: Uuid, pointer: &str) -> Result<(), Problem> {
+        match self.conversation_id {
+            Some(id) if id != of => {
+                let detail = format!(
+                    "conversation_id is {id}, and the path names {of}: give the same id, or leave it out"
+                );
+                let field = format!("{pointer}/conversation_id");
+                Err(Problem::invalid(detail).with_field(field))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The message, as the `nth` of a request.
     fn into_message(
         self,
@@ -131,9 +172,13 @@ impl NewMessage {
             timestamp: self.timestamp.unwrap_or_else(Timestamp::now),
             role: self.role,
             source: self.source.unwrap_or_else(|| Source::of(self.role)),
-            content: self.content,
-            reasoning: self.reasoning,
-            content_type: self.content_type.unwrap_or_default(),
+            content_type: self.content_type.unwrap_or(if self.content.is_json {
+                ContentType::Json
+            } else {
+                ContentType::Text
+            }),
+            content: self.content.text,
+            reasoning: self.reasoning.or(self.content.reasoning),
             tool_name: self.tool_name,
             tool_call_id: self.tool_call_id,
             tool_args: self.tool_args,
@@ -204,6 +249,20 @@ impl Added {
 
 type AddedAnswer = Each<Added>;
 
+/// How messages are added.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct AddParams {
+    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; the record waits in a queue. `GET /capture/rejected` lists records that the log rejected later. It is lost if the server fails, or its disk fills up, before it is written.
+    wait: Option<Wait>,
+    /// Make the conversation if there is none with this id. Default: false.
+    #[serde(default)]
+    create: bool,
+    /// The `client` of a conversation that is made. Default: api.
+    client: Option<Client>,
+}
+
 /// Adds a message, or several in one array.
 ///
 /// Sent again with the same ids or the same `Idempotency-Key`, they are added once. Of an array,
@@ -214,7 +273,7 @@ type AddedAnswer = Each<Added>;
     tag = "conversations",
     params(
         ("id" = Uuid, Path),
-        WaitParams,
+        AddParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of ids", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewMessages,
@@ -233,10 +292,19 @@ type AddedAnswer = Each<Added>;
 async fn add(
     State(app): State<Shared>,
     Id(conversation): Id<Uuid>,
-    Query(params): Query<WaitParams>,
+    Query(params): Query<AddParams>,
     key: IdempotencyKey,
     body: NewMessages,
 ) -> Result<Made, Problem> {
+    match &body {
+        OneOrMore::One(message) => message.check_conversation(conversation, "")?,
+        OneOrMore::More(messages) => {
+            for (nth, message) in messages.iter().enumerate() {
+                message.check_conversation(conversation, &format!("/{nth}"))?;
+            }
+        }
+    }
+    begin(&app, conversation, &params).await?;
     let mut ids = Vec::new();
     let handed = Handed::new(body, |new: NewMessage| {
         let (message, if_known) = new.into_message(conversation, &key, ids.len());
@@ -253,36 +321,94 @@ async fn add(
     Made::new(status, &Each::new(results, is_array))
 }
 
+/// Messages that a new conversation brings, which stand at a JSON pointer; `None` if it has none.
+pub(super) fn of_conversation(
+    messages: Vec<NewMessage>,
+    conversation: Uuid,
+    key: &IdempotencyKey,
+    pointer: &str,
+) -> Result<Option<Handed>, Problem> {
+    for (nth, message) in messages.iter().enumerate() {
+        message.check_conversation(conversation, &format!("{pointer}/{nth}"))?;
+    }
+    let mut nth = 0..;
+    let handed = (!messages.is_empty()).then(|| {
+        Handed::new(OneOrMore::More(messages), |new| {
+            let nth = nth.next().unwrap_or_default();
+            let (message, if_known) = new.into_message(conversation, key, nth);
+            (message.into(), if_known)
+        })
+    });
+    Ok(handed.map(|handed| handed.within(pointer)))
+}
+
+/// Makes the conversation if that is asked for. Without waiting, a message of no conversation would
+/// be answered with 202 and be rejected later.
+async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem> {
+    if !params.create && params.wait != Some(Wait::None) {
+        return Ok(());
+    }
+    let is_known = app
+        .ask(move |app| Ok(app.store.has_conversation(id)?))
+        .await?;
+    if is_known {
+        return Ok(());
+    }
+    if !params.create {
+        return Err(no_conversation(id));
+    }
+    let new = Conversation::new(id, params.client.unwrap_or(Client::Api));
+    // Another request may make it meanwhile.
+    let handed = Handed::new(OneOrMore::One(new), |new| (new.into(), IfKnown::Left));
+    handed.put(app, None, |e| e.into()).await.map(|_| ())
+}
+
+fn no_conversation(id: Uuid) -> Problem {
+    let detail = format!(
+        "there is no conversation {id}: POST /conversations makes one, and so does ?create=true"
+    );
+    Problem::not_found(detail).with_field("id")
+}
+
 /// Why the log did not take a message.
 fn rejected(error: &Error, conversation: Uuid) -> Problem {
     match error.kind() {
         // A message has no other life than its conversation's.
-        ErrorKind::Lifecycle => {
-            let detail = format!("there is no conversation {conversation}: begin it first");
-            Problem::not_found(detail).with_field("id")
-        }
+        ErrorKind::Lifecycle => no_conversation(conversation),
         _ => Problem::from(error),
     }
 }
 
-/// Which messages to list.
+/// Which messages of a conversation to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ListParams {
-    /// Only those with this sequence or a later one.
+    /// Only messages with this sequence or a later one.
     #[serde(default, deserialize_with = "number")]
-    from: Option<AnyInt>,
-    /// Only those with an earlier sequence.
+    from_sequence: Option<AnyInt>,
+    /// Only messages with an earlier sequence.
     #[serde(default, deserialize_with = "number")]
-    until: Option<AnyInt>,
+    until_sequence: Option<AnyInt>,
+    /// Only messages of this time or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Only messages before this time.
+    until: Option<Time>,
+    /// Only messages in this role.
+    role: Option<Role>,
+    /// Only messages with this `model_used`.
+    model: Option<String>,
+    /// Only messages with this `config_used`.
+    config: Option<String>,
+    /// `true`: only messages with an error; `false`: only messages without one.
+    error: Option<bool>,
     /// By sequence. Default: asc.
     order: Option<Order>,
     /// Maximum number of messages. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
-    /// What an earlier page has as `next`.
+    /// The `next` of the page before.
     after: Option<After>,
 }
 
@@ -303,17 +429,84 @@ async fn list(
     Query(params): Query<ListParams>,
 ) -> Result<Made, Problem> {
     let query = MessageQuery {
-        from: params.from.map(|from| from.0),
-        until: params.until.map(|until| until.0),
+        from_sequence: params.from_sequence.map(|from| from.0),
+        until_sequence: params.until_sequence.map(|until| until.0),
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        role: params.role,
+        model_used: params.model,
+        config_used: params.config,
+        error: params.error,
         order: params.order.unwrap_or(Order::OldestFirst),
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
+    page(&app, Some(id), query).await
+}
+
+/// Which messages of all conversations to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListAllParams {
+    /// Only messages of this time or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Only messages before this time.
+    until: Option<Time>,
+    /// Only messages in this role.
+    role: Option<Role>,
+    /// Only messages with this `model_used`.
+    model: Option<String>,
+    /// Only messages with this `config_used`.
+    config: Option<String>,
+    /// `true`: only messages with an error; `false`: only messages without one.
+    error: Option<bool>,
+    /// By time. Default: desc.
+    order: Option<Order>,
+    /// Maximum number of messages. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    /// The `next` of the page before.
+    after: Option<After>,
+}
+
+/// Lists the messages of all conversations, by time, page by page.
+#[utoipa::path(
+    get,
+    path = "/messages",
+    tag = "conversations",
+    params(ListAllParams),
+    responses((status = 200, description = "A page", body = Messages))
+)]
+async fn list_all(
+    State(app): State<Shared>,
+    Query(params): Query<ListAllParams>,
+) -> Result<Made, Problem> {
+    let query = MessageQuery {
+        from_sequence: None,
+        until_sequence: None,
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        role: params.role,
+        model_used: params.model,
+        config_used: params.config,
+        error: params.error,
+        order: params.order.unwrap_or(Order::NewestFirst),
+        limit: params.limit.0,
+        after: params.after.map(|after| after.0),
+    };
+    page(&app, None, query).await
+}
+
+async fn page(app: &Shared, of: Option<Uuid>, query: MessageQuery) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let page = app.store.messages_as_json(id, &query, bytes_max)?;
+        let page = app.store.messages_as_json(of, &query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         let Paged { items, next } = page.into();
-        if items.is_empty() && app.store.get_conversation(id)?.is_none() {
+        if let Some(id) = of.filter(|_| items.is_empty())
+            && app.store.get_conversation(id)?.is_none()
+        {
             let detail = format!("there is no conversation {id}");
             return Err(Problem::not_found(detail).with_field("id"));
         }

@@ -19,6 +19,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::problem::Problem;
+use super::rejected::Rejected;
 use crate::capture::Capture;
 use crate::segment::DamageCounts;
 use crate::store::{Counts, KindCounts, Store, SyncTimes};
@@ -67,7 +68,7 @@ struct Request {
 }
 
 impl Metrics {
-    pub(super) fn new(store: &Store, capture: &Capture) -> Metrics {
+    pub(super) fn new(store: &Store, capture: &Capture, rejected: &Rejected) -> Metrics {
         let mut registry = Registry::with_prefix("decklog");
         let requests = Family::new_with_constructor(times as fn() -> Histogram);
         registry.register_with_unit(
@@ -86,6 +87,7 @@ impl Metrics {
         registry.register_collector(Box::new(OfStore {
             store: store.clone(),
             capture: capture.clone(),
+            rejected: rejected.clone(),
         }));
         Metrics {
             registry,
@@ -113,6 +115,7 @@ impl Metrics {
 struct OfStore {
     store: Store,
     capture: Capture,
+    rejected: Rejected,
 }
 
 impl Collector for OfStore {
@@ -147,6 +150,8 @@ impl OfStore {
             "Records that wait to be written",
             stats.queued,
         )?;
+        let help = "Records that were answered with 202 and that the log did not take, by the code of the problem";
+        to.counters("capture_rejected", help, "code", self.rejected.by_code())?;
         let help = "How often a batch was tried again, as another process kept the store locked";
         to.counter("queue_lock_retries", help, stats.lock_retries)
     }

@@ -145,7 +145,10 @@ impl From<&Error> for Problem {
             return Problem::new(status, code(error), detail).retry_soon();
         }
         match kind {
-            ErrorKind::InvalidInput => Problem::invalid(detail),
+            ErrorKind::InvalidInput => match error.field() {
+                Some(field) => Problem::invalid(detail).with_field(format!("/{field}")),
+                None => Problem::invalid(detail),
+            },
             ErrorKind::Lifecycle | ErrorKind::Conflict => {
                 Problem::new(StatusCode::CONFLICT, kind.as_str(), detail)
             }

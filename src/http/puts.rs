@@ -151,6 +151,8 @@ impl<T: ToSchema> ToSchema for Each<T> {
 pub(super) struct Handed {
     records: Vec<(Record, IfKnown)>,
     is_array: bool,
+    /// Where in the body they stand, as a JSON pointer.
+    pointer: String,
 }
 
 impl Handed {
@@ -169,7 +171,14 @@ impl Handed {
         Handed {
             records: new.into_iter().map(into_record).collect(),
             is_array,
+            pointer: String::new(),
         }
+    }
+
+    /// The same, of a part of the body.
+    pub(super) fn within(self, pointer: &str) -> Handed {
+        let pointer = pointer.to_owned();
+        Handed { pointer, ..self }
     }
 
     pub(super) fn is_array(&self) -> bool {
@@ -184,15 +193,19 @@ impl Handed {
         wait: Option<Wait>,
         rejected: impl Fn(&Error) -> Problem,
     ) -> Result<Vec<Answered>, Problem> {
-        let Handed { records, is_array } = self;
+        let Handed {
+            records,
+            is_array,
+            pointer,
+        } = self;
         let count = records.len();
         let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
             let record = given(record);
             let place = || {
                 if is_array {
-                    format!("/{nth}")
+                    format!("{pointer}/{nth}")
                 } else {
-                    String::new()
+                    pointer.clone()
                 }
             };
             let record = record.map_err(|e| Problem::at(&e, &place()))?;

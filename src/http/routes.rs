@@ -22,7 +22,7 @@ use super::memory::{Answer, Held, SMALL_BYTES};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
-    params, proposals, records, stream, thoughts, turns,
+    params, proposals, records, rejected, search, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
 use crate::face::pages::After;
@@ -67,6 +67,8 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
         .merge(inbox::routes())
         .merge(thoughts::routes())
         .merge(records::routes())
+        .merge(rejected::routes())
+        .merge(search::routes())
         .merge(stream::routes())
         .merge(health::routes())
         .merge(access::routes())

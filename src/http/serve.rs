@@ -5,8 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -32,7 +31,7 @@ use super::impatient::Impatient;
 use super::mcp::{self, Mcp};
 use super::memory::Memory;
 use super::metrics::{Counted, Metrics};
-use super::problem;
+use super::rejected::Rejected;
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls::Certificate;
@@ -131,7 +130,7 @@ pub struct Server {
     addr: SocketAddr,
     certificate: Option<Arc<Certificate>>,
     app: Arc<App>,
-    lost: Arc<Lost>,
+    rejected: Rejected,
     options: Options,
     stop: watch::Sender<bool>,
     #[cfg(feature = "mcp")]
@@ -183,17 +182,15 @@ impl Server {
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
         let doubt = Doubt::of(&store);
-        let lost = Arc::new(Lost::default());
+        let rejected = Rejected::default();
         let capture = store
             .capture_options()
             .queue_records_max(options.queue_records_max)
             .on_error({
-                let (doubt, lost) = (doubt.clone(), Arc::clone(&lost));
+                let (doubt, rejected) = (doubt.clone(), rejected.clone());
                 move |error, record| {
                     doubt.note_error(error);
-                    let reason = problem::code(error);
-                    lost.note(reason);
-                    tracing::error!(kind = %record.kind(), reason, "a queued record was not taken");
+                    rejected.note(error, record);
                 }
             })
             .start()?;
@@ -204,8 +201,9 @@ impl Server {
         runtime.spawn(Answers::hand_on(told));
         let app = App {
             answers,
-            metrics: Metrics::new(&store, &capture),
+            metrics: Metrics::new(&store, &capture, &rejected),
             capture,
+            rejected: rejected.clone(),
             doubt,
             analytics: store.analytics(),
             readers: readers.handle().clone(),
@@ -240,7 +238,7 @@ impl Server {
             addr,
             certificate: certificate.map(Arc::new),
             app: Arc::new(app),
-            lost,
+            rejected,
             options: options.clone(),
             stop,
             #[cfg(feature = "mcp")]
@@ -332,7 +330,7 @@ impl Server {
             listener,
             certificate,
             app,
-            lost,
+            rejected,
             options,
             stop,
             #[cfg(feature = "mcp")]
@@ -366,34 +364,12 @@ impl Server {
         // Dropping it tries once more to write what waits for a lock; who was lost is told below.
         let _ = capture.flush();
         drop(capture);
-        lost.tell();
+        rejected.log_total();
         if is_poisoned(&store) {
             let message = "a write or fsync failed, or the store's directory was replaced, and the server ended: make sure that there is room, and open the store again";
             return Err(Error::new(ErrorKind::Poisoned, message).with_path(store.path()));
         }
         store.sync()
-    }
-}
-
-/// Records that were answered with 202 and then not taken.
-#[derive(Debug, Default)]
-struct Lost {
-    count: AtomicU64,
-    /// Why the first of them was not.
-    reason: OnceLock<&'static str>,
-}
-
-impl Lost {
-    fn note(&self, reason: &'static str) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.reason.get_or_init(|| reason);
-    }
-
-    fn tell(&self) {
-        let count = self.count.load(Ordering::Relaxed);
-        if let Some(reason) = self.reason.get() {
-            tracing::error!(count, reason, "queued records were not taken");
-        }
     }
 }
 

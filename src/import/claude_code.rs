@@ -222,17 +222,17 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         Some(_) => json::number(count),
         None => Some(0),
     };
-    let (cache_write, cache_read) = (of(usage.cache_creation)?, of(usage.cache_read)?);
     let output = of(usage.output)?;
     let details = json::member::<OutputDetails<'_>>(usage.output_details);
     let reasoning = details
         .ok()
         .flatten()
         .and_then(|it| json::number(it.thinking));
+    let cache_write = of(usage.cache_creation)?;
+    let cache_read = of(usage.cache_read)?;
+    let cached = cache_write.saturating_add(cache_read);
     Some(Tokens {
-        input: of(usage.input)?
-            .saturating_add(cache_write)
-            .saturating_add(cache_read),
+        input: of(usage.input)?.saturating_add(cached),
         cache_write,
         cache_read,
         output,

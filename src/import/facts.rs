@@ -47,12 +47,13 @@ impl Facts<'_> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
-    /// All tokens of the prompt.
+    /// All of the prompt.
     pub(super) input: u64,
+    /// A part of the prompt, as is the next one.
     pub(super) cache_write: u64,
     pub(super) cache_read: u64,
-    /// Reasoning included.
     pub(super) output: u64,
+    /// A part of the output.
     pub(super) reasoning: u64,
 }
 

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op, Value};
-use crate::record::{ConversationStatus, Kind};
+use crate::record::{ConversationStatus, Kind, Role};
 
 /// Where a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,7 +100,8 @@ pub(crate) struct Measured {
     pub tokens_out: u64,
     pub latency_ms: u64,
     pub is_error: bool,
-    pub is_answer: bool,
+    pub role: Option<Role>,
+    pub has_task_type: bool,
 }
 
 /// Hashes keys and lookup values, seeded with the store's id so that no one who does not read
@@ -220,7 +221,8 @@ impl Hasher {
             tokens_out: measures.tokens_out,
             latency_ms: measures.latency_ms,
             is_error: measures.is_error,
-            is_answer: measures.is_answer,
+            role: measures.role,
+            has_task_type: measures.has_task_type,
         }
     }
 }

@@ -158,6 +158,12 @@ impl Table {
         self.has_lookup(id, field, hash) && self.rows.check(id, field) == check
     }
 
+    /// The hash of a lookup field of a row, and its other half; `None` if the row has no such field.
+    pub(crate) fn value(&self, id: RowId, field: usize) -> Option<(u32, u32)> {
+        let value = (self.rows.lookup(id, field), self.rows.check(id, field));
+        Some(value).filter(|(hash, _)| *hash != 0)
+    }
+
     /// Whether all rows of a walk have the same value, as far as the whole hash tells.
     pub(crate) fn is_of_one(&self, select: Select) -> bool {
         match select {

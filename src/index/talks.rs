@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::bytes::{In, Out};
 use super::entry::{Entry, KeyHash, Loc, Measured};
 use crate::line::Op;
-use crate::record::{ConversationStatus, NUMBER_MAX};
+use crate::record::{ConversationStatus, NUMBER_MAX, Role};
 
 /// The state of a conversation's row that stands for its status.
 pub(crate) const fn status_state(status: ConversationStatus) -> Op {
@@ -53,6 +53,8 @@ pub(crate) struct Talk {
     pub error: Option<(u64, Loc)>,
     /// The sequence number in the log of the last answer without an error, or 0.
     pub answered: u64,
+    /// The last request, by its sequence number in the log, if it has a task type.
+    pub asked: Option<(u64, Loc)>,
     /// The greatest sequence of a message that is numbered on from; -1 if there is none.
     pub last_sequence: i64,
     /// The latest time of a message.
@@ -83,7 +85,8 @@ impl Talks {
     pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut Loc> {
         self.0.values_mut().flat_map(|talk| {
             let named = talk.models.iter_mut().chain(&mut talk.configs);
-            named.chain(&mut talk.error).map(|(_, line)| line)
+            let named = named.chain(&mut talk.error);
+            named.chain(&mut talk.asked).map(|(_, line)| line)
         })
     }
 
@@ -109,6 +112,7 @@ impl Talks {
             configs: Vec::new(),
             error: None,
             answered: 0,
+            asked: None,
             last_sequence: -1,
             latest: entry.at,
         });
@@ -130,11 +134,14 @@ impl Talks {
             talk.last_sequence = talk.last_sequence.max(entry.number);
         }
         talk.latest = talk.latest.max(entry.at);
+        if measured.role == Some(Role::User) {
+            talk.asked = measured.has_task_type.then_some((entry.seq, entry.loc));
+        }
         if measured.is_error {
             talk.error = Some((entry.seq, entry.loc));
             return Says::Error;
         }
-        if measured.is_answer {
+        if measured.role == Some(Role::Assistant) {
             talk.error = None;
             talk.answered = entry.seq;
             return Says::Well;
@@ -160,7 +167,8 @@ impl Talks {
             }
             out.i64(talk.last_sequence);
             out.i64(talk.latest);
-            for list in [&talk.models, &talk.configs, &Vec::from_iter(talk.error)] {
+            let (error, asked) = (Vec::from_iter(talk.error), Vec::from_iter(talk.asked));
+            for list in [&talk.models, &talk.configs, &error, &asked] {
                 out.count(list.len());
                 for (number, line) in list {
                     out.u64(*number);
@@ -189,6 +197,7 @@ impl Talks {
                 models: lines(from)?,
                 configs: lines(from)?,
                 error: lines(from)?.pop(),
+                asked: lines(from)?.pop(),
             };
             talks.insert(conversation, talk);
         }
@@ -197,7 +206,7 @@ impl Talks {
 }
 
 /// A talk with no lines.
-const TALK_BYTES_MIN: usize = 92;
+const TALK_BYTES_MIN: usize = 100;
 
 fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
     let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));

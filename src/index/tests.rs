@@ -9,7 +9,7 @@ use super::entry::{KeyHash, Measured, Said};
 use super::shape::Shape;
 use super::*;
 use crate::line::{LOOKUPS_MAX, Op};
-use crate::record::ConversationStatus;
+use crate::record::{ConversationStatus, Role};
 
 #[test]
 fn every_kind_has_its_own_table() {
@@ -141,7 +141,13 @@ fn sums(kind: Kind, lookups: [u32; LOOKUPS_MAX], seq: u64) -> Option<Sums> {
             tokens_out: 2,
             latency_ms: 3,
             is_error: seq.is_multiple_of(7),
-            is_answer: seq.is_multiple_of(2),
+            role: [
+                None,
+                Some(Role::User),
+                Some(Role::Assistant),
+                Some(Role::Tool),
+            ][seq as usize % 4],
+            has_task_type: seq % 8 == 1,
         })),
         Kind::Inbox => Some(Sums::Update(seq.cast_signed())),
         _ => None,
@@ -437,7 +443,8 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
                 tokens_out: 0,
                 latency_ms: 0,
                 is_error,
-                is_answer,
+                role: is_answer.then_some(Role::Assistant),
+                has_task_type: false,
             };
             let sums = Some(Box::new(Sums::Message(measured)));
             let entry = Entry {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{LINE_START, Op, Value};
 use crate::record::{
     Kind, Timestamp, ascii_name, container, escaped, escaped_len, instant_ms, is_plain_id,
-    plain_len,
+    is_scalar, payload_of_string, plain_len,
 };
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
@@ -284,12 +284,12 @@ impl<'a> Cursor<'a> {
     /// The text that a payload stands for.
     pub(super) fn payload(&mut self) -> Read<String> {
         if self.rest.first() == Some(&b'"') {
-            return self.text();
+            return self.text().map(payload_of_string);
         }
         let start = self.rest;
-        let found = container(start).ok_or(Unsure)?;
-        self.rest = start.get(found.len..).ok_or(Unsure)?;
-        self.text_of(start, found.len).map(str::to_owned)
+        self.pass_payload()?;
+        self.text_of(start, start.len() - self.rest.len())
+            .map(str::to_owned)
     }
 
     /// What an object or an array holds.
@@ -328,9 +328,23 @@ impl<'a> Cursor<'a> {
         if self.rest.first() == Some(&b'"') {
             return self.pass_text();
         }
-        let found = container(self.rest).ok_or(Unsure)?;
-        self.rest = self.rest.get(found.len..).ok_or(Unsure)?;
+        let len = match container(self.rest) {
+            Some(found) => found.len,
+            None => self.scalar_len()?,
+        };
+        self.rest = self.rest.get(len..).ok_or(Unsure)?;
         Ok(())
+    }
+
+    /// The length of the number, `true` or `false` that stands here.
+    fn scalar_len(&self) -> Read<usize> {
+        let len = memchr::memchr2(b',', b'}', self.rest).ok_or(Unsure)?;
+        let text = std::str::from_utf8(&self.rest[..len]).map_err(|_| Unsure)?;
+        if is_scalar(text) {
+            Ok(len)
+        } else {
+            Err(Unsure)
+        }
     }
 
     /// Goes past a number, if it is this one.

@@ -97,8 +97,10 @@ pub(crate) struct Measures<'a> {
     pub tokens_out: u64,
     pub latency_ms: u64,
     pub is_error: bool,
-    /// It is in the role `assistant`.
-    pub is_answer: bool,
+    /// `None` if it is none that there is.
+    pub role: Option<Role>,
+    /// It has a task type.
+    pub has_task_type: bool,
 }
 
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
@@ -347,7 +349,8 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
         tokens_out: count(message.tokens_out),
         latency_ms: count(message.latency_ms),
         is_error: message.error.is_some(),
-        is_answer: message.role == Role::Assistant,
+        role: Some(message.role),
+        has_task_type: message.task_type.is_some(),
     }
 }
 
@@ -375,8 +378,9 @@ fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
             b"tokens_out" => measures.tokens_out = count(&mut value),
             b"latency_ms" => measures.latency_ms = count(&mut value),
             b"error" => measures.is_error = true,
+            b"task_type" => measures.has_task_type = true,
             b"role" => {
-                measures.is_answer = value.string().as_deref() == Some(Role::Assistant.as_str());
+                measures.role = value.string().and_then(|role| role.parse().ok());
             }
             _ => {}
         }

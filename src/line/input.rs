@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -13,8 +14,8 @@ use super::encode::Members;
 use super::fields::Type;
 use crate::error::{Error, Result};
 use crate::record::{
-    Client, ContentType, ConversationStatus, Day, IdHashes, Kind, MessageSums, Record, Role,
-    Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, has_lone_surrogate, now,
+    Client, Content, ContentType, ConversationStatus, Day, IdHashes, Kind, MessageSums, Record,
+    Role, Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, has_lone_surrogate, now,
 };
 
 /// What a line of a file also has, or is shown with, and what is given anew.
@@ -154,6 +155,10 @@ impl Record {
                         .with_field(name),
                 );
             };
+            if kind == Kind::Messages && name == "content" && value.get().starts_with('[') {
+                push_content(&mut line, value.get(), &members)?;
+                continue;
+            }
             field.check(name, value.get())?;
             push_member(&mut line, name, value.get());
         }
@@ -184,6 +189,29 @@ fn check_given_once(members: &[Member<'_>]) -> Result<()> {
         .with_field(clipped(name))),
         None => Ok(()),
     }
+}
+
+/// Adds the content of a message that is given as blocks, and what it says of other fields that
+/// the message does not have.
+fn push_content(line: &mut String, blocks: &str, members: &[Member<'_>]) -> Result<()> {
+    let content = Content::from_json(blocks).map_err(|e| {
+        let message = format!(
+            "content is {}: {}",
+            clipped(blocks),
+            readable(&e.to_string())
+        );
+        Error::invalid(message).with_field("content")
+    })?;
+    push_member(line, "content", &Value::from(content.text).to_string());
+    if content.is_json && member(members, "content_type").is_none() {
+        push_member(line, "content_type", "\"json\"");
+    }
+    if let Some(reasoning) = content.reasoning
+        && member(members, "reasoning").is_none()
+    {
+        push_member(line, "reasoning", &Value::from(reasoning).to_string());
+    }
+    Ok(())
 }
 
 fn push_member(line: &mut String, name: &str, json: &str) {

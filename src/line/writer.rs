@@ -248,7 +248,7 @@ impl LineWriter<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn word(&mut self, member: &'static str, word: &'static str) {
+    fn word(&mut self, member: &'static str, word: &str) {
         self.push(member);
         self.out.push(b'"');
         self.push(word);

@@ -182,7 +182,7 @@ impl<'a> Visit<'a> {
             id: _,
             workspace,
             project,
-            client: _,
+            client,
             user_id,
             session_id,
             parent_id: _,
@@ -193,6 +193,12 @@ impl<'a> Visit<'a> {
             updated_at: _,
             last_error,
         } = conversation;
+        // A placeholder would not be a client's name.
+        if self.redactor.redacted_key(client.as_str()).is_some() {
+            return Err(
+                Error::invalid("client holds a secret: give another name").with_field("client")
+            );
+        }
         if let Some(user_id) = user_id {
             self.user_id(user_id)?;
         }

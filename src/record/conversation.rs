@@ -1,6 +1,9 @@
 //! Conversations, as an LLM gateway or an editor holds them.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::check_name;
@@ -8,19 +11,130 @@ use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
 
-words! {
-    /// Where a conversation is held.
-    Client("client") {
-        /// An extension of VS Code.
-        Vscode = "vscode",
-        /// A web page.
-        Web = "web",
-        /// A program, through an API.
-        Api = "api",
-        /// A terminal.
-        Cli = "cli",
+/// Where a conversation is held: one of four, or another short name.
+///
+/// ```
+/// use decklog::Client;
+/// assert_eq!("vscode".parse::<Client>()?, Client::Vscode);
+/// let zed: Client = "zed".parse()?;
+/// assert_eq!(zed.as_str(), "zed");
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// An extension of VS Code: `vscode`.
+    Vscode,
+    /// A web page: `web`.
+    Web,
+    /// A program, through an API: `api`.
+    Api,
+    /// A terminal: `cli`.
+    Cli,
+    /// Any other.
+    Other(ClientName),
+}
+
+/// A name of 1 to 32 letters, digits, `.`, `_` and `-`, all of them ASCII.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientName {
+    len: u8,
+    bytes: [u8; ClientName::BYTES_MAX],
+}
+
+impl ClientName {
+    /// The longest name.
+    pub const BYTES_MAX: usize = 32;
+
+    fn new(name: &str) -> Option<ClientName> {
+        let is_of_name =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let mut bytes = [0; ClientName::BYTES_MAX];
+        bytes
+            .get_mut(..name.len())?
+            .copy_from_slice(name.as_bytes());
+        let len = u8::try_from(name.len()).ok()?;
+        (len > 0 && name.bytes().all(is_of_name)).then_some(ClientName { len, bytes })
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        let name = self.bytes.get(..usize::from(self.len));
+        std::str::from_utf8(name.unwrap_or_default()).unwrap_or_default()
     }
 }
+
+impl fmt::Debug for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Client {
+    /// Those that have a word of their own.
+    pub const ALL: &'static [Client] = &[Client::Vscode, Client::Web, Client::Api, Client::Cli];
+
+    /// The word that the files use.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Client::Vscode => "vscode",
+            Client::Web => "web",
+            Client::Api => "api",
+            Client::Cli => "cli",
+            Client::Other(name) => name.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Client {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Client> {
+        let known = Client::ALL.iter().find(|known| known.as_str() == word);
+        let client = known
+            .copied()
+            .or_else(|| ClientName::new(word).map(Client::Other));
+        client.ok_or_else(|| {
+            let shown: String = word.chars().take(80).collect();
+            Error::invalid(format!(
+                "{shown:?} is no client: give vscode, web, api, cli or another name of 1 to {} ASCII letters, digits, dots, hyphens and underscores",
+                ClientName::BYTES_MAX
+            ))
+        })
+    }
+}
+
+impl Serialize for Client {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Client {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Client, D::Error> {
+        let word = std::borrow::Cow::<str>::deserialize(from)?;
+        word.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "face")]
+impl utoipa::PartialSchema for Client {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some("`vscode`, `web`, `api`, `cli` or another short name"))
+            .pattern(Some("^[A-Za-z0-9._-]{1,32}$"))
+            .into()
+    }
+}
+
+#[cfg(feature = "face")]
+impl utoipa::ToSchema for Client {}
 
 words! {
     /// Where a conversation stands.

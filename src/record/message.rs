@@ -23,6 +23,10 @@ words! {
         /// A tool.
         Tool = "tool",
     }
+    or {
+        // As OpenAI calls the system prompt of newer models.
+        "developer" => System,
+    }
 }
 
 words! {
@@ -117,7 +121,8 @@ pub struct ConversationMessage {
     /// How models were put together to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
-    /// The sort of task that was asked for.
+    /// The sort of task that was asked for. An answer or an error without one has that of the last
+    /// message in the role `user` before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
     /// Tokens of the prompt, cached ones included.
@@ -186,7 +191,8 @@ pub struct ConversationMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<String>,
     /// What the gateway or provider says of the answer, such as an [`InferenceMetadata`] or a
-    /// usage object, kept whole.
+    /// usage object, kept whole. The fields that an [`InferenceMetadata`] tells are filled in when
+    /// the message is recorded without them.
     #[serde(
         default,
         with = "payload::optional",
@@ -234,30 +240,63 @@ impl ConversationMessage {
         }
     }
 
-    /// Fills in what the metadata says of the answer, and keeps the metadata whole. The model
-    /// that answered is the last one of its chain.
+    /// Whether it is an answer to a request, or stands where one was to come.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.role == Role::Assistant || self.role != Role::User && self.error.is_some()
+    }
+
+    /// Keeps the metadata whole, and fills in what it says of the answer. Fields that are set stay
+    /// as they are. The model that answered is the last one of its chain.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &InferenceMetadata) -> Self {
+        // Maps of texts and numbers: always JSON.
+        self.inference_metadata = serde_json::to_string(metadata).ok();
+        self.fill(metadata);
+        self
+    }
+
+    /// Fills in what its metadata says of the answer, if that is an [`InferenceMetadata`].
+    pub(crate) fn fill_from_metadata(&mut self) {
+        // What a provider says is longer as a rule, and has none of these.
+        let names = [
+            "config",
+            "_mode",
+            "models_used",
+            "handoff_",
+            "compression_",
+            "context_util",
+            "total_latency_ms",
+            "tokens_by_model",
+        ];
+        let metadata = self.inference_metadata.as_deref();
+        let metadata = metadata.filter(|text| names.iter().any(|name| text.contains(name)));
+        if let Some(Ok(metadata)) = metadata.map(serde_json::from_str) {
+            self.fill(&metadata);
+        }
+    }
+
+    fn fill(&mut self, metadata: &InferenceMetadata) {
+        fn set<T>(field: &mut Option<T>, value: Option<T>) {
+            *field = field.take().or(value);
+        }
         let sum = |of: fn(&TokenCount) -> i64| {
             let counts = metadata.tokens_by_model.values().map(of);
             let any = !metadata.tokens_by_model.is_empty();
             any.then(|| counts.fold(0, i64::saturating_add))
         };
-        self.config_used.clone_from(&metadata.config);
-        self.orchestration_mode
-            .clone_from(&metadata.orchestration_mode);
-        self.model_used = metadata.models_used.last().cloned();
         let chain = &metadata.models_used;
-        self.models_in_chain = (!chain.is_empty()).then(|| chain.clone());
-        self.handoff_steps = metadata.handoff_steps;
-        self.compression_applied = metadata.compression_applied;
-        self.context_utilization = metadata.context_utilization;
-        self.latency_ms = metadata.total_latency_ms;
-        self.tokens_in = sum(|count| count.tokens_in);
-        self.tokens_out = sum(|count| count.tokens_out);
-        // Maps of texts and numbers: always JSON.
-        self.inference_metadata = serde_json::to_string(metadata).ok();
-        self
+        set(&mut self.config_used, metadata.config.clone());
+        let mode = metadata.orchestration_mode.clone();
+        set(&mut self.orchestration_mode, mode);
+        set(&mut self.model_used, chain.last().cloned());
+        let chain = (!chain.is_empty()).then(|| chain.clone());
+        set(&mut self.models_in_chain, chain);
+        set(&mut self.handoff_steps, metadata.handoff_steps);
+        set(&mut self.compression_applied, metadata.compression_applied);
+        set(&mut self.context_utilization, metadata.context_utilization);
+        set(&mut self.latency_ms, metadata.total_latency_ms);
+        set(&mut self.tokens_in, sum(|count| count.tokens_in));
+        set(&mut self.tokens_out, sum(|count| count.tokens_out));
     }
 
     /// The parts of a sum are in it.

@@ -2,6 +2,7 @@
 //! need to know what the log already holds.
 
 mod call;
+mod content;
 mod conversation;
 mod event;
 mod grammar;
@@ -23,7 +24,8 @@ mod turn;
 mod words;
 
 pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus};
-pub use conversation::{Client, Conversation, ConversationStats, ConversationStatus};
+pub(crate) use content::Content;
+pub use conversation::{Client, ClientName, Conversation, ConversationStats, ConversationStatus};
 pub use event::{Event, event_type};
 pub(crate) use grammar::container;
 pub use hashes::IdHashes;
@@ -35,7 +37,9 @@ pub use json::args_sha256;
 pub(crate) use json::check_canonical;
 pub(crate) use json::{hex, same_json};
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
-pub(crate) use payload::{Form, form, from_json, has_lone_surrogate};
+pub(crate) use payload::{
+    Form, form, from_json, from_string as payload_of_string, has_lone_surrogate, is_scalar,
+};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 #[cfg(feature = "face")]
 pub(crate) use payload::{optional as payload_text, required as payload_text_required};
@@ -280,7 +284,10 @@ impl Record {
             Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
                 conversation.check()
             }
-            Record::Message(message) => message.check(),
+            Record::Message(message) => {
+                message.fill_from_metadata();
+                message.check()
+            }
             Record::Event(event) => event.check(),
             Record::InboxTask(task) => task.check(),
             Record::InboxStep(step) => step.check(),

@@ -16,14 +16,16 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// How a payload goes into a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The bytes as they are: a JSON object or array.
+    /// The bytes as they are: JSON.
     Nested,
     /// A JSON string that holds the text.
     Text,
 }
 
-/// Decides how `text` is stored. A text that is no JSON object or array, or has white space
-/// around it or a line break in it, is a string; both forms give the very bytes back.
+/// Decides how `text` is stored. JSON objects, arrays, numbers, `true` and `false` are stored as
+/// they are, unless they have white space around them or a line break in them; any other text is
+/// stored as a string. A JSON string that reads as a number, `true` or `false` is stored as it is,
+/// too, so that `"4.5"` and `4.5` are told apart. Each form gives the very bytes back.
 ///
 /// # Errors
 /// JSON that no reader could be expected to read: nested past [`JSON_DEPTH_MAX`] or with a lone
@@ -35,12 +37,51 @@ pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
         (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']'))
     );
     if !bracketed {
-        return Ok(Form::Text);
+        return Ok(if is_scalar(text) || is_quoted_scalar(text) {
+            Form::Nested
+        } else {
+            Form::Text
+        });
     }
     match container(bytes) {
         Some(found) if found.len == bytes.len() && found.has_line_break => Ok(Form::Text),
         Some(found) if found.len == bytes.len() => Ok(Form::Nested),
         _ => form_as_parsed(field, text),
+    }
+}
+
+/// Whether a text is a JSON number, `true` or `false`.
+pub(crate) fn is_scalar(text: &str) -> bool {
+    const BYTES_MAX: usize = 64;
+    let is_number = || {
+        let first = text.bytes().next();
+        let may_be = first.is_some_and(|byte| byte == b'-' || byte.is_ascii_digit());
+        let has_blank = text.bytes().any(|byte| byte.is_ascii_whitespace());
+        may_be && !has_blank && text.len() <= BYTES_MAX && serde_json::from_str::<f64>(text).is_ok()
+    };
+    matches!(text, "true" | "false") || is_number()
+}
+
+/// Whether a text is a JSON string that [`from_string`] made of a scalar, once or several times.
+fn is_quoted_scalar(text: &str) -> bool {
+    if !(text.len() > 2 && text.starts_with('"') && text.ends_with('"')) {
+        return false;
+    }
+    let inner = serde_json::from_str::<String>(text);
+    inner.is_ok_and(|inner| {
+        let is_of_scalar = is_scalar(&inner) || is_quoted_scalar(&inner);
+        let json = Value::from(inner).to_string();
+        is_of_scalar && json == text
+    })
+}
+
+/// The payload that a JSON string stands for: what it says, but for one that reads as a scalar,
+/// which stays the JSON string that it is.
+pub(crate) fn from_string(text: String) -> String {
+    if is_scalar(&text) || is_quoted_scalar(&text) {
+        Value::from(text).to_string()
+    } else {
+        text
     }
 }
 
@@ -83,11 +124,12 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
 }
 
 /// A payload, such as `arguments_json`, as the JSON that stands for it in the files: itself if it
-/// is an object or array on one line, else a string.
+/// is JSON on one line, else a string.
 ///
 /// ```
 /// use decklog::payload_json;
 /// assert_eq!(payload_json(r#"{"path":"a"}"#), r#"{"path":"a"}"#);
+/// assert_eq!(payload_json("4.5"), "4.5");
 /// assert_eq!(payload_json("*** Begin Patch\n"), r#""*** Begin Patch\n""#);
 /// ```
 pub fn payload_json(text: &str) -> Cow<'_, str> {
@@ -98,10 +140,10 @@ pub fn payload_json(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that a JSON value of a line stands for: nested, its bytes; a string, what it says.
+/// The payload that a JSON value stands for: a string, as [`from_string`]; any other, its bytes.
 pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
     if raw.get().starts_with('"') {
-        serde_json::from_str(raw.get())
+        serde_json::from_str(raw.get()).map(from_string)
     } else {
         Ok(raw.get().to_owned())
     }
@@ -377,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_objects_and_arrays_are_nested() {
+    fn only_plain_json_is_nested() {
         for text in [
             r#"{"a":1}"#,
             "[]",
@@ -391,8 +433,25 @@ mod tests {
             };
             assert_eq!(form("x", text).unwrap(), expected, "{text}");
         }
+        for text in ["1", "-2.50e3", "true", "false", "\"4.5\"", r#""\"true\"""#] {
+            assert_eq!(form("x", text).unwrap(), Form::Nested, "{text}");
+        }
         for text in [
-            "", "1", "\"a\"", " {}", "{}\n", "[1,\n2]", "[1,\r2]", "{a}", "{\"a\":}", "[NaN]",
+            "",
+            "01",
+            "1 ",
+            "null",
+            "1e400",
+            "\"a\"",
+            "\"",
+            "\"\\u0034\"",
+            " {}",
+            "{}\n",
+            "[1,\n2]",
+            "[1,\r2]",
+            "{a}",
+            "{\"a\":}",
+            "[NaN]",
         ] {
             assert_eq!(form("x", text).unwrap(), Form::Text, "{text}");
         }

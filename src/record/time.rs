@@ -236,7 +236,7 @@ impl FromStr for Day {
 /// day, which is its start, or as tables show it. Always UTC, unless it says otherwise.
 ///
 /// ```
-/// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27 00:00:00"] {
+/// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27T00:00:00"] {
 ///     assert_eq!(decklog::epoch_ms(text)?, 1_766_793_600_000);
 /// }
 /// # Ok::<(), decklog::Error>(())
@@ -251,8 +251,10 @@ pub fn epoch_ms(text: &str) -> Result<i64> {
     if let Ok(day) = text.parse::<Day>() {
         return Ok(day.bounds_ms().0);
     }
-    if let Ok(time) = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f") {
-        return Ok(time.and_utc().timestamp_millis());
+    for format in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"] {
+        if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
+            return Ok(time.and_utc().timestamp_millis());
+        }
     }
     let time = DateTime::parse_from_rfc3339(text).map_err(|_| {
         Error::invalid(

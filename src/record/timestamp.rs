@@ -12,13 +12,16 @@ use crate::error::{Error, Result};
 /// The longest text of an instant, which has nanoseconds and an offset in half of it.
 const TEXT_BYTES_MAX: usize = 64;
 
-/// An instant as RFC 3339 text, kept to the byte.
+/// An instant as RFC 3339 text, kept to the byte. In JSON that is read, it may lack its offset; it
+/// is in UTC then, and gets a `Z`.
 ///
 /// ```
 /// use decklog::Timestamp;
 /// let given: Timestamp = "2026-04-17T02:00:00+02:00".parse()?;
 /// assert_eq!(given.as_str(), "2026-04-17T02:00:00+02:00");
 /// assert_eq!(given.at(), 1_776_384_000_000);
+/// let from_python: Timestamp = serde_json::from_str("\"2026-04-17T00:00:00\"").unwrap();
+/// assert_eq!(from_python.as_str(), "2026-04-17T00:00:00Z");
 /// assert_eq!(Timestamp::from_ms(1_776_384_000_000)?.as_str(), "2026-04-17T00:00:00.000Z");
 /// # Ok::<(), decklog::Error>(())
 /// ```
@@ -37,11 +40,13 @@ impl utoipa::PartialSchema for Timestamp {
             "^(197[1-9]|19[89][0-9]|[2-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9])",
             "-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])",
             "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?",
-            "(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$"
+            "(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])?$"
         );
         utoipa::openapi::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("RFC 3339, of 1970 to 9999"))
+            .description(Some(
+                "RFC 3339, of 1970 to 9999. Without an offset it is taken as UTC",
+            ))
             .pattern(Some(TIMES))
             .into()
     }
@@ -220,7 +225,10 @@ impl<'de> Deserialize<'de> for Timestamp {
                 f.write_str("a time as in RFC 3339, such as \"2026-04-17T00:00:00Z\"")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
-                text.parse().map_err(E::custom)
+                let given = text.parse();
+                // A program that has its times in UTC often leaves the offset out.
+                let in_utc = |_: &Error| format!("{text}Z").parse();
+                given.or_else(|e| in_utc(&e).map_err(|_| E::custom(e)))
             }
         }
         deserializer.deserialize_str(Text)

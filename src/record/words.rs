@@ -5,6 +5,7 @@ macro_rules! words {
     (
         $(#[$meta:meta])*
         $name:ident ($what:literal) { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }
+        $(or { $($alias:literal => $of:ident,)+ })?
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -37,7 +38,10 @@ macro_rules! words {
                     }
 
                     fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$name, E> {
-                        word.parse().map_err(E::custom)
+                        match word {
+                            $($($alias => Ok($name::$of),)+)?
+                            _ => word.parse().map_err(E::custom),
+                        }
                     }
                 }
                 from.deserialize_str(Word)

@@ -164,6 +164,24 @@ impl RetentionSettings {
         }
     }
 
+    /// What is not set has its default.
+    pub(crate) fn in_force(&self, privacy: &PrivacySettings) -> RetentionSettings {
+        let keep = |kind| Some(self.keep(kind, privacy));
+        RetentionSettings {
+            conversation_turns: keep(Kind::ConversationTurns),
+            tool_calls: keep(Kind::ToolCalls),
+            code_edit_proposals: keep(Kind::CodeEditProposals),
+            messages: keep(Kind::Messages),
+            errors: Some(self.keep_errors(privacy)),
+            events: keep(Kind::Events),
+            inbox: keep(Kind::Inbox),
+            history: keep(Kind::History),
+            thought_records: keep(Kind::ThoughtRecords),
+            rollups: keep(Kind::Rollups),
+            max_bytes: self.max_bytes,
+        }
+    }
+
     /// How long conversations are kept that ended in an error.
     pub fn keep_errors(&self, privacy: &PrivacySettings) -> Keep {
         const DAYS: u32 = 30;

@@ -356,6 +356,13 @@ impl Kept {
         }
     }
 
+    /// The sort of task of a message that has none of its own.
+    pub(crate) fn set_task_type(&mut self, task_type: String) {
+        if let Record::Message(message) = &mut self.record {
+            message.task_type = Some(task_type);
+        }
+    }
+
     /// Which attempt a step of a task is of.
     pub(crate) fn set_attempt(&mut self, attempt: i64) {
         if let Record::InboxStep(step) = &mut self.record {

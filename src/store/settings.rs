@@ -86,6 +86,24 @@ impl Settings {
         ALL.into_iter().map(|(name, _)| name)
     }
 
+    /// The settings in force: what is not set has its default. Only `retention.max_bytes` may be
+    /// `None` then, which is no limit.
+    ///
+    /// ```
+    /// let settings = decklog::Settings::default().in_force();
+    /// assert_eq!(settings.get("retention.messages")?, 90);
+    /// assert_eq!(settings.get("retention.errors")?, 30);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_force(&self) -> Settings {
+        let retention = self.retention.in_force(&self.privacy);
+        Settings {
+            privacy: self.privacy.clone(),
+            retention,
+        }
+    }
+
     /// A setting by its name; `null` for one of `retention` that is not set, which has its
     /// default.
     ///

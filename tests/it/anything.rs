@@ -597,6 +597,15 @@ impl Mirror {
                 let last = self.sequences(message.conversation_id).max().unwrap_or(0);
                 message.sequence = message.sequence.or(Some(last + 1));
                 let sequence = message.sequence;
+                let is_answer = message.role == Role::Assistant
+                    || message.role != Role::User && message.error.is_some();
+                if is_answer && message.task_type.is_none() {
+                    // In the order in which they were recorded.
+                    let asked = self.messages.iter().rev().find(|(_, known)| {
+                        known.conversation_id == message.conversation_id && known.role == Role::User
+                    });
+                    message.task_type = asked.and_then(|(_, asked)| asked.task_type.clone());
+                }
                 self.messages.push((ack.seq, *message));
                 sequence
             }

@@ -22,8 +22,14 @@ use super::anything::{Mirror, name};
 use super::support::{DAY_1, DAY_MS, Rng, count, in_memory, request, still, turn};
 
 const ALL: MessageQuery = MessageQuery {
-    from: None,
+    from_sequence: None,
+    until_sequence: None,
+    since: None,
     until: None,
+    role: None,
+    model_used: None,
+    config_used: None,
+    error: None,
     order: Order::OldestFirst,
     limit: usize::MAX,
     after: None,
@@ -161,15 +167,15 @@ fn a_place_is_given_or_taken_once() {
     ];
     for _ in 0..300 {
         let query = MessageQuery {
-            from: rng.one_in(2).then(|| *rng.pick(&bounds)),
-            until: rng.one_in(2).then(|| *rng.pick(&bounds)),
+            from_sequence: rng.one_in(2).then(|| *rng.pick(&bounds)),
+            until_sequence: rng.one_in(2).then(|| *rng.pick(&bounds)),
             order: *rng.pick(&[Order::OldestFirst, Order::NewestFirst]),
             limit: rng.below(10),
-            after: None,
+            ..MessageQuery::default()
         };
         let is_wanted = |place: &i64| {
-            query.from.is_none_or(|from| *place >= from)
-                && query.until.is_none_or(|until| *place < until)
+            query.from_sequence.is_none_or(|from| *place >= from)
+                && query.until_sequence.is_none_or(|until| *place < until)
         };
         let mut expected: Vec<i64> = all.into_iter().filter(is_wanted).collect();
         if query.order == Order::NewestFirst {

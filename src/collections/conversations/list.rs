@@ -2,13 +2,15 @@
 //! that are listed.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page_of};
-use super::{ConversationList, ConversationQuery, KIND, Names, read, stats};
+use super::{ConversationList, ConversationQuery, KIND, Names, is_within, read, stats};
 use crate::error::Result;
 use crate::index::{Hasher, Position, RowId, Select, Table, status_state};
 use crate::line::Op;
-use crate::store::{Inner, Reads};
+use crate::record::Client;
+use crate::store::{Inner, Reads, View};
 
 // As in [`Kind::lookups`](crate::record::Kind::lookups).
 const WORKSPACE: usize = 0;
@@ -29,7 +31,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(query: &ConversationQuery, user_ids: &[String], hasher: Hasher) -> Wanted {
+    fn new(
+        query: &ConversationQuery,
+        user_ids: &[String],
+        workspaces: Option<Vec<(u32, u32)>>,
+        hasher: Hasher,
+    ) -> Wanted {
         let hash = |value: &str| (hasher.lookup(value), hasher.check(value));
         let one = |field: usize, value: Option<&str>| Some((field, vec![hash(value?)]));
         let user = query.user_id.as_ref().map(|_| {
@@ -42,8 +49,8 @@ impl Wanted {
             one(SESSION, query.session_id.as_deref()),
             user,
             one(PROJECT, query.project.as_deref()),
-            one(WORKSPACE, query.workspace.as_deref()),
-            one(CLIENT, query.client.as_ref().map(|client| client.as_str())),
+            workspaces.map(|forms| (WORKSPACE, forms)),
+            one(CLIENT, query.client.as_ref().map(Client::as_str)),
         ];
         Wanted {
             values: values.into_iter().flatten().collect(),
@@ -202,6 +209,25 @@ impl Wanted {
     }
 }
 
+/// The hashes of the workspaces that are this directory or below it. The index has no names: a line
+/// of each workspace is read.
+fn workspaces(view: &View<'_>, directory: &str) -> Result<Vec<(u32, u32)>> {
+    let table = view.table(KIND);
+    let mut seen = HashSet::new();
+    let mut within = Vec::new();
+    for row in table.walk(Select::All, Position::FIRST, Position::END) {
+        if let Some(value) = table.value(row, WORKSPACE)
+            && seen.insert(value)
+            && let Some(conversation) = read(view, row)?
+            && let Some(workspace) = conversation.workspace
+            && is_within(directory, &workspace)
+        {
+            within.push(value);
+        }
+    }
+    Ok(within)
+}
+
 /// Lists what a query asks for, and says whether others follow; `user_ids` are the forms of its
 /// user's id.
 pub(super) fn list(
@@ -210,7 +236,9 @@ pub(super) fn list(
     user_ids: &[String],
     bytes_max: usize,
 ) -> Result<(ConversationList, bool)> {
-    let wanted = Wanted::new(query, user_ids, inner.hasher());
+    let workspace = query.workspace.as_deref();
+    let workspaces = workspace.map(|directory| inner.ask(|view| workspaces(view, directory)));
+    let wanted = Wanted::new(query, user_ids, workspaces.transpose()?, inner.hasher());
     let mut list = ConversationList {
         items: Vec::new(),
         total: 0,

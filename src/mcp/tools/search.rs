@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
@@ -16,6 +14,7 @@ use crate::collections::{
     ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
 };
 use crate::face::conversation::Whole;
+use crate::face::fields::{KindName, SearchAfter};
 use crate::record::{Client, ConversationStatus, Kind};
 
 /// Matches of a conversation that are told.
@@ -46,51 +45,6 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A kind of record.
-#[derive(Debug, Clone, Copy)]
-struct KindName(Kind);
-
-impl<'de> Deserialize<'de> for KindName {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<KindName, D::Error> {
-        let name = String::deserialize(from)?;
-        Kind::from_stem(&name).map(KindName).ok_or_else(|| {
-            let all = Kind::ALL.map(Kind::stem).join(", ");
-            serde::de::Error::custom(format!("no kind of record is called so: there are {all}"))
-        })
-    }
-}
-
-impl PartialSchema for KindName {
-    fn schema() -> RefOr<Schema> {
-        let name = ObjectBuilder::new().schema_type(Type::String);
-        name.enum_values(Some(Kind::ALL.map(Kind::stem))).into()
-    }
-}
-
-impl ToSchema for KindName {}
-
-/// Where a search goes on.
-#[derive(Debug)]
-struct Cursor(SearchCursor);
-
-impl<'de> Deserialize<'de> for Cursor {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Cursor, D::Error> {
-        let text = String::deserialize(from)?;
-        let cursor = text.parse::<SearchCursor>();
-        cursor
-            .map(Cursor)
-            .map_err(|e| serde::de::Error::custom(e.reason()))
-    }
-}
-
-impl PartialSchema for Cursor {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new().schema_type(Type::String).into()
-    }
-}
-
-impl ToSchema for Cursor {}
-
 /// What to look for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -107,7 +61,7 @@ struct Search {
     /// At most so many. Default: 50.
     limit: Option<Limit>,
     /// The next_cursor of an answer, to go on from there.
-    cursor: Option<Cursor>,
+    cursor: Option<SearchAfter>,
 }
 
 /// Lines of the log that hold a text, the latest first.

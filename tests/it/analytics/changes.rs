@@ -235,7 +235,7 @@ fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     let after = analytics.dashboard(&all_days).unwrap();
     assert_eq!(after.conversations_today, None);
     assert_eq!(after.messages_today, known.messages_today);
-    assert_eq!(after.requests_by_model, known.requests_by_model);
+    assert_eq!(after.by_model, known.by_model);
 }
 
 /// Threads ask while others record: what was acknowledged counts in what is asked after it, once.

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use chrono::{Datelike, TimeDelta, TimeZone, Utc};
 use decklog::{
     Analytics, AnalyticsQuery, Bucket, ConversationMessage, Day, Dimension, LatencyMs, ModelSums,
-    RequestsOf, Role, RowKey, Scope, UsageSums,
+    Role, RowKey, Scope, UsageSums,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -106,10 +106,29 @@ fn answers<'a>(of: &Messages<'a>) -> Messages<'a> {
     of.iter().filter(is_answer).copied().collect()
 }
 
-fn requests<'a>(of: &Messages<'a>) -> Messages<'a> {
+/// What was asked and answered.
+fn answered<'a>(of: &Messages<'a>) -> Messages<'a> {
     let mut of = answers(of);
     of.retain(|message| message.part_of.is_none());
     of
+}
+
+/// Errors of messages that are no answers.
+fn unanswered<'a>(of: &Messages<'a>) -> Messages<'a> {
+    let is = |message: &&&ConversationMessage| {
+        message.role != Role::Assistant && message.error.is_some()
+    };
+    of.iter().filter(is).copied().collect()
+}
+
+fn requests<'a>(of: &Messages<'a>) -> Messages<'a> {
+    [answered(of), unanswered(of)].concat()
+}
+
+/// Requests that failed: several parts of an answer may have an error.
+fn failed_requests(of: &Messages<'_>) -> u64 {
+    let parts = failed(&answers(of)).min(answered(of).len() as u64);
+    parts + unanswered(of).len() as u64
 }
 
 fn sum(of: &Messages<'_>, field: fn(&ConversationMessage) -> Option<i64>) -> u64 {
@@ -192,8 +211,8 @@ fn check_models(found: &ModelSums, of: &Messages<'_>) {
     assert_eq!(found.tokens_out, sum(&answers, |one| one.tokens_out));
     check_latency(&found.latency_ms, of);
     same(found.context_utilization_avg, context(of).1);
-    assert_eq!(found.errors, failed(&answers));
-    same(found.error_rate, rate(failed(&answers), requests));
+    assert_eq!(found.errors, failed(of));
+    same(found.error_rate, part(failed_requests(of), requests));
 }
 
 /// Has each row of a report checked against those that there must be.
@@ -238,8 +257,8 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
         let says = one.latency_ms.is_some() || one.context_utilization.is_some();
         says || one.error.is_some() || tokens.sum::<i64>() > 0
     };
-    let answered = |row: &Messages<'_>| asked(row) || count(&answers(row), adds) > 0;
-    let expected = all.rows(&found.scope, answered);
+    let adds_up = |row: &Messages<'_>| asked(row) || count(&answers(row), adds) > 0;
+    let expected = all.rows(&found.scope, adds_up);
     each(
         &found.rows,
         found.row_count,
@@ -314,10 +333,10 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
         &expected,
         limit,
         |row, key, of| {
-            let requests = requests(of).len() as u64;
+            let answered = answered(of).len() as u64;
             let sums = (row.sums.requests, row.sums.compressed);
-            assert_eq!((&row.of, sums), (key, (requests, compressed(of))));
-            same(row.sums.rate, rate(compressed(of), requests));
+            assert_eq!((&row.of, sums), (key, (answered, compressed(of))));
+            same(row.sums.rate, rate(compressed(of), answered));
         },
     );
     let of = everything(&found.scope);
@@ -348,13 +367,12 @@ fn check_errors(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) 
     assert_eq!(rows, expected);
 
     let mut within = all.within(&found.scope);
-    let answers = answers(&within);
     let total = found.total;
     let sums = (total.errors, total.requests, total.failed_requests);
     let requests = requests(&within).len() as u64;
-    let failed_requests = failed(&answers).min(requests);
+    let failed_requests = failed_requests(&within);
     assert_eq!(sums, (failed(&within), requests, failed_requests));
-    same(total.error_rate, rate(failed(&answers), requests));
+    same(total.error_rate, part(failed_requests, requests));
 
     within.retain(|message| message.error.is_some() && !all.gone.contains(&message.id));
     let times = found.samples.iter().map(|sample| sample.timestamp.at());
@@ -424,9 +442,9 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
     }
     let usage = usage(&within);
     assert_eq!(found.messages_today, usage.messages);
-    let tokens = found.tokens_today;
-    let tokens = (tokens.tokens_in, tokens.tokens_out);
+    let tokens = (found.tokens_in_today, found.tokens_out_today);
     assert_eq!(tokens, (usage.tokens_in, usage.tokens_out));
+    assert_eq!(found.tokens_today, tokens.0 + tokens.1);
     let mut latency = analytics.models(&query).unwrap().total.latency_ms;
     if query.since.is_some() || query.until.is_some() {
         assert_eq!(found.avg_latency_ms, latency.avg);
@@ -439,25 +457,21 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
         let sum: i64 = latencies.clone().sum();
         same(latency.avg, part(sum as u64, latencies.count() as u64));
     }
-    same(found.error_rate, rate(failed(&answers), requests));
+    same(found.error_rate, part(failed_requests(&within), requests));
     same(found.avg_context_utilization, context(&within).1);
     let compressed = count(&answers, |one| one.compression_applied == Some(true));
-    same(found.compression_rate, rate(compressed, requests));
+    let answered = answered(&within).len() as u64;
+    same(found.compression_rate, rate(compressed, answered));
     let by = |name: fn(&ConversationMessage) -> &Option<String>| {
-        let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
-        for message in &asked {
-            *counts.entry(name(message).clone()).or_default() += 1;
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for name in asked.iter().filter_map(|message| name(message).clone()) {
+            *counts.entry(name).or_default() += 1;
         }
         counts
     };
-    let told = |these: &[RequestsOf]| {
-        assert!(these.is_sorted_by_key(|of| Reverse(of.requests)));
-        let these = these.iter().map(|of| (of.name.clone(), of.requests));
-        these.collect::<BTreeMap<_, _>>()
-    };
-    assert_eq!(told(&found.requests_by_model), by(|one| &one.model_used));
-    assert_eq!(told(&found.requests_by_config), by(|one| &one.config_used));
-    assert_eq!(told(&found.requests_by_task_type), by(|one| &one.task_type));
+    assert_eq!(found.by_model, by(|one| &one.model_used));
+    assert_eq!(found.by_config, by(|one| &one.config_used));
+    assert_eq!(found.by_task_type, by(|one| &one.task_type));
 }
 
 /// All that a handle has to say, as JSON.

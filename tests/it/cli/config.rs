@@ -20,7 +20,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
     );
     assert_eq!(
         set("retention.messages", "30"),
-        "retention.messages: 30 (was not set)\n"
+        "retention.messages: 30 (was 90)\n"
     );
     assert_eq!(
         set("retention.messages", "forever"),
@@ -34,7 +34,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
     assert_eq!(all.lines().count(), 21, "{all}");
     for line in [
         "privacy.redact_pii             true\n",
-        "retention.events               not set\n",
+        "retention.events               90 (default)\n",
         "retention.max_bytes            10000000000\n",
     ] {
         assert!(all.contains(line), "{all}");
@@ -45,7 +45,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
         "forever\n"
     );
     for (name, value) in [
-        ("retention.events", Value::Null),
+        ("retention.events", Value::from(90)),
         ("retention.messages", "forever".into()),
     ] {
         let expected = serde_json::json!({"name": name, "value": value});

@@ -114,7 +114,14 @@ conversation {}
     );
     assert_eq!(log.ok(&["show", &id(1)]), expected);
 
-    let rows = log.ok(&["messages", &id(1), "--from", "2", "--until", "3"]);
+    let rows = log.ok(&[
+        "messages",
+        &id(1),
+        "--from-sequence",
+        "2",
+        "--until-sequence",
+        "3",
+    ]);
     let row = "2025-12-27 08:00:01.000      2  assistant  small-1         ls {\"path\":\".\"}";
     assert_eq!(rows.lines().collect::<Vec<_>>()[1..], [row]);
     let stats = &log.json(&["get", "conversations", &id(1)])[0];

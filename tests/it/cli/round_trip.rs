@@ -175,10 +175,19 @@ fn messages() {
             }
         }
         record(&log, "messages", &given);
+        let mut asked = None;
         let expected: Vec<Value> = (1..)
             .zip(given)
             .map(|(place, mut message)| {
                 message.insert("sequence".to_owned(), json!(place));
+                let task_type = message.get("task_type").cloned();
+                let is_error = message.contains_key("error");
+                if message["role"] == "user" {
+                    asked = task_type;
+                } else if (message["role"] == "assistant" || is_error) && task_type.is_none() {
+                    // It has the task type of the request before it.
+                    message.extend(asked.clone().map(|asked| ("task_type".to_owned(), asked)));
+                }
                 message.into()
             })
             .collect();

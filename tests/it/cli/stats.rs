@@ -153,8 +153,8 @@ errors         33.3 %
 context        50.0 %
 compressed     33.3 %
 models         small-1 2, big\\u{1b}[2J 1
-configs        fast 2, - 1
-tasks          code 2, - 1
+configs        fast 2
+tasks          code 2
 ";
     assert_eq!(text(&["dashboard"]), expected);
     for name in NAMES {

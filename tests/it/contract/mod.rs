@@ -6,6 +6,18 @@
 //! | 000: `args_sha256` is always required, the arguments may be left out | `observability::one_of_hash_and_arguments_is_required_and_both_must_agree`, `the_hash_alone_is_taken_on_every_face` |
 //! | 000: `args_sha256` is the hash of canonicalized arguments JSON | `observability::the_hash_is_computed_from_the_arguments_on_every_face` |
 //! | 000: `arguments_json` may be redacted, the hash correlates | `observability::redacted_arguments_keep_the_hash_of_what_was_given` |
+//! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
+//! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
+//! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json` |
+//! | 001: InferenceMetadata | `conversation_service::inference_metadata_alone_fills_a_message` |
+//! | 001: the `conversation_id` is made on the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
+//! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |
+//! | 001: indexes by time and workspace; history, debugging | `conversation_service::messages_of_all_conversations_are_found_by_what_they_say`, `search_finds_over_http_what_the_command_finds` |
+//! | 001: error rate, error capture | `conversation_service::an_error_is_a_failed_request_whatever_its_role` |
+//! | 001: task type distribution, `capture_request` and `capture_response` | `conversation_service::an_answer_has_the_task_type_of_the_request_before_it` |
+//! | 001: retention of messages and error logs | `conversation_service::errors_are_kept_shorter_until_a_success_follows`, `config_shows_the_settings_in_force_and_knows_every_name_that_help_mentions` |
+//! | 001: the client; what clients of providers send | `conversation_service::a_client_has_any_short_name`, `the_role_developer_is_system_and_content_may_be_blocks` |
+//! | payloads are JSON | `conversation_service::json_scalars_come_back_as_they_were_given` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
@@ -23,6 +35,8 @@
 //! | first day: failed results are failed in `show` and `tree` | `first_day::a_failed_result_is_failed_wherever_it_is_shown` |
 //! | first day: several calls in one message keep their ids | `first_day::several_calls_of_a_line_keep_their_ids` |
 
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod conversation_service;
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod faces;
 mod first_day;

@@ -16,7 +16,7 @@ from json.decoder import scanstring
 # Of each kind and op, its fields in order, by what they hold. U: UUID. S: string. I: integer of 64
 # bits with a sign. N: one without. F: number. B: boolean. P: payload. L: array of strings.
 # T: RFC 3339. A: integer, equal to `at`. D: day. X: hashes of 64 bits. E: object of numbers.
-# W: array of pairs of numbers. J: object. Others: one of these words. After it: `!` it stands first,
+# C: a short name. W: array of pairs of numbers. J: object. Others: one of these words. After it: `!` it stands first,
 # behind the envelope; `?` may be missing or null; `~` may be missing; `+` the record's own time.
 ROLE, STATUS = "system/user/assistant/tool", "active/completed/error"
 REQUEST = "request_id:U! call_id:S! parent_id:U! vendor:S! tool_name:S! started_at:A?+ args_sha256:S arguments_json:P?"
@@ -26,7 +26,7 @@ PENDING = "request_id:U! created_at:A?+ confidence:F? diffs_json:P"
 DECIDED = "request_id:U! decided_at:A?+ applied_at:I? commit_hash:S?"
 APPLIED = "request_id:U! decided_at:I? applied_at:A?+ commit_hash:S?"
 REVERTED = "request_id:U! decided_at:I? applied_at:I? commit_hash:S?"
-CONVERSATION = ("id:U! workspace:S!? project:S!? client:vscode/web/api/cli! user_id:S!? session_id:S!? parent_id:U!?"
+CONVERSATION = ("id:U! workspace:S!? project:S!? client:C! user_id:S!? session_id:S!? parent_id:U!?"
                 f" parent_call_id:S? title:S? status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
 MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} source:user/model/system/tool"
            " content_type:text/code/markdown/json~ model_used:S? config_used:S? orchestration_mode:S?"
@@ -102,12 +102,12 @@ def members(text):
 
 
 def instant(text):
-    """Epoch milliseconds of an RFC 3339 text."""
-    parts = re.fullmatch(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", text, re.A)
+    """Epoch milliseconds of an RFC 3339 text; without an offset it is in UTC."""
+    parts = re.fullmatch(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", text, re.A)
     day, minute, second, fraction, zone = parts.groups()
     if len(text) > 64 or int(second) > 60:
         raise ValueError(text)
-    whole = datetime.fromisoformat(f"{day}T{minute}:00{'+00:00' if zone in 'Zz' else zone}")
+    whole = datetime.fromisoformat(f"{day}T{minute}:00{zone if zone and zone not in 'Zz' else '+00:00'}")
     return (int(whole.timestamp()) + int(second)) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
 
 
@@ -148,6 +148,11 @@ def fits(type, value, raw):
     elif type == "X":
         if not re.fullmatch("([0-9a-f]{16})*", value):
             raise ValueError(raw)
+    elif type == "C":
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,32}", value):
+            raise ValueError(raw)
+    elif type == ROLE and value == "developer":
+        return "system"
     elif type != "S" and value not in type.split("/"):
         raise ValueError(raw)
     return value

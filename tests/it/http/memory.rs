@@ -325,10 +325,10 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
         answer.expect(200)
     };
     let first = list("/conversations?order=asc");
-    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    assert_eq!(first["conversations"].as_array().unwrap().len(), 2);
     assert_eq!((&first["total"], &first["next"]), (&json!(3), &json!(2)));
     let rest = list("/conversations?order=asc&offset=2");
-    assert_eq!(rest["items"][0]["id"], json!(last));
+    assert_eq!(rest["conversations"][0]["id"], json!(last));
     assert_eq!((&rest["total"], rest.get("next")), (&json!(3), None));
 
     for n in 0..3 {

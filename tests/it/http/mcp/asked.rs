@@ -113,7 +113,8 @@ fn what_is_no_message_is_refused() {
         .with("Content-Length", "100");
     late.send("POST", "/mcp", b"{")
         .expect_problem(408, "timeout", None);
-    client.send("POST", "/mcp", b"{}").expect_problem(
+    let typed = client.with("Content-Type", "text/plain");
+    typed.send("POST", "/mcp", b"{}").expect_problem(
         415,
         "unsupported_media_type",
         Some("Content-Type"),

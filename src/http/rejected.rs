@@ -1,0 +1,130 @@
+//! `/capture/rejected`: records that were answered with 202 and that the log did not take.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::app::Shared;
+use super::body::Made;
+use super::problem::{self, Problem};
+use crate::error::Error;
+use crate::record::{Record, Timestamp};
+
+/// The most rejections that are kept. Earlier ones are counted only.
+const KEPT_MAX: usize = 1_000;
+/// The bytes of a reason that are kept.
+const REASON_BYTES_MAX: usize = 1 << 10;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(rejected))
+}
+
+/// A record that was answered with 202 and that the log did not take.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+struct Rejection {
+    /// When it was rejected.
+    rejected_at: Timestamp,
+    /// The kind of the record.
+    kind: &'static str,
+    /// The record's key: its id, or the ids of the request and the call with a space between.
+    key: String,
+    /// The conversation of a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation_id: Option<Uuid>,
+    /// The `code` of the problem that the client would have got.
+    code: &'static str,
+    /// Why it was rejected.
+    detail: String,
+}
+
+/// What the log rejected since the server started.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rejected(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    latest: VecDeque<Rejection>,
+    by_code: BTreeMap<&'static str, u64>,
+    first_code: Option<&'static str>,
+}
+
+impl Rejected {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note(&self, error: &Error, record: &Record) {
+        let code = problem::code(error);
+        let key = record.key();
+        let conversation_id = match record {
+            Record::Message(message) => Some(message.conversation_id),
+            _ => None,
+        };
+        let kind = record.kind().stem();
+        tracing::error!(kind, key = ?key, code, "a record that was answered with 202 was rejected");
+        let mut detail = error.reason().clone();
+        let end = (0..=REASON_BYTES_MAX).rfind(|end| detail.is_char_boundary(*end));
+        detail.truncate(end.unwrap_or_default());
+        let mut kept = self.kept();
+        kept.first_code.get_or_insert(code);
+        *kept.by_code.entry(code).or_default() += 1;
+        if kept.latest.len() == KEPT_MAX {
+            kept.latest.pop_front();
+        }
+        kept.latest.push_back(Rejection {
+            rejected_at: Timestamp::now(),
+            kind,
+            key,
+            conversation_id,
+            code,
+            detail,
+        });
+    }
+
+    /// How many were rejected, by the codes of their problems.
+    pub(super) fn by_code(&self) -> BTreeMap<&'static str, u64> {
+        self.kept().by_code.clone()
+    }
+
+    /// Logs how many were rejected, if any were.
+    pub(super) fn log_total(&self) {
+        let kept = self.kept();
+        let count: u64 = kept.by_code.values().sum();
+        if let Some(first) = kept.first_code {
+            tracing::error!(count, reason = first, "queued records were not taken");
+        }
+    }
+}
+
+/// Records that were answered with 202 and that the log did not take.
+#[derive(Debug, Serialize, ToSchema)]
+struct Rejections {
+    /// The latest of them, the latest first; at most 1000.
+    rejected: Vec<Rejection>,
+    /// How many there were since the server started.
+    total: u64,
+}
+
+/// Lists records that were answered with 202 and that the log rejected later, since the server
+/// started.
+#[utoipa::path(
+    get,
+    path = "/capture/rejected",
+    tag = "records",
+    responses((status = 200, description = "The latest of them", body = Rejections))
+)]
+async fn rejected(State(app): State<Shared>) -> Result<Made, Problem> {
+    let kept = app.rejected.kept();
+    let rejections = Rejections {
+        rejected: kept.latest.iter().rev().cloned().collect(),
+        total: kept.by_code.values().sum(),
+    };
+    drop(kept);
+    Made::ok(&rejections)
+}

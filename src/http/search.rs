@@ -1,0 +1,92 @@
+//! `/search`: finds a text in all that was recorded.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::Shared;
+use super::body::Made;
+use super::params::{Limit, Query, Time};
+use super::problem::Problem;
+use crate::collections::{Found, SearchQuery};
+use crate::error::ErrorKind;
+use crate::face::fields::{KindName, SearchAfter};
+
+/// How long a search goes on before it answers with what it has found.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(10);
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(search))
+}
+
+/// What to look for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct SearchParams {
+    /// The text. Upper and lower case are the same; there are no wildcards.
+    #[param(min_length = 1, max_length = 1024)]
+    text: String,
+    /// Only records of this kind.
+    #[param(inline)]
+    kind: Option<KindName>,
+    /// Only records of this time or later: epoch milliseconds, RFC 3339 or a day.
+    since: Option<Time>,
+    /// Only records before this time.
+    until: Option<Time>,
+    /// Maximum number of matches. Default: 100.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, maximum = 1000)]
+    limit: Limit,
+    /// The `next` of the page before.
+    #[param(inline)]
+    after: Option<SearchAfter>,
+}
+
+/// Finds a text in all that was recorded, the latest first.
+///
+/// Searched are the texts of all lines as they stand in the log, also what was retracted or changed
+/// since, and texts within logged JSON. After 10 s the answer is what was found until then;
+/// `is_whole` is false and `next` tells where to go on.
+#[utoipa::path(
+    get,
+    path = "/search",
+    tag = "records",
+    params(SearchParams),
+    responses((status = 200, description = "The matches", body = Found))
+)]
+async fn search(
+    State(app): State<Shared>,
+    Query(params): Query<SearchParams>,
+) -> Result<Made, Problem> {
+    let query = SearchQuery {
+        text: params.text,
+        kind: params.kind.map(|kind| kind.0),
+        since: params.since.map(|time| time.0),
+        until: params.until.map(|time| time.0),
+        limit: params.limit.0,
+        after: params.after.map(|after| after.0),
+    };
+    app.read_much(move |app| {
+        let end = Instant::now() + SEARCH_TIME_MAX;
+        let mut go_on = |_| {
+            if Instant::now() < end {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let found = app.store.search_with(&query, &mut go_on);
+        let found = found.map_err(|e| match e.kind() {
+            ErrorKind::InvalidInput => Problem::bad_request(e.reason()).with_field("text"),
+            _ => Problem::from(e),
+        })?;
+        Made::ok(&found)
+    })
+    .await
+}
