@@ -42,8 +42,8 @@ pub struct Args {
 struct What {
     /// A conversation with its messages, the turns of its thread and their tool calls
     ///
-    /// Conversations of its sub-agents (those whose session id is this id) go with it. It stays if
-    /// one of those is erased.
+    /// Conversations of its sub-agents (those whose session or parent is this one) go with it,
+    /// and so do theirs. It stays if one of those is erased.
     ///
     /// The outcome of a call goes with the call: if this conversation is a fork that went on with a
     /// call of another session, that session keeps it.

@@ -227,6 +227,52 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Changes a conversation, if there is one, whenever that is: its `updated_at` stays. Whether it
+    /// is another one then.
+    pub(crate) fn amend_conversation(
+        &self,
+        id: Uuid,
+        amend: impl Fn(&mut Conversation),
+    ) -> Result<bool> {
+        let amended = |known: &Conversation| {
+            let mut conversation = known.clone();
+            amend(&mut conversation);
+            conversation
+        };
+        let stands = self.inner().ask(|view| find(view, id))?;
+        if stands.is_none_or(|known| amended(&known) == known) {
+            return Ok(false);
+        }
+        self.inner().transact(|txn| {
+            let Some(known) = find(txn, id)? else {
+                return Ok(false);
+            };
+            let record = Record::ConversationUpdated(amended(&known)).checked()?;
+            let mut kept = txn.keep(record)?;
+            if conversation_in(kept.record())? == &known {
+                return Ok(false);
+            }
+            change(txn, &known, &mut kept).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            Ok(true)
+        })
+    }
+
+    /// A conversation's title as the store's privacy settings let it be kept.
+    pub(crate) fn kept_title(&self, title: String) -> Result<String> {
+        let titled = Conversation {
+            title: Some(title),
+            ..Conversation::new(Uuid::nil(), Client::Cli)
+        };
+        let record = Record::Conversation(titled).checked()?;
+        self.inner().transact(|txn| {
+            let kept = txn.keep(record)?;
+            let title = conversation_in(kept.record())?.title.clone();
+            Ok(title.unwrap_or_default())
+        })
+    }
+}
+
 pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result<Ack> {
     let conversation = conversation_in(kept.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);

@@ -7,7 +7,7 @@ use crate::collections::{
 };
 use crate::error::{Error, Result};
 use crate::line::text_len;
-use crate::record::{ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
+use crate::record::{Conversation, ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
 use crate::store::{Store, Tombstones};
 
 /// What an import needs of the log; the tests have one in memory.
@@ -16,6 +16,21 @@ pub(super) trait Log {
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
     fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>>;
     fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>>;
+
+    /// The conversation with this id.
+    fn conversation(&self, _id: Uuid) -> Result<Option<Conversation>> {
+        Ok(None)
+    }
+
+    /// Changes a conversation, if the log has it; whether it is another one then.
+    fn amend(&self, _id: Uuid, _change: &dyn Fn(&mut Conversation)) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// A title as the log keeps it.
+    fn kept_title(&self, title: String) -> Result<String> {
+        Ok(title)
+    }
 
     /// What was erased and is to be left out.
     fn tombstones(&self) -> Result<Tombstones> {
@@ -43,6 +58,18 @@ impl Log for Store {
 
     fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         Store::get_turn(self, id)
+    }
+
+    fn conversation(&self, id: Uuid) -> Result<Option<Conversation>> {
+        Ok(self.get_conversation(id)?.map(|(found, _)| found))
+    }
+
+    fn amend(&self, id: Uuid, change: &dyn Fn(&mut Conversation)) -> Result<bool> {
+        self.amend_conversation(id, change)
+    }
+
+    fn kept_title(&self, title: String) -> Result<String> {
+        self.kept_title(title)
     }
 
     fn tombstones(&self) -> Result<Tombstones> {
@@ -122,6 +149,15 @@ impl<'a> Batch<'a> {
         self.records += 1;
         self.bytes += bytes;
         None
+    }
+
+    /// The conversations that wait.
+    pub(super) fn conversations(&mut self) -> impl Iterator<Item = &mut Conversation> {
+        let waiting = self.waiting[0].iter_mut();
+        waiting.filter_map(|(_, _, record)| match record {
+            Record::Conversation(conversation) => Some(conversation),
+            _ => None,
+        })
     }
 
     /// Hands everything to the log, `by_kind` or in order, and says what became of it, without what changed nothing.

@@ -4,20 +4,24 @@
 //! is one turn, so that the chain of parents stays whole. Its blocks may besides be tool calls
 //! and results. Any other line is not understood.
 
+mod agents;
 mod content;
 mod shape;
 
-use std::borrow::Cow;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 
 use uuid::Uuid;
 
 use super::facts::{Counted, Facts, Said, Talk, Tokens, blank_message, count, fill, metadata};
-use super::ids::{IdMap, foreign_id, named};
+use super::heading::{self, Heading, Of, Origin};
+use super::ids::{IdMap, IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
+use agents::Agents;
 use content::Content;
-use shape::{Fork, Line, OutputDetails, Spoken, UsageObject, Whole};
+use shape::Line;
+use shape::{Fork, OutputDetails, Spoken, Titled, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
@@ -31,9 +35,39 @@ pub(super) struct Session {
     response: (String, Uuid),
     /// The responses of this file with the tokens that its lines have told so far.
     told: IdMap<Tokens>,
+    agents: Agents,
+    /// The conversations whose first prompt was read.
+    prompted: IdSet,
 }
 
 impl Session {
+    /// Of the file at this path.
+    pub(super) fn of_file(path: &Path) -> Session {
+        Session {
+            agents: Agents::of_file(path),
+            ..Session::default()
+        }
+    }
+
+    /// What a line says of the conversation that it is of: of a session its first prompt, and of a
+    /// sub-agent what it was started for.
+    fn head(&mut self, talk: &Talk<'_>, turn: &ConversationTurn, facts: &mut Facts<'_>) {
+        if talk.parent.is_some() {
+            facts
+                .headings
+                .extend(self.agents.first_line(talk.id, &turn.content));
+        }
+        if turn.kind == TurnKind::User
+            && !self.prompted.contains(&talk.id)
+            && let Some(prompt) = heading::of_prompt(&turn.content)
+        {
+            self.prompted.insert(talk.id);
+            let of = Of::Talk(talk.id);
+            let heading = Heading::titled(of, Origin::Prompt, &prompt);
+            facts.headings.extend(heading);
+        }
+    }
+
     /// The id of a response. A message's id alone does not tell it: only with the id of the
     /// request it is the provider's own.
     fn response(&mut self, message: &str, request: Option<&str>) -> Uuid {
@@ -77,7 +111,13 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     let kind = json::type_name(line.kind)?;
     let (Some(mut uuid), Some(mut name)) = (json::text(line.uuid)?, json::text(line.session_id)?)
     else {
-        return Ok(Facts::not_understood(kind));
+        return Ok(match title(&kind, text)? {
+            Some(heading) => Facts {
+                headings: vec![heading],
+                ..Facts::default()
+            },
+            None => Facts::not_understood(kind),
+        });
     };
     // A fork repeats the lines of its session, and says whose they are: they are that one's.
     if let Some(fork) = json::member::<Fork<'_>>(line.forked_from)? {
@@ -123,7 +163,18 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         created_at: Validity::at(at),
         thread_id: Some(thread),
     };
-    let talk = talk(line, thread, name)?;
+    session.agents.calls(&content.facts.calls);
+    let results = &content.facts.results;
+    let heading = session.agents.result(&name, results, line.tool_use_result);
+    content.facts.headings.extend(heading);
+    let agent = session.agents.talk(line, id, &name)?;
+    let talk = Talk {
+        id: agent.unwrap_or(thread),
+        session: Some(name),
+        cwd: json::text(line.cwd)?,
+        parent: agent.map(|_| thread),
+    };
+    session.head(&talk, &turn, &mut content.facts);
     let said = said(session, line, from_model, &turn, talk, &mut content)?;
     content.facts.said = Some(said);
     content.facts.turn = Some(turn);
@@ -132,20 +183,22 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     Ok(content.facts)
 }
 
-/// The conversation of a line: its session's, or the one that a sub-agent has of its own.
-fn talk<'a>(line: &Line<'a>, thread: Uuid, session: Cow<'a, str>) -> Result<Talk<'a>, String> {
-    let id = if json::is_true(line.is_sidechain) {
-        let agent = json::text(line.agent_id)?;
-        let agent = agent.as_deref().unwrap_or("sidechain");
-        foreign_id("claude-code:agent", &format!("{session}:{agent}"))
-    } else {
-        thread
+/// The title that a line gives to a session, if it is one that does.
+fn title(kind: &str, text: &str) -> Result<Option<Heading>, String> {
+    let origin = match kind {
+        "summary" => Origin::Summary,
+        "ai-title" => Origin::Model,
+        "custom-title" => Origin::User,
+        _ => return Ok(None),
     };
-    Ok(Talk {
-        id,
-        session: Some(session),
-        cwd: json::text(line.cwd)?,
-    })
+    let line = json::object::<Titled<'_>>(text)?.unwrap_or_default();
+    let words = json::text(line.summary.or(line.ai_title).or(line.custom_title))?;
+    let of = match (json::text(line.session_id)?, json::text(line.leaf_uuid)?) {
+        (Some(session), _) => Of::Talk(foreign_id("claude-code:session", &session)),
+        (None, Some(leaf)) => Of::Turn(foreign_id("claude-code:line", &leaf)),
+        (None, None) => return Ok(None),
+    };
+    Ok(words.and_then(|words| Heading::titled(of, origin, &words)))
 }
 
 /// The message that a line is, `from_model` if it is a part of a response.

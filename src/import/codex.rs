@@ -20,12 +20,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::facts::{
     Counted, Facts, Others, Said, Talk, Text, Tokens, blank_message, count, fill, metadata,
 };
-use super::ids::{foreign_id, named};
+use super::heading::{Heading, Of, Origin};
+use super::ids::{IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
 use fork::Start;
 use messages::parts;
-use shape::{Info, Line, Payload, Total};
+use shape::{Info, Line, Payload, Source, Spawn, Subagent, Total};
 
 /// One file, read from its first line on.
 pub(super) struct Rollout {
@@ -37,6 +38,10 @@ pub(super) struct Rollout {
     session: Uuid,
     /// As the file writes it, unless it has lost its start.
     session_name: Option<String>,
+    /// The session that a sub-agent's is a part of.
+    parent: Option<Uuid>,
+    /// The conversations whose first prompt was read.
+    prompted: IdSet,
     cwd: Option<String>,
     model: Option<String>,
     vendor: String,
@@ -57,6 +62,8 @@ impl Rollout {
             seeded: false,
             session: Uuid::nil(),
             session_name: None,
+            parent: None,
+            prompted: IdSet::default(),
             cwd: None,
             model: None,
             vendor: "openai".to_owned(),
@@ -144,12 +151,54 @@ impl Rollout {
             self.latest = None;
             self.response = None;
         }
-        self.session_name = Some(id);
+        let facts = self.agent(payload)?;
+        let root = match self.parent {
+            Some(parent) => {
+                Some(json::owned_text(payload.session_id)?.unwrap_or(parent.to_string()))
+            }
+            None => None,
+        };
+        self.session_name = Some(root.unwrap_or(id));
         self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
         if let Some(vendor) = json::owned_text(payload.model_provider)? {
             self.vendor = vendor;
         }
-        Ok(Some(Facts::default()))
+        Ok(Some(facts))
+    }
+
+    /// What the `session_meta` of a sub-agent says of it.
+    fn agent(&mut self, payload: &Payload<'_>) -> Result<Facts<'static>, String> {
+        let source = json::member::<Source<'_>>(payload.source).ok().flatten();
+        let subagent = source.and_then(|it| json::member::<Subagent<'_>>(it.subagent).ok()?);
+        let spawn = subagent.and_then(|it| json::member::<Spawn<'_>>(it.thread_spawn).ok()?);
+        let spawn = spawn.unwrap_or_default();
+        let parent = json::text(payload.parent_thread_id.or(spawn.parent_thread_id))?;
+        self.parent = parent.map(|parent| foreign_id("codex:session", &parent));
+        let mut facts = Facts::default();
+        if self.parent.is_some() {
+            let names = (payload.agent_nickname.or(spawn.agent_nickname))
+                .or(payload.agent_path.or(spawn.agent_path));
+            let name = json::text(names)?.unwrap_or_default();
+            let of = Of::Talk(self.session);
+            facts
+                .headings
+                .extend(Heading::titled(of, Origin::Summary, &name));
+        }
+        Ok(facts)
+    }
+
+    /// The conversation of an agent that a call of this session started.
+    fn started(&self, agent: Raw<'_>, call: Raw<'_>) -> Result<Facts<'static>, String> {
+        let mut facts = Facts::default();
+        if let (Some(agent), Some(call)) = (json::text(agent)?, json::owned_text(call)?) {
+            facts.headings.push(Heading {
+                of: Of::Talk(foreign_id("codex:session", &agent)),
+                title: None,
+                parent: Some(self.session),
+                call: Some(call),
+            });
+        }
+        Ok(facts)
     }
 
     /// Passes over a line of the session that this one was forked from: only the tokens used so
@@ -219,6 +268,7 @@ impl Rollout {
             "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
                 Some(Facts::default())
             }
+            "collab_agent_spawn_end" => Some(self.started(payload.new_thread_id, payload.call_id)?),
             "token_count" => match payload.info.get() {
                 None => Some(Facts::default()),
                 Some(_) => self.token_count(here, payload.info)?,
@@ -314,6 +364,7 @@ impl Rollout {
             id: self.session,
             session: self.session_name.clone().map(Cow::Owned),
             cwd: self.cwd.clone().map(Cow::Owned),
+            parent: self.parent,
         }
     }
 

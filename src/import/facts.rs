@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use uuid::Uuid;
 
+use super::heading::Heading;
 use crate::record::{
     ConversationMessage, ConversationTurn, Role, Source, Timestamp, ToolCallDone, ToolCallReq,
 };
@@ -19,6 +20,8 @@ pub(super) struct Facts<'a> {
     /// Their `latency_ms` is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) said: Option<Said<'a>>,
+    /// What the line says of whole conversations.
+    pub(super) headings: Vec<Heading>,
     /// Whether it is a line of another session that stands here once more: it is taken from there.
     pub(super) is_repeated: bool,
     /// What the line holds besides: types, and how often.
@@ -105,6 +108,8 @@ pub(super) struct Talk<'a> {
     /// The tool's session, as the tool writes it.
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) cwd: Option<Cow<'a, str>>,
+    /// The conversation that it is a part of.
+    pub(super) parent: Option<Uuid>,
 }
 
 /// A text of a message, or what stands for one.

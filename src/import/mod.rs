@@ -8,7 +8,9 @@
 //! of them stands for the request; the others name it as what they are a `part_of`. The provider's
 //! usage object is whole in the message's `inference_metadata`, as `{"usage":…}`, and the text of
 //! what a tool returned is the message's `tool_result`. A sub-agent has a conversation of its own,
-//! under its session's `session_id`.
+//! under its session's `session_id`; it names its parent's and the call that started it, and has the
+//! parent's project. Its title is what it was started for, and that of a session is the one it was
+//! given, else its summary or its first prompt.
 //!
 //! Everything is made of a line and of those before it in its file. So it does not matter how often
 //! a session was imported while it was running, nor where it was cut: the log holds the same in the
@@ -25,6 +27,7 @@ mod codex;
 mod expiry;
 mod facts;
 mod format;
+mod heading;
 mod ids;
 mod json;
 mod lines;
@@ -340,7 +343,7 @@ impl<'a> Importer<'a> {
         self.run.count_file(place);
         self.show_progress(path, 0);
         let mut shown = 0;
-        let mut parser = format.map(Parser::new);
+        let mut parser = format.map(|format| Parser::new(format, path));
         let input = BufReader::with_capacity(READ_BYTES, file);
         let mut lines = Lines::new(input, self.line_bytes_max);
         while let Some(parser) = &mut parser {
@@ -422,9 +425,9 @@ enum Parser {
 }
 
 impl Parser {
-    fn new(format: Format) -> Parser {
+    fn new(format: Format, path: &Path) -> Parser {
         match format {
-            Format::ClaudeCode => Parser::ClaudeCode(claude_code::Session::default()),
+            Format::ClaudeCode => Parser::ClaudeCode(claude_code::Session::of_file(path)),
             Format::Codex => Parser::Codex(codex::Rollout::new()),
         }
     }

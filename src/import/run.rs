@@ -4,6 +4,7 @@
 //! kept only of results that arrive before their call, and of those only so many bytes.
 
 mod erased;
+mod headings;
 mod messages;
 mod results;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
+use headings::Headings;
 use messages::Messages;
 
 use super::batch::{Batch, Log, Place};
@@ -35,6 +37,7 @@ pub(super) struct Run<'a> {
     calls: IdMap<Call>,
     results: IdSet,
     messages: Messages,
+    headings: Headings,
     tombstones: Tombstones,
     restores: bool,
     /// What was erased and left out, by the ids of conversations and requests.
@@ -80,6 +83,7 @@ impl<'a> Run<'a> {
             calls: IdMap::default(),
             results: IdSet::default(),
             messages: Messages::default(),
+            headings: Headings::default(),
             tombstones: Tombstones::default(),
             restores: false,
             erased: IdSet::default(),
@@ -125,6 +129,9 @@ impl<'a> Run<'a> {
         let Some(facts) = self.not_erased(place, facts)? else {
             return Ok(());
         };
+        for heading in facts.headings {
+            self.head(place, heading)?;
+        }
         let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
         let seen = match facts.turn {
             Some(turn) => self.turn(place, turn)?,
@@ -235,6 +242,7 @@ impl<'a> Run<'a> {
     }
 
     fn send_batch(&mut self, by_kind: bool) -> Result<()> {
+        self.head_waiting();
         let sent = self.batch.send(by_kind)?;
         for place in sent.added {
             self.report(place).added += 1;

@@ -20,8 +20,8 @@ use crate::store::{Candidate, RemovalReason, Store, View, With};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
     /// A conversation with its messages, their turns, those of the thread of this id, and the tool
-    /// calls under any of them. Conversations whose `session_id` is this id, as those of sub-agents,
-    /// go with it; it stays if one of those is erased.
+    /// calls under any of them. Conversations whose `session_id` or `parent_id` is this id, as those
+    /// of sub-agents, go with it, and so do theirs; it stays if one of those is erased.
     Conversation(Uuid),
     /// All conversations of a user, as the user's id was given when they were recorded, whether it
     /// was hashed or not. Only conversations name their users: what belongs to one that is not in

@@ -237,13 +237,16 @@ fn a_session_and_its_sub_agent_are_drawn_apart() {
         let said = prompts.map(|node| match node.item {
             SessionItem::Turn(turn) => turn.content,
             SessionItem::Message(message) => message.content,
-            other => panic!("{other:?}"),
+            SessionItem::Conversation(it) => format!("{} of {:?}", it.0.id, it.0.parent_id),
+            other @ SessionItem::Call(_) => panic!("{other:?}"),
         });
         said.collect()
     };
     let [(session, ..), (agent, ..), _] = conversations();
     let said = prompts(session);
-    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(said.len(), 5, "{said:?}");
+    // No call of the session is known to have started it.
+    assert_eq!(said[4], format!("{agent} of {:?}", Some(session)));
     assert_eq!(said[1], "cd to myapp and run python hoge.py");
     assert_eq!(prompts(agent), ["Warmup"]);
 

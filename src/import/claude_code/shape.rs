@@ -58,6 +58,32 @@ shapes! {
         output_details: "output_tokens_details",
     }
 
+    /// A line that gives a title.
+    Titled {
+        session_id: "sessionId",
+        leaf_uuid: "leafUuid",
+        summary: "summary",
+        ai_title: "aiTitle",
+        custom_title: "customTitle",
+    }
+
+    /// The input of a call that starts an agent.
+    Task {
+        description: "description",
+        prompt: "prompt",
+    }
+
+    /// The client's account of what such a call did.
+    Account {
+        agent_id: "agentId",
+    }
+
+    /// The file beside an agent's.
+    Meta {
+        call: "toolUseId",
+        description: "description",
+    }
+
     OutputDetails {
         thinking: "thinking_tokens",
     }

@@ -3,6 +3,7 @@
 use super::shape::{Part, Payload};
 use super::{Here, Rollout};
 use crate::import::facts::{Facts, Others, joined};
+use crate::import::heading::{Heading, Of, Origin, of_prompt};
 use crate::import::json::{self, Raw};
 use crate::record::{Role, TurnKind};
 
@@ -39,7 +40,16 @@ impl Rollout {
             TurnKind::Assistant => Role::Assistant,
             _ => Role::System,
         };
+        let prompt = of_prompt(&content).filter(|_| kind == TurnKind::User);
         let mut facts = self.turn(here, kind, role, content)?;
+        if let Some(prompt) = prompt
+            && self.prompted.insert(self.session)
+        {
+            let of = Of::Talk(self.session);
+            facts
+                .headings
+                .extend(Heading::titled(of, Origin::Prompt, &prompt));
+        }
         facts
             .not_understood
             .extend(others.under("response_item.message"));

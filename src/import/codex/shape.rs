@@ -33,6 +33,34 @@ shapes! {
         history_start: "subagent_history_start_ordinal",
         turn_id: "turn_id",
         started_at: "started_at",
+        session_id: "session_id",
+        parent_thread_id: "parent_thread_id",
+        source: "source",
+        agent_nickname: "agent_nickname",
+        agent_path: "agent_path",
+        thread_id: "thread_id",
+        new_thread_id: "new_thread_id",
+        item: "item",
+        usage: "usage",
+        exit_code: "exit_code",
+        duration: "duration",
+        status: "status",
+        success: "success",
+    }
+
+    /// Who started a session, if no person did.
+    Source {
+        subagent: "subagent",
+    }
+
+    Subagent {
+        thread_spawn: "thread_spawn",
+    }
+
+    Spawn {
+        parent_thread_id: "parent_thread_id",
+        agent_nickname: "agent_nickname",
+        agent_path: "agent_path",
     }
 
     Part {

@@ -37,8 +37,11 @@ impl Run<'_> {
         ];
         let talk = facts.said.as_ref().map(|said| said.talk.id);
         let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
-        let [of_talk, of_thread] = [talk, thread].map(|id| id.map(|id| self.is_erased(id)));
-        let is_erased = of_talk.transpose()? == Some(true) || of_thread.transpose()? == Some(true);
+        let parent = facts.said.as_ref().and_then(|said| said.talk.parent);
+        let mut is_erased = false;
+        for id in [talk, thread, parent].into_iter().flatten() {
+            is_erased |= self.is_erased(id)?;
+        }
         let is_part = !is_erased && self.is_part_erased(parts)?;
         if is_erased || is_part {
             let id = talk.or(thread).filter(|_| !is_part);

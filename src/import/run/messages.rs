@@ -8,6 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Run;
+use super::headings::of_cwd;
 use crate::error::Result;
 use crate::import::batch::Place;
 use crate::import::facts::{Counted, Said, Talk, uncount};
@@ -301,25 +302,23 @@ impl Run<'_> {
         said
     }
 
-    fn begin_talk(&mut self, place: Place, talk: Talk<'_>, at: &Timestamp) -> Result<()> {
+    fn begin_talk(&mut self, place: Place, mut talk: Talk<'_>, at: &Timestamp) -> Result<()> {
         if !self.messages.talks.insert(talk.id) {
             return Ok(());
         }
         self.report(place).conversations += 1;
-        // Also of a path that another system wrote.
-        let project = talk.cwd.as_deref().and_then(|cwd| {
-            let mut names = cwd.rsplit(['/', '\\']);
-            names.find(|name| !name.is_empty()).map(str::to_owned)
-        });
+        let (workspace, project) = of_cwd(&mut talk);
         let conversation = Conversation {
-            workspace: talk.cwd.map(Cow::into_owned),
+            workspace,
             project,
+            parent_id: talk.parent,
             session_id: talk.session.map(Cow::into_owned),
             status: ConversationStatus::Completed,
             created_at: at.clone(),
             updated_at: at.clone(),
             ..Conversation::new(talk.id, Client::Cli)
         };
+        self.note_agent(place, &conversation);
         self.push(place, conversation.into())
     }
 }

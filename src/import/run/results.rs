@@ -56,7 +56,9 @@ impl Run<'_> {
                 self.held.push((place, done));
             }
         }
-        self.send_batch(false)
+        self.resolve_headings()?;
+        self.send_batch(false)?;
+        self.head_logged()
     }
 
     /// Ends an import: no call comes any more.

@@ -208,6 +208,21 @@ impl Log for MemoryLog {
         Ok(found.cloned())
     }
 
+    fn conversation(&self, id: Uuid) -> Result<Option<Conversation>> {
+        let held = self.held.borrow();
+        Ok(held.conversations.iter().find(|it| it.id == id).cloned())
+    }
+
+    fn amend(&self, id: Uuid, change: &dyn Fn(&mut Conversation)) -> Result<bool> {
+        let mut held = self.held.borrow_mut();
+        let Some(known) = held.conversations.iter_mut().find(|it| it.id == id) else {
+            return Ok(false);
+        };
+        let before = known.clone();
+        change(known);
+        Ok(*known != before)
+    }
+
     fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         let held = self.held.borrow();
         Ok(held.turns.iter().find(|turn| turn.id == id).cloned())

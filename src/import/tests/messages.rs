@@ -196,10 +196,12 @@ fn a_response_that_goes_on_later_adds_only_its_growth() {
     assert_eq!(log.messages()[2].id, foreign_id("claude-code:line", "a2"));
     assert_eq!(log.sums(session()), (9, 60, 5));
     assert_eq!(run(&log, &lines).added, 0);
-    // A resume repeats lines: they add nothing, not even where they stand now.
+    // A resume repeats lines: they add nothing, not even where they stand now. The first prompt
+    // becomes the title.
     let again = [lines.as_slice(), &lines, &[user("u9", "go on")]].concat();
     let report = run(&log, &again);
-    assert_eq!((report.added, report.messages), (2, 6));
+    assert_eq!((report.added, report.messages), (3, 6));
+    assert_eq!(log.conversations()[0].title.as_deref(), Some("go on"));
     assert_eq!(log.sums(session()), (9, 60, 6));
 }
 
@@ -211,10 +213,13 @@ fn a_sub_agent_has_a_conversation_of_its_own() {
         line
     };
     let log = MemoryLog::default();
+    // Without a name, each chain of lines is one agent's.
+    let mut found = answer("a2", "r2", text("found"), 100, 10);
+    found["parentUuid"] = json!("u2");
     let lines = [
         answer("a1", "r1", text("one"), 10, 1),
         agent(user("u2", "search"), None),
-        agent(answer("a2", "r2", text("found"), 100, 10), None),
+        agent(found, None),
         agent(answer("a3", "r3", text("found"), 200, 20), Some("x7")),
         answer("a4", "r4", text("two"), 20, 2),
     ];
@@ -222,7 +227,8 @@ fn a_sub_agent_has_a_conversation_of_its_own() {
     assert_eq!((report.conversations, report.messages), (3, 5));
     let of = |name: &str| foreign_id("claude-code:agent", name);
     assert_eq!(log.sums(session()), (30, 3, 2));
-    assert_eq!(log.sums(of("s1:sidechain")), (100, 10, 2));
+    let chain = format!("s1:{}", foreign_id("claude-code:line", "u2"));
+    assert_eq!(log.sums(of(&chain)), (100, 10, 2));
     assert_eq!(log.sums(of("s1:x7")), (200, 20, 1));
     let sessions: Vec<_> = log
         .conversations()

@@ -231,11 +231,13 @@ impl Traces {
                 let session = lookup(4).map(|session| session.text(&mut room).to_vec());
                 // A sub-agent's conversation goes with the one that its session is named after.
                 let main = lookup(4).and_then(uuid);
-                if main.is_some_and(|main| self.conversations.contains(&main)) {
+                let parent = lookup(5).and_then(uuid);
+                let mut above = main.into_iter().chain(parent);
+                if above.any(|above| self.conversations.contains(&above)) {
                     self.conversations.insert(id);
                 }
                 let is_erased = self.conversations.contains(&id);
-                let is_given = |given| id == given || main == Some(given);
+                let is_given = |given| id == given || main == Some(given) || parent == Some(given);
                 let leads = is_theirs || self.given.is_some_and(is_given);
                 if let Some(session) = session {
                     if is_erased {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use decklog::{Conversation, Store};
 use serde_json::{Value, json};
 
 /// The sessions in `tests/data`.
@@ -201,4 +202,211 @@ fn several_calls_of_a_line_keep_their_ids() {
         messages[2]["tool_result"],
         "[tool_result c1]\n\none\n\n[tool_result c2]\n\ntwo"
     );
+}
+
+fn title(store: &Path) -> Value {
+    json_lines(store, &["conversations"])[0]["title"].clone()
+}
+
+#[test]
+fn a_session_has_the_title_that_it_was_given() {
+    let long = "Bake  a\ncake ".to_owned() + &"ö".repeat(200);
+    let command = user("u1", None, json!("<command-name>/clear</command-name>"));
+    let prompt = user("u2", Some("u1"), json!(long));
+    let summary = json!({"type": "summary", "summary": "Cakes", "leafUuid": "u2"});
+    let by_model = json!({"type": "ai-title", "aiTitle": "A cake", "sessionId": SESSION});
+    let by_user = json!({"type": "custom-title", "customTitle": "My cake", "sessionId": SESSION});
+    let first = format!("Bake a cake {}…", "ö".repeat(88));
+    let lines = [command, prompt, by_model, by_user];
+    for (len, expected) in [
+        (1, None),
+        (2, Some(&*first)),
+        (3, Some("A cake")),
+        (4, Some("My cake")),
+    ] {
+        let (_dir, store) = imported_files(&[("s.jsonl", &lines[..len])]);
+        assert_eq!(title(&store), json!(expected));
+    }
+    let summed_up = [summary, lines[0].clone(), lines[1].clone()];
+    let (_dir, store) = imported_files(&[("s.jsonl", &summed_up)]);
+    assert_eq!(title(&store), "Cakes");
+    let shown = run(&store, &["show", SESSION]);
+    assert!(shown.contains("\n  title     Cakes\n"), "{shown}");
+    assert!(run(&store, &["conversations"]).contains("app  Cakes"));
+}
+
+#[test]
+fn a_title_that_a_person_gave_stays() {
+    let sessions = tempfile::tempdir().unwrap();
+    let file = sessions.path().join("s.jsonl");
+    let prompt = user("u1", None, json!("Bake a cake")).to_string();
+    std::fs::write(&file, format!("{prompt}\n")).unwrap();
+    let (_dir, path) = imported(&file);
+    // A session goes on, and gets another title.
+    let titled = |title: &str| json!({"type": "ai-title", "aiTitle": title, "sessionId": SESSION});
+    std::fs::write(&file, format!("{prompt}\n{}\n", titled("A cake"))).unwrap();
+    run(&path, &["import", file.to_str().unwrap()]);
+    assert_eq!(title(&path), "A cake");
+    let store = Store::open(&path).unwrap();
+    let id = SESSION.parse().unwrap();
+    let mine = |it: &mut Conversation| it.title = Some("Mine".to_owned());
+    store.update_conversation(id, mine).unwrap();
+    store.sync().unwrap();
+    std::fs::write(&file, format!("{prompt}\n{}\n", titled("Cakes"))).unwrap();
+    run(&path, &["import", file.to_str().unwrap()]);
+    assert_eq!(title(&path), "Mine");
+}
+
+#[test]
+fn sub_agents_are_linked_to_the_call_that_started_them() {
+    let task = |id: &str, what: &str, prompt: &str| {
+        json!({"type": "tool_use", "id": id,
+        "name": "Task", "input": {"description": what, "prompt": prompt}})
+    };
+    let of_agent = |mut line: Value, agent: Option<&str>| {
+        line["isSidechain"] = json!(true);
+        line["agentId"] = json!(agent);
+        line["cwd"] = json!("/home/me/elsewhere");
+        line
+    };
+    let found = json!([{"type": "tool_result", "tool_use_id": "c3", "content": "done"}]);
+    let mut found = user("u9", Some("a1"), found);
+    found["toolUseResult"] = json!({"agentId": "x3", "status": "completed"});
+    let lines = [
+        user("u1", None, json!("Look around.")),
+        answer(
+            "a1",
+            "u1",
+            "r1",
+            json!([
+                task("c1", "See the file", "beside"),
+                task("c2", "See the chain", "Look here."),
+                task("c3", "See the result", "far")
+            ]),
+        ),
+        of_agent(user("u2", None, json!("Look here.")), None),
+        of_agent(
+            answer(
+                "a2",
+                "u2",
+                "r2",
+                json!({"type": "text", "text": "Nothing."}),
+            ),
+            None,
+        ),
+        of_agent(user("u3", None, json!("other words")), Some("x3")),
+        found,
+    ];
+    let agent = [of_agent(user("u4", None, json!("Look there.")), Some("x1"))];
+    let meta = [json!({"toolUseId": "c1", "description": "Count files"})];
+    let (_dir, store) = imported_files(&[
+        ("s.jsonl", &lines),
+        ("s/subagents/agent-x1.jsonl", &agent),
+        ("s/subagents/agent-x1.meta.json", &meta),
+    ]);
+    let agents = json_lines(&store, &["conversations", "--parent", SESSION]);
+    let mut links: Vec<_> = agents
+        .iter()
+        .map(|it| {
+            [
+                &it["parent_call_id"],
+                &it["title"],
+                &it["project"],
+                &it["workspace"],
+            ]
+        })
+        .map(|fields| fields.map(|field| field.as_str().unwrap_or("none")))
+        .collect();
+    links.sort_unstable();
+    let of = |call, title| [call, title, "app", "/home/me/app"];
+    assert_eq!(
+        links,
+        [
+            of("c1", "Count files"),
+            of("c2", "See the chain"),
+            of("c3", "See the result")
+        ]
+    );
+    let shown = run(&store, &["show", SESSION]);
+    assert!(shown.contains("call c1  Count files"), "{shown}");
+    let tree = json_lines(&store, &["tree", SESSION]);
+    let after: Vec<(&Value, &Value)> = tree
+        .windows(2)
+        .filter_map(|pair| {
+            Some((
+                pair[0]["call"].get("call_id")?,
+                pair[1]["conversation"].get("parent_call_id")?,
+            ))
+        })
+        .collect();
+    assert_eq!(after.len(), 3);
+    assert!(
+        after.iter().all(|(call, started_by)| call == started_by),
+        "{after:?}"
+    );
+    // What belongs to a session goes with it.
+    run(&store, &["erase", "--conversation", SESSION]);
+    assert_eq!(json_lines(&store, &["conversations"]), [] as [Value; 0]);
+}
+
+/// A line of a rollout of Codex.
+fn codex(kind: &str, payload: Value) -> Value {
+    json!({"timestamp": "2026-09-20T10:00:00.000Z", "type": kind, "payload": payload})
+}
+
+const THREAD: &str = "01900000-0000-7000-8000-000000000001";
+const AGENT: &str = "01900000-0000-7000-8000-000000000002";
+
+fn said(role: &str, text: &str) -> Value {
+    codex(
+        "response_item",
+        json!({"type": "message", "role": role,
+        "content": [{"type": "input_text", "text": text}]}),
+    )
+}
+
+#[test]
+fn a_sub_agent_of_codex_is_a_part_of_the_session_that_started_it() {
+    let session = [
+        codex("session_meta", json!({"id": THREAD, "cwd": "/home/me/app"})),
+        said("user", "# AGENTS.md instructions for /home/me/app"),
+        said("user", "<environment_context>\n</environment_context>"),
+        said("user", "Review it."),
+        codex(
+            "response_item",
+            json!({"type": "function_call", "name": "spawn_agent",
+            "arguments": "{}", "call_id": "c1"}),
+        ),
+        codex(
+            "event_msg",
+            json!({"type": "collab_agent_spawn_end", "call_id": "c1",
+            "sender_thread_id": THREAD, "new_thread_id": AGENT}),
+        ),
+    ];
+    let spawn = json!({"subagent": {"thread_spawn": {"parent_thread_id": THREAD, "depth": 1,
+        "agent_nickname": "Judge"}}});
+    let agent = [
+        codex(
+            "session_meta",
+            json!({"id": AGENT, "session_id": THREAD, "source": spawn}),
+        ),
+        said("assistant", "Looks fine."),
+    ];
+    for names in [["a.jsonl", "b.jsonl"], ["b.jsonl", "a.jsonl"]] {
+        let (_dir, store) = imported_files(&[(names[0], &session), (names[1], &agent)]);
+        let all = json_lines(&store, &["conversations", "--order", "asc"]);
+        let by_id = |id: &str| all.iter().find(|it| it["id"] == id).unwrap();
+        assert_eq!(by_id(THREAD)["title"], "Review it.");
+        let agent = by_id(AGENT);
+        let links = [
+            &agent["parent_id"],
+            &agent["session_id"],
+            &agent["parent_call_id"],
+            &agent["title"],
+            &agent["project"],
+        ];
+        assert_eq!(links, [THREAD, THREAD, "c1", "Judge", "app"]);
+        run(&store, &["erase", "--conversation", THREAD]);
+        assert_eq!(json_lines(&store, &["conversations"]), [] as [Value; 0]);
+    }
 }

@@ -1,0 +1,162 @@
+//! The sub-agents of a session: which conversation a line of one is of, and which call started it.
+//!
+//! What one did stands in a file of its own, or in its session's, on lines that are marked. These
+//! name the agent, or else each chain of them is one agent's. The call is named beside the agent's
+//! file, told by its result, or it is the one that was given the prompt that the agent begins with.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::shape::{Account, Line, Meta, Task};
+use crate::import::heading::{Heading, Of, Origin, title};
+use crate::import::ids::{IdMap, IdSet, foreign_id};
+use crate::import::json::{self, Raw};
+use crate::record::{ToolCallDone, ToolCallReq};
+
+/// The tools that start an agent, by the names that they have had.
+const TOOLS: [&str; 2] = ["Task", "Agent"];
+/// A longer file beside an agent's is none that the client wrote.
+const META_BYTES_MAX: u64 = 64 << 10;
+
+/// What is known of a file's agents.
+#[derive(Default)]
+pub(super) struct Agents {
+    started: Vec<Started>,
+    /// The conversation that each line of an agent without a name is of.
+    chains: IdMap<Uuid>,
+    begun: IdSet,
+    /// Of the agent whose file this is.
+    beside: Option<Started>,
+}
+
+/// An agent as the call that started it describes it.
+#[derive(Default)]
+struct Started {
+    call: Option<String>,
+    title: Option<String>,
+    /// A hash of the prompt.
+    prompt: Option<u64>,
+    is_known: bool,
+}
+
+fn id_of(session: &str, agent: &str) -> Uuid {
+    foreign_id("claude-code:agent", &format!("{session}:{agent}"))
+}
+
+impl Agents {
+    /// What stands beside a file: the call that started the agent whose file it is.
+    pub(super) fn of_file(path: &Path) -> Agents {
+        let beside = || -> Option<Started> {
+            let name = path.file_name()?.to_str()?;
+            if !name.starts_with("agent-") {
+                return None;
+            }
+            let file = File::open(path.with_extension("meta.json")).ok()?;
+            let mut text = String::new();
+            file.take(META_BYTES_MAX).read_to_string(&mut text).ok()?;
+            let meta: Meta<'_> = json::object(&text).ok()??;
+            let text = |raw| json::owned_text(raw).ok().flatten();
+            Some(Started {
+                call: text(meta.call),
+                title: text(meta.description),
+                ..Started::default()
+            })
+        };
+        Agents {
+            beside: beside(),
+            ..Agents::default()
+        }
+    }
+
+    /// The conversation of a line, if it is an agent's.
+    pub(super) fn talk(
+        &mut self,
+        line: &Line<'_>,
+        id: Uuid,
+        session: &str,
+    ) -> Result<Option<Uuid>, String> {
+        if !json::is_true(line.is_sidechain) {
+            return Ok(None);
+        }
+        if let Some(agent) = json::text(line.agent_id)? {
+            return Ok(Some(id_of(session, &agent)));
+        }
+        let talk = match json::text(line.parent_uuid)? {
+            None => id_of(session, &id.to_string()),
+            Some(parent) => {
+                let parent = foreign_id("claude-code:line", &parent);
+                let known = self.chains.get(&parent).copied();
+                known.unwrap_or_else(|| id_of(session, "sidechain"))
+            }
+        };
+        self.chains.insert(id, talk);
+        Ok(Some(talk))
+    }
+
+    /// Takes note of the calls that start agents.
+    pub(super) fn calls(&mut self, calls: &[ToolCallReq]) {
+        for call in calls {
+            if !TOOLS.contains(&&*call.tool_name) {
+                continue;
+            }
+            let arguments = call.arguments_json.as_deref().unwrap_or_default();
+            let task = json::object::<Task<'_>>(arguments).ok().flatten();
+            let task = task.unwrap_or_default();
+            let text = |raw| json::text(raw).ok().flatten();
+            self.started.push(Started {
+                call: Some(call.call_id.clone()),
+                title: text(task.description).map(Cow::into_owned),
+                prompt: text(task.prompt).map(|text| xxh3_64(text.as_bytes())),
+                is_known: false,
+            });
+        }
+    }
+
+    /// What the client's account of a result says of the agent that its call started.
+    pub(super) fn result(
+        &mut self,
+        session: &str,
+        results: &[ToolCallDone],
+        account: Raw<'_>,
+    ) -> Option<Heading> {
+        let [done] = results else { return None };
+        let is_it = |started: &&mut Started| started.call.as_ref() == Some(&done.call_id);
+        let started = self.started.iter_mut().find(is_it)?;
+        let account = json::member::<Account<'_>>(account).ok()??;
+        let agent = json::text(account.agent_id).ok()??;
+        started.is_known = true;
+        Some(started.heading(id_of(session, &agent)))
+    }
+
+    /// What is known of an agent whose first line this is.
+    pub(super) fn first_line(&mut self, talk: Uuid, prompt: &str) -> Option<Heading> {
+        if !self.begun.insert(talk) {
+            return None;
+        }
+        if let Some(beside) = self.beside.take() {
+            return Some(beside.heading(talk));
+        }
+        let prompt = Some(xxh3_64(prompt.as_bytes()));
+        let is_it = |started: &&mut Started| !started.is_known && started.prompt == prompt;
+        let started = self.started.iter_mut().find(is_it)?;
+        started.is_known = true;
+        Some(started.heading(talk))
+    }
+}
+
+impl Started {
+    fn heading(&self, talk: Uuid) -> Heading {
+        let text = self.title.as_deref().and_then(title);
+        Heading {
+            of: Of::Talk(talk),
+            title: text.map(|text| (Origin::Summary, text)),
+            parent: None,
+            call: self.call.clone(),
+        }
+    }
+}
