@@ -65,8 +65,8 @@ impl Store {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that is empty, longer than 100
-    /// characters or of more than one line, an `expires_at` that is past, and more than 1,000
-    /// tokens; [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    /// characters, of more than one line or another token's, an `expires_at` that is past, and more
+    /// than 1,000 tokens; [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
     pub fn add_token(
         &self,
         name: &str,
@@ -85,7 +85,16 @@ impl Store {
                 "the token would have expired already: give a time to come",
             ));
         }
-        self.change_access(|file| file.add(TokenKind::Token, name, role, now, expires_at))
+        self.change_access(|file| {
+            if let Some(known) = file.live(now).find(|it| it.kind == TokenKind::Token && it.name == name) {
+                let message = format!(
+                    "there is a token of that name, {}: give another name, or revoke that one first",
+                    known.id
+                );
+                return Err(Error::invalid(message).with_field("name"));
+            }
+            file.add(TokenKind::Token, name, role, now, expires_at)
+        })
     }
 
     /// Makes a code with which one browser can log in within ten minutes, once; see

@@ -193,7 +193,8 @@ fn told(info: &TokenInfo) -> String {
     );
     let (kind, role) = (info.kind.as_str(), info.role.as_str());
     let (id, name) = (one_line(&info.id), one_line(&info.name));
-    format!("{id}  {kind:<7}  {role:<9}  {name}, {until}")
+    let made = time::shown(info.created_at);
+    format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {until}")
 }
 
 /// Reads the address of a service, without the `/` at its end.

@@ -28,27 +28,39 @@ const BATCH_MAX: usize = 1_000;
 /// A body that is a JSON object.
 pub(super) struct Json<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Json<T>, Problem> {
-        let Object(value) = json(request, app).await?;
+        let Object(value) = json(request, app, required::<T>).await?;
         Ok(Json(value))
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Shared> for OneOrMore<T> {
+impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for OneOrMore<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<OneOrMore<T>, Problem> {
-        json(request, app).await
+        json(request, app, required::<T>).await
     }
 }
 
-async fn json<T: DeserializeOwned>(request: Request, app: &Shared) -> Result<T, Problem> {
+async fn json<T: DeserializeOwned>(
+    request: Request,
+    app: &Shared,
+    required: fn() -> Vec<String>,
+) -> Result<T, Problem> {
     check_is_json(request.headers())?;
     let body = read(request.into_body(), app).await?;
-    from_json(&body)
+    from_json(&body, required)
+}
+
+/// The fields that must be given.
+fn required<T: PartialSchema>() -> Vec<String> {
+    match T::schema() {
+        RefOr::T(Schema::Object(object)) => object.required,
+        _ => Vec::new(),
+    }
 }
 
 /// What is an object: what serde derives takes an array of the fields' values, too.
@@ -159,15 +171,22 @@ pub(super) fn too_large(bytes_max: usize) -> Problem {
 }
 
 /// Reads JSON; what does not fit is told with its place.
-pub(super) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+fn from_json<T: DeserializeOwned>(
+    body: &[u8],
+    required: fn() -> Vec<String>,
+) -> Result<T, Problem> {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(value),
         // Where, is asked only where something is wrong.
-        Err(e) => Err(why_not::<T>(body, &e)),
+        Err(e) => Err(why_not::<T>(body, &e, required)),
     }
 }
 
-fn why_not<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
+fn why_not<T: DeserializeOwned>(
+    body: &[u8],
+    error: &serde_json::Error,
+    required: fn() -> Vec<String>,
+) -> Problem {
     if std::str::from_utf8(body).is_err() {
         return Problem::bad_request("the body is not UTF-8");
     }
@@ -182,12 +201,39 @@ fn why_not<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
         return Problem::invalid(error.to_string());
     };
     let pointer = pointer(error.path());
-    let problem = Problem::invalid(error.into_inner().to_string());
+    let reason = error.into_inner().to_string();
+    let missing = reason.strip_prefix("missing field `");
+    if let Some((name, _)) = missing.and_then(|rest| rest.split_once('`')) {
+        return missing_fields(body, &pointer, name, required());
+    }
+    let problem = Problem::invalid(reason);
     if pointer.is_empty() {
         problem
     } else {
         problem.with_field(pointer)
     }
+}
+
+/// Names every field that an object of the body lacks, where one is `missing`.
+fn missing_fields(body: &[u8], pointer: &str, missing: &str, required: Vec<String>) -> Problem {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let object = body.pointer(pointer);
+    let is_missing = |name: &String| object.is_some_and(|object| object.get(name).is_none());
+    let mut names: Vec<String> = required.into_iter().filter(is_missing).collect();
+    // An object within another one has other fields.
+    if !names.iter().any(|name| name == missing) {
+        names = vec![missing.to_owned()];
+    }
+    let fields = if names.len() == 1 { "field" } else { "fields" };
+    let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let detail = format!("missing {fields} {}", listed.join(", "));
+    // What the parser was given within a value has no place of its own.
+    let is_object = object.is_some_and(serde_json::Value::is_object);
+    let field = match names.first().filter(|_| is_object) {
+        Some(first) => format!("{pointer}/{first}"),
+        None => pointer.to_owned(),
+    };
+    Problem::invalid(detail).with_field(field)
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {

@@ -28,7 +28,8 @@ pub(super) struct Problem {
     detail: String,
     /// What is wrong, in one word that stays the same.
     code: &'static str,
-    /// The parameter, or the place in the body as a JSON pointer, that is at fault.
+    /// The parameter, or the place in the body as a JSON pointer, that is at fault. An empty text
+    /// is the whole body.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
     #[serde(skip)]
@@ -64,7 +65,11 @@ impl Problem {
     /// A JSON body that says what cannot be.
     pub(super) fn invalid(detail: impl Into<String>) -> Problem {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        Problem::new(status, ErrorKind::InvalidInput.as_str(), detail)
+        Problem {
+            // The whole body, until something says more.
+            field: Some(String::new()),
+            ..Problem::new(status, ErrorKind::InvalidInput.as_str(), detail)
+        }
     }
 
     /// What the store cannot do at this moment.
@@ -73,7 +78,9 @@ impl Problem {
     }
 
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Problem {
-        self.field.get_or_insert_with(|| field.into());
+        if self.field.as_ref().is_none_or(String::is_empty) {
+            self.field = Some(field.into());
+        }
         self
     }
 
@@ -104,18 +111,8 @@ impl Problem {
     /// The problem of a record that stands in a body, at a JSON pointer.
     pub(super) fn at(error: &Error, pointer: &str) -> Problem {
         let problem = Problem::from(error);
-        if error.kind() != ErrorKind::InvalidInput {
-            return problem;
-        }
-        let field = error
-            .field()
-            .map_or(String::new(), |name| format!("/{name}"));
-        let field = format!("{pointer}{field}");
-        if field.is_empty() {
-            problem
-        } else {
-            problem.with_field(field)
-        }
+        let field = problem.field.map(|field| format!("{pointer}{field}"));
+        Problem { field, ..problem }
     }
 }
 

@@ -244,7 +244,8 @@ fn there_is_room_for_a_thousand() {
 fn a_token_is_redacted_wherever_it_is_logged() {
     let (_, store) = stored();
     for n in 0..50 {
-        let (secret, _) = store.add_token("agent", AccessRole::Admin, None).unwrap();
+        let name = format!("agent {n}");
+        let (secret, _) = store.add_token(&name, AccessRole::Admin, None).unwrap();
         let secret = secret.as_str();
         for (i, text) in [
             secret.to_owned(),

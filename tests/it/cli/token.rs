@@ -46,6 +46,15 @@ fn a_token_is_shown_once_listed_and_revoked() {
     let id = listed["id"].as_str().unwrap();
     let text = log.ok(&["token", "list"]);
     assert!(text.starts_with(id) && text.contains("gateway"), "{text}");
+    assert!(text.contains(", made 20"), "{text}");
+    // A name tells tokens apart.
+    let twice = log.run(&["token", "add", "gateway", "--role", "admin"]);
+    assert_ne!(code(&twice), OK);
+    assert!(
+        err(&twice).contains(id) && out(&twice).is_empty(),
+        "{}",
+        err(&twice)
+    );
 
     let all = std::fs::read_to_string(log.file("access.json")).unwrap();
     assert!(all.contains(id) && !all.contains(&token[3..]), "{all}");
@@ -55,6 +64,10 @@ fn a_token_is_shown_once_listed_and_revoked() {
         revoked.contains(id) && revoked.contains("gateway"),
         "{revoked}"
     );
+    let renewed = log.run(&["token", "add", "gateway", "--role", "admin"]);
+    assert_eq!(code(&renewed), OK, "{}", err(&renewed));
+    let id_of_other = log.json(&["token", "list"])[0]["id"].clone();
+    log.ok(&["token", "revoke", id_of_other.as_str().unwrap()]);
     let again = log.run(&["token", "revoke", id]);
     assert_eq!(code(&again), FINDINGS);
     assert!(err(&again).contains(&format!("there is no token {id}")));

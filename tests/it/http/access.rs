@@ -31,7 +31,8 @@ impl Service {
     }
 
     pub(super) fn token(&self, role: AccessRole) -> String {
-        let (secret, _) = self.store.add_token("test", role, None).unwrap();
+        let name = format!("test {}", uuid::Uuid::new_v4());
+        let (secret, _) = self.store.add_token(&name, role, None).unwrap();
         secret.as_str().to_owned()
     }
 

@@ -361,7 +361,7 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     store.record(event(1, None)).unwrap();
     store.record(event(2, Some(1))).unwrap();
     let answer = client.get("/events/1/tree");
-    answer.expect_problem(422, "invalid_input", None);
+    answer.expect_problem(422, "invalid_input", Some(""));
     let below = list("/events/2/tree");
     assert_eq!(below["nodes"].as_array().unwrap().len(), 1);
     assert_eq!(store.event_tree(1).unwrap().unwrap().nodes.len(), 2);
