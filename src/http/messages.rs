@@ -1,4 +1,6 @@
-//! `/conversations/{id}/messages`: added and read.
+//! `/conversations/{id}/messages`: added and read; and `/messages`, those of all conversations.
+
+mod list;
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -9,23 +11,19 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::pages::IsCut;
-use super::params::{Id, IdempotencyKey, Limit, Query, Time, Wait, number};
+use super::params::{Id, IdempotencyKey, Query, Wait};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
-use crate::collections::{IfKnown, MessageQuery, Order, Warning};
+use crate::collections::{IfKnown, Warning};
 use crate::error::{Error, ErrorKind, Result};
-use crate::face::fields::{AnyInt, Int, Length};
-use crate::face::pages::{After, Paged};
+use crate::face::fields::{Int, Length};
 use crate::record::{
     Client, Content, ContentType, Conversation, ConversationMessage, GIVEN_NUMBER_MAX, Role,
     Source, Timestamp, payload_text,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(add, list))
-        .routes(routes!(list_all))
+    list::routes().routes(routes!(add))
 }
 
 /// A place in a conversation, which leaves one after it.
@@ -377,150 +375,4 @@ fn rejected(error: &Error, conversation: Uuid) -> Problem {
         ErrorKind::Lifecycle => no_conversation(conversation),
         _ => Problem::from(error),
     }
-}
-
-/// Which messages of a conversation to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    /// Only messages with this sequence or a later one.
-    #[serde(default, deserialize_with = "number")]
-    from_sequence: Option<AnyInt>,
-    /// Only messages with an earlier sequence.
-    #[serde(default, deserialize_with = "number")]
-    until_sequence: Option<AnyInt>,
-    /// Only messages of this time or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Only messages before this time.
-    until: Option<Time>,
-    /// Only messages in this role.
-    role: Option<Role>,
-    /// Only messages with this `model_used`.
-    model: Option<String>,
-    /// Only messages with this `config_used`.
-    config: Option<String>,
-    /// `true`: only messages with an error; `false`: only messages without one.
-    error: Option<bool>,
-    /// By sequence. Default: asc.
-    order: Option<Order>,
-    /// Maximum number of messages. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    /// The `next` of the page before.
-    after: Option<After>,
-}
-
-/// Lists the messages of a conversation, page by page.
-#[utoipa::path(
-    get,
-    path = "/conversations/{id}/messages",
-    tag = "conversations",
-    params(("id" = Uuid, Path), ListParams),
-    responses(
-        (status = 200, description = "A page", body = Messages),
-        (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-async fn list(
-    State(app): State<Shared>,
-    Id(id): Id<Uuid>,
-    Query(params): Query<ListParams>,
-) -> Result<Made, Problem> {
-    let query = MessageQuery {
-        from_sequence: params.from_sequence.map(|from| from.0),
-        until_sequence: params.until_sequence.map(|until| until.0),
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        role: params.role,
-        model_used: params.model,
-        config_used: params.config,
-        error: params.error,
-        order: params.order.unwrap_or(Order::OldestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
-    page(&app, Some(id), query).await
-}
-
-/// Which messages of all conversations to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListAllParams {
-    /// Only messages of this time or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Only messages before this time.
-    until: Option<Time>,
-    /// Only messages in this role.
-    role: Option<Role>,
-    /// Only messages with this `model_used`.
-    model: Option<String>,
-    /// Only messages with this `config_used`.
-    config: Option<String>,
-    /// `true`: only messages with an error; `false`: only messages without one.
-    error: Option<bool>,
-    /// By time. Default: desc.
-    order: Option<Order>,
-    /// Maximum number of messages. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    /// The `next` of the page before.
-    after: Option<After>,
-}
-
-/// Lists the messages of all conversations, by time, page by page.
-#[utoipa::path(
-    get,
-    path = "/messages",
-    tag = "conversations",
-    params(ListAllParams),
-    responses((status = 200, description = "A page", body = Messages))
-)]
-async fn list_all(
-    State(app): State<Shared>,
-    Query(params): Query<ListAllParams>,
-) -> Result<Made, Problem> {
-    let query = MessageQuery {
-        from_sequence: None,
-        until_sequence: None,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        role: params.role,
-        model_used: params.model,
-        config_used: params.config,
-        error: params.error,
-        order: params.order.unwrap_or(Order::NewestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
-    page(&app, None, query).await
-}
-
-async fn page(app: &Shared, of: Option<Uuid>, query: MessageQuery) -> Result<Made, Problem> {
-    app.page(move |app, bytes_max| {
-        let page = app.store.messages_as_json(of, &query, bytes_max)?;
-        let is_cut = IsCut::of(&page, query.limit);
-        let Paged { items, next } = page.into();
-        if let Some(id) = of.filter(|_| items.is_empty())
-            && app.store.get_conversation(id)?.is_none()
-        {
-            let detail = format!("there is no conversation {id}");
-            return Err(Problem::not_found(detail).with_field("id"));
-        }
-        Ok((Made::with_items(&Next { next }, "items", items)?, is_cut))
-    })
-    .await
-}
-
-/// A page of messages.
-type Messages = Paged<ConversationMessage>;
-
-/// What a page has beside its items.
-#[derive(Serialize)]
-struct Next {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
 }
