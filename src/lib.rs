@@ -96,8 +96,8 @@ pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
     ObservabilityStore, Order, Page, ProposalQuery, RollupQuery, SearchCursor, SearchMatch,
-    SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus, TaskCounts,
-    TaskQuery, ThoughtQuery, Thoughts, TurnQuery, Warning,
+    SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
+    SupervisorState, TaskCounts, TaskQuery, ThoughtQuery, Thoughts, TurnQuery, Warning,
 };
 pub use error::{DbError, Error, ErrorKind, Result};
 pub use line::LINE_BYTES_MAX;

@@ -21,6 +21,7 @@ struct Shown<'a> {
     kind: Option<Cow<'a, str>>,
     #[serde(default)]
     content: Cow<'a, str>,
+    text: Option<Cow<'a, str>>,
     call_id: Option<Cow<'a, str>>,
     tool_name: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -73,7 +74,7 @@ pub fn row(kind: Kind, seq: u64, text: &str) -> String {
         Kind::Messages => ("message".to_owned(), line.message()),
         Kind::Events => ("event".to_owned(), line.event()),
         Kind::Inbox => ("inbox".to_owned(), line.task()),
-        Kind::History => ("history".to_owned(), line.said()),
+        Kind::History => ("history".to_owned(), line.entry()),
         Kind::ThoughtRecords => ("thought".to_owned(), line.thought()),
         Kind::Rollups => ("rollup".to_owned(), line.rollup()),
         // As it stands, so that a kind which is new here is not shown as nothing.
@@ -165,6 +166,11 @@ impl Shown<'_> {
         format!("{role}: {}", self.content)
     }
 
+    fn entry(&self) -> String {
+        let role = self.role.as_deref().unwrap_or_default();
+        format!("{role}: {}", self.text.as_deref().unwrap_or_default())
+    }
+
     fn event(&self) -> String {
         let under = payload(self.parent_id).map(|parent| format!("under #{parent}"));
         joined([
@@ -182,6 +188,7 @@ impl Shown<'_> {
             Some(self.number()),
             attempt.map(|attempt| format!("attempt {attempt}")),
             failed(self.error.as_ref()),
+            text(self.text.as_ref()),
             payload(self.payload),
         ])
     }
@@ -237,7 +244,7 @@ mod tests {
             ),
             (
                 Kind::History,
-                r#"{"id":7,"chat_id":-1,"role":"user","content":"hi"}"#,
+                r#"{"id":7,"chat_id":-1,"role":"user","text":"hi"}"#,
                 "history       user: hi",
             ),
             (

@@ -43,6 +43,7 @@ mod search;
 #[cfg(feature = "http")]
 mod serve;
 mod show;
+mod state;
 mod stats;
 mod stdin;
 mod tail;
@@ -99,6 +100,7 @@ enum Command {
     Events(events::Args),
     Tree(tree::Args),
     Inbox(inbox::Args),
+    State(state::Args),
     History(history::Args),
     Thoughts(thoughts::Args),
     Rollups(rollups::Args),
@@ -173,6 +175,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Events(args) => events::run(args, context),
         Command::Tree(args) => tree::run(args, context),
         Command::Inbox(args) => inbox::run(args, context),
+        Command::State(args) => state::run(args, context),
         Command::History(args) => history::run(args, context),
         Command::Thoughts(args) => thoughts::run(args, context),
         Command::Rollups(args) => rollups::run(args, context),

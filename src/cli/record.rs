@@ -50,10 +50,10 @@ Its lines, folded here:
    "role":"assistant","content":"2","model_used":"small-1","tokens_in":12,"tokens_out":1}
   {"kind":"events","event_type":"agent.started","payload":{"agent":"coder"}}
   {"kind":"events","event_type":"turn.started","parent_id":1}
-  {"kind":"inbox","update_id":7001,"payload":{"text":"deploy"}}
+  {"kind":"inbox","update_id":7001,"chat_id":-1001234,"text":"deploy","message_date":1766832000}
   {"kind":"inbox","op":"in_progress","id":1}
   {"kind":"inbox","op":"failed","id":1,"error":"no such host"}
-  {"kind":"history","chat_id":-1001234,"role":"user","content":"hi"}
+  {"kind":"history","chat_id":-1001234,"role":"user","text":"hi"}
   {"kind":"thought_records","task_id":"fix-the-build","agent_id":"coder","type":"plan",
    "content":"Read the error first."}
   {"kind":"rollups","day":"2025-09-01","model_used":"small-1","through_seq":900,"messages":4,

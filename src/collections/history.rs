@@ -20,7 +20,7 @@ impl Store {
     /// for text in ["one", "two", "three"] {
     ///     store.record(HistoryEntry::new(42, Role::User, text))?;
     /// }
-    /// let last: Vec<String> = store.history(42, 2)?.into_iter().map(|entry| entry.content).collect();
+    /// let last: Vec<String> = store.history(42, 2)?.into_iter().map(|entry| entry.text).collect();
     /// assert_eq!(last, ["two", "three"]);
     /// # Ok::<(), decklog::Error>(())
     /// ```

@@ -103,7 +103,22 @@ impl Inbox<'_> {
 
     /// Queues a task, and returns it; the task that is there if the `update_id` is known.
     pub fn enqueue(&self, update_id: i64, payload: Option<&str>) -> Result<InboxTask> {
-        let task = InboxTask::new(update_id, payload.map(str::to_owned));
+        self.put(InboxTask::new(update_id, payload.map(str::to_owned)))
+    }
+
+    /// Queues a message of a chat, and returns its task; the task that is there if the `update_id`
+    /// is known. `date` is kept as the sender gives it: Telegram's is in epoch seconds.
+    pub fn enqueue_message(
+        &self,
+        update_id: i64,
+        chat_id: i64,
+        text: &str,
+        date: i64,
+    ) -> Result<InboxTask> {
+        self.put(InboxTask::of_message(update_id, chat_id, text, date))
+    }
+
+    fn put(&self, task: InboxTask) -> Result<InboxTask> {
         let ack = self.store.record(task)?;
         let id = ack.assigned.unwrap_or(0);
         self.get(id)?.ok_or_else(collision)
@@ -192,6 +207,7 @@ impl Inbox<'_> {
                 status: TaskStatus::InProgress,
                 attempts: task.attempts + 1,
                 locked_at: Some(at),
+                updated_at: at,
                 ..task
             }));
         }
@@ -272,7 +288,9 @@ impl Inbox<'_> {
                 }
                 for task in &mut released {
                     let reason = format!("the claim of attempt {} timed out", task.attempts);
-                    task.status = self.give_back(txn, task, Some(&reason))?;
+                    let step = self.give_back(txn, task, Some(&reason))?;
+                    task.status = step.status;
+                    task.updated_at = step.at;
                     task.locked_at = None;
                     task.error = Some(reason);
                 }
@@ -308,10 +326,9 @@ impl Inbox<'_> {
         txn: &mut Txn<'_>,
         task: &InboxTask,
         error: Option<&str>,
-    ) -> Result<TaskStatus> {
+    ) -> Result<InboxStep> {
         let step = self.back(task, error);
-        let status = step.status;
-        put_made(txn, step).map(|()| status)
+        put_made(txn, step.clone()).map(|()| step)
     }
 
     /// The step with which a task goes back to the queue or, after its last attempt, fails.

@@ -7,11 +7,13 @@ use std::str::FromStr;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::schema::{
+    AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type,
+};
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::collections::SearchCursor;
-use crate::record::{GIVEN_NUMBER_MAX, Kind};
+use crate::record::{GIVEN_NUMBER_MAX, Kind, epoch_ms};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
@@ -112,6 +114,68 @@ impl<const MIN: i64, const MAX: i64> ToSchema for Int<MIN, MAX> {
         format!("Int_{MIN}_{MAX}").replace('-', "minus").into()
     }
 }
+
+/// An instant: epoch milliseconds, RFC 3339 or a day.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Moment;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("epoch milliseconds, or a text as 2026-07-28T12:00:00Z or 2026-07-28")
+            }
+
+            fn visit_i64<E: Error>(self, at: i64) -> Result<Moment, E> {
+                millis(at)
+            }
+
+            fn visit_u64<E: Error>(self, at: u64) -> Result<Moment, E> {
+                let at = i64::try_from(at);
+                at.map_or_else(
+                    |_| {
+                        Err(E::invalid_value(
+                            Unexpected::Other("a time past 9999"),
+                            &self,
+                        ))
+                    },
+                    millis,
+                )
+            }
+
+            fn visit_f64<E: Error>(self, at: f64) -> Result<Moment, E> {
+                Millis::deserialize(serde::de::value::F64Deserializer::new(at))
+                    .map(|at| Moment(at.0))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Moment, E> {
+                epoch_ms(text)
+                    .map(Moment)
+                    .map_err(|e| E::custom(e.reason()))
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+fn millis<E: Error>(at: i64) -> Result<Moment, E> {
+    Millis::deserialize(serde::de::value::I64Deserializer::new(at)).map(|at| Moment(at.0))
+}
+
+impl PartialSchema for Moment {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let text = text.description(Some(
+            "RFC 3339, as 2026-07-28T12:00:00Z, or a UTC day, as 2026-07-28",
+        ));
+        AnyOfBuilder::new().item(text).item(Millis::schema()).into()
+    }
+}
+
+impl ToSchema for Moment {}
 
 /// A name or id, which may not be empty.
 #[cfg(feature = "mcp")]

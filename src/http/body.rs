@@ -37,6 +37,23 @@ impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for Json<T> {
     }
 }
 
+/// A body that is a JSON object, or none, which is the default.
+pub(super) struct JsonOrNone<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Shared> for JsonOrNone<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<JsonOrNone<T>, Problem> {
+        let (parts, body) = request.into_parts();
+        let body = read(body, app).await?;
+        if body.is_empty() {
+            return Ok(JsonOrNone(T::default()));
+        }
+        check_is_json(&parts.headers)?;
+        from_json(&body, Vec::new).map(|Object(value)| JsonOrNone(value))
+    }
+}
+
 impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for OneOrMore<T> {
     type Rejection = Problem;
 

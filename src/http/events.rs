@@ -12,8 +12,8 @@ use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
-use crate::collections::{EventNode, EventQuery, IfKnown, Order};
-use crate::face::fields::{AnyInt, Int, Millis, NewId};
+use crate::collections::{EventNode, EventQuery, IfKnown, Order, SupervisorState};
+use crate::face::fields::{AnyInt, Int, Moment, NewId};
 use crate::face::pages::{After, Paged};
 use crate::record::{Event, Record, now, payload_text};
 
@@ -22,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(log, list))
         .routes(routes!(get))
         .routes(routes!(tree))
+        .routes(routes!(state))
 }
 
 /// An event to log.
@@ -36,8 +37,9 @@ struct NewEvent {
     /// What happened: a dotted name, such as `worker.spawned`.
     #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
     event_type: String,
-    /// When. Default: now.
-    created_at: Option<Millis>,
+    /// When: epoch milliseconds or RFC 3339; `timestamp` is another name for it. Default: now.
+    #[serde(alias = "timestamp")]
+    created_at: Option<Moment>,
     /// What there is to say of it: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -198,6 +200,36 @@ async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made
         let tree = app.store.event_tree_within(id, PAGE_BYTES_MAX)?;
         let tree = tree.ok_or_else(|| unknown(id))?;
         Made::ok(&Tree { nodes: tree.nodes })
+    })
+    .await
+}
+
+/// Whose workers to count.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct StateParams {
+    /// The event that began the supervisor. Default: the latest `process.started` without a parent.
+    #[serde(default, deserialize_with = "number")]
+    supervisor_id: Option<AnyInt>,
+}
+
+/// Tells what a supervisor derives from the log: the Telegram offset, the current good revision,
+/// and how many workers it has spawned.
+#[utoipa::path(
+    get,
+    path = "/state",
+    tag = "events",
+    params(StateParams),
+    responses((status = 200, description = "As it is now", body = SupervisorState))
+)]
+async fn state(
+    State(app): State<Shared>,
+    Query(params): Query<StateParams>,
+) -> Result<Made, Problem> {
+    app.ask(move |app| {
+        let supervisor = params.supervisor_id.map(|id| id.0);
+        Made::ok(&app.store.supervisor_state(supervisor)?)
     })
     .await
 }

@@ -37,8 +37,8 @@ struct NewEntry {
     role: Role,
     /// When. Default: now.
     created_at: Option<Millis>,
-    /// The text.
-    content: String,
+    /// What is said.
+    text: String,
 }
 
 type NewEntries = OneOrMore<NewEntry>;
@@ -54,7 +54,7 @@ impl NewEntry {
             chat_id: self.chat_id.0,
             role: self.role,
             created_at: self.created_at.map_or_else(now, |at| at.0),
-            content: self.content,
+            text: self.text,
         };
         (entry.into(), if_known)
     }

@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::body::{Json, Made};
+use super::body::{Json, JsonOrNone, Made};
 use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
@@ -39,9 +39,15 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 struct NewTask {
     /// The sender's number for it: the task is queued once for each.
     update_id: UpdateId,
+    /// The chat that it comes from, where it is a message of one.
+    chat_id: Option<AnyInt>,
+    /// The message's text.
+    text: Option<String>,
+    /// The message's time as its sender gives it: Telegram's is in epoch seconds.
+    message_date: Option<AnyInt>,
     /// When it was queued. Default: now.
     created_at: Option<Millis>,
-    /// What there is to do: an object or array, kept to the byte, or a string.
+    /// What there is to do beside the text, or without one: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<String>,
@@ -69,6 +75,9 @@ async fn enqueue(
     Json(new): Json<NewTask>,
 ) -> Result<Made, Problem> {
     let handed = Handed::one(InboxTask {
+        chat_id: new.chat_id.map(|id| id.0),
+        text: new.text,
+        message_date: new.message_date.map(|date| date.0),
         created_at: new.created_at.map_or_else(now, |at| at.0),
         ..InboxTask::new(new.update_id.0, new.payload)
     });
@@ -158,7 +167,7 @@ async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made,
 }
 
 /// How to claim a task.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
     /// A task that was claimed so often fails instead. Default: no limit.
@@ -178,13 +187,16 @@ fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
     post,
     path = "/inbox/claim",
     tag = "inbox",
-    request_body = Claim,
+    request_body = Option<Claim>,
     responses(
         (status = 200, description = "The task, which is in progress now", body = InboxTask),
         (status = 204, description = "None waits"),
     )
 )]
-async fn claim(State(app): State<Shared>, Json(claim): Json<Claim>) -> Result<Response, Problem> {
+async fn claim(
+    State(app): State<Shared>,
+    JsonOrNone(claim): JsonOrNone<Claim>,
+) -> Result<Response, Problem> {
     app.work(move |app| match inbox(app, claim.attempts_max).claim()? {
         Some(task) => Ok(Made::ok(&task)?.into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),

@@ -209,7 +209,7 @@ members! {
         chat_id: "chat_id" [integer],
         role: "role" [word Role],
         created_at: "created_at" [own integer],
-        content: "content" [text],
+        text: "text" [text],
     }
 }
 
@@ -320,10 +320,15 @@ fn task(line: &mut Cursor<'_>, op: Op, at: i64) -> Read<Record> {
     if status == TaskStatus::Queued
         && let Some(update_id) = line.may(member!("update_id"), Cursor::integer)?
     {
+        let created_at = line.need(member!("created_at"), Cursor::integer)?;
         return Ok(Record::InboxTask(InboxTask {
             id,
             update_id,
-            created_at: line.need(member!("created_at"), Cursor::integer)?,
+            created_at,
+            updated_at: created_at,
+            chat_id: line.may(member!("chat_id"), Cursor::integer)?,
+            message_date: line.may(member!("message_date"), Cursor::integer)?,
+            text: line.may(member!("text"), Cursor::text)?,
             payload: line.may(member!("payload"), Cursor::payload)?,
             status,
             attempts: 0,

@@ -250,6 +250,9 @@ const INBOX: &[(&str, Type)] = &[
     ("id", Type::Integer),
     ("update_id", Type::Integer),
     ("created_at", Type::Integer),
+    ("chat_id", Type::Integer),
+    ("message_date", Type::Integer),
+    ("text", Type::Text),
     ("attempts", Type::Integer),
     ("locked_at", Type::Integer),
     ("error", Type::Text),
@@ -260,7 +263,7 @@ const HISTORY: &[(&str, Type)] = &[
     ("chat_id", Type::Integer),
     ("role", Type::Word),
     ("created_at", Type::Integer),
-    ("content", Type::Text),
+    ("text", Type::Text),
 ];
 const THOUGHT: &[(&str, Type)] = &[
     ("id", Type::Text),

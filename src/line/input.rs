@@ -15,7 +15,8 @@ use super::fields::Type;
 use crate::error::{Error, Result};
 use crate::record::{
     Client, Content, ContentType, ConversationStatus, Day, IdHashes, Kind, MessageSums, Record,
-    Role, Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, has_lone_surrogate, now,
+    Role, Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, epoch_ms, has_lone_surrogate,
+    now,
 };
 
 /// What a line of a file also has, or is shown with, and what is given anew.
@@ -102,7 +103,8 @@ impl Record {
     /// `seq` and `crc` may be there and are not used, so a line of a file is good input too: its
     /// fields tell its kind.
     ///
-    /// Messages, thoughts, events, tasks and entries of a history may leave out their id and
+    /// An event may call its `created_at` `timestamp`, and give it in RFC 3339, too. Messages,
+    /// thoughts, events, tasks and entries of a history may leave out their id and
     /// their time, which is then now, and conversations their times. A conversation that the log
     /// has is given whole, with its `created_at`: what is left out is gone.
     ///
@@ -133,6 +135,14 @@ impl Record {
             .filter(|(_, value)| value.get() != "null")
             .collect();
         let (kind, turn_kind) = kinds(&members)?;
+        let moment = timestamp_of_event(kind, &members)?;
+        let members: Vec<Member<'_>> = members
+            .into_iter()
+            .map(|member| match &moment {
+                Some(moment) if member.0 == TIMESTAMP => ("created_at".into(), &**moment),
+                _ => member,
+            })
+            .collect();
         let op = op(kind, &members)?;
         let mut line = String::with_capacity(text.len() + 64);
         for (name, value) in &members {
@@ -174,6 +184,30 @@ impl Record {
             .map_err(|reason| Error::invalid(format!("{kind}: {}", readable(&reason.text))))?;
         Ok(decoded.record)
     }
+}
+
+/// What an event may call its `created_at`, which may be a text then.
+const TIMESTAMP: &str = "timestamp";
+
+/// The `timestamp` of an event, in epoch milliseconds where it is a text that is a time.
+fn timestamp_of_event(kind: Kind, members: &[Member<'_>]) -> Result<Option<Box<RawValue>>> {
+    let Some(json) = member(members, TIMESTAMP).filter(|_| kind == Kind::Events) else {
+        return Ok(None);
+    };
+    if member(members, "created_at").is_some() {
+        let message = "timestamp is another name for created_at: give one of them";
+        return Err(Error::invalid(message).with_field(TIMESTAMP));
+    }
+    let text = serde_json::from_str::<Cow<'_, str>>(json);
+    let json = match text {
+        Ok(text) => epoch_ms(&text)
+            .map_err(|e| e.with_field(TIMESTAMP))?
+            .to_string(),
+        Err(_) => json.to_owned(),
+    };
+    let raw = RawValue::from_string(json);
+    let raw = raw.map_err(|e| Error::invalid(format!("timestamp is no JSON: {e}")))?;
+    Ok(Some(raw))
 }
 
 /// Of a field that is given twice, one would be lost.

@@ -7,6 +7,7 @@ use crate::record::{
 
 /// Tells the texts of any length that a record has, with their lengths. Every field is named, so
 /// that a new one does not compile until it is known whether it is such a text.
+#[allow(clippy::too_many_lines)] // One arm for each kind.
 fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match record {
@@ -16,13 +17,6 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
             message_id: _,
             thread_id: _,
             kind: _,
-            created_at: _,
-            content,
-        })
-        | Record::History(HistoryEntry {
-            id: _,
-            chat_id: _,
-            role: _,
             created_at: _,
             content,
         })
@@ -36,6 +30,13 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
             timestamp: _,
             content,
         }) => told("content", content.len()),
+        Record::History(HistoryEntry {
+            id: _,
+            chat_id: _,
+            role: _,
+            created_at: _,
+            text,
+        }) => told("text", text.len()),
         Record::CallRequested(ToolCallReq {
             request_id: _,
             call_id: _,
@@ -67,17 +68,24 @@ fn each_text(record: &Record, told: &mut dyn FnMut(&'static str, usize)) {
             event_type: _,
             created_at: _,
             payload,
-        })
-        | Record::InboxTask(InboxTask {
+        }) => told("payload", len(payload)),
+        Record::InboxTask(InboxTask {
             id: _,
             update_id: _,
+            chat_id: _,
+            text,
+            message_date: _,
             created_at: _,
+            updated_at: _,
             status: _,
             attempts: _,
             locked_at: _,
             error: _,
             payload,
-        }) => told("payload", len(payload)),
+        }) => {
+            told("text", len(text));
+            told("payload", len(payload));
+        }
         Record::InboxStep(InboxStep {
             id: _,
             status: _,

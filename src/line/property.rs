@@ -168,13 +168,20 @@ impl Dice {
                 chat_id: self.int(),
                 role: self.pick(Role::ALL),
                 created_at: self.at(),
-                content: self.text(),
+                text: self.text(),
             }),
-            10 => Record::InboxTask(InboxTask {
-                id: self.int(),
-                created_at: self.at(),
-                ..InboxTask::new(self.int(), self.some(Dice::payload))
-            }),
+            10 => {
+                let at = self.at();
+                Record::InboxTask(InboxTask {
+                    id: self.int(),
+                    chat_id: self.some(Dice::int),
+                    text: self.some(Dice::text),
+                    message_date: self.some(Dice::int),
+                    created_at: at,
+                    updated_at: at,
+                    ..InboxTask::new(self.int(), self.some(Dice::payload))
+                })
+            }
             11 => Record::InboxStep(InboxStep {
                 id: self.int().max(1),
                 status: self.pick(TaskStatus::ALL),

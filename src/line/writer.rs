@@ -167,7 +167,7 @@ impl LineWriter<'_> {
         self.int(member!("chat_id"), entry.chat_id);
         self.word(member!("role"), entry.role.as_str());
         self.int(member!("created_at"), entry.created_at);
-        self.text(member!("content"), &entry.content);
+        self.text(member!("text"), &entry.text);
     }
 
     fn thought(&mut self, thought: &ThoughtRecord) {
@@ -231,6 +231,9 @@ impl LineWriter<'_> {
         self.int(member!("id"), task.id);
         self.int(member!("update_id"), task.update_id);
         self.int(member!("created_at"), task.created_at);
+        self.opt_int(member!("chat_id"), task.chat_id);
+        self.opt_int(member!("message_date"), task.message_date);
+        self.opt_text(member!("text"), task.text.as_deref());
         self.opt_json("payload", task.payload.as_deref())
     }
 

@@ -71,9 +71,9 @@ impl<'a> Visit<'a> {
                 chat_id: _,
                 role: _,
                 created_at: _,
-                content,
+                text,
             }) => {
-                self.content(content);
+                self.content(text);
             }
             Record::CallRequested(req) => self.request(req),
             Record::CallDone(done) => self.outcome(done),
@@ -120,13 +120,18 @@ impl<'a> Visit<'a> {
             Record::InboxTask(InboxTask {
                 id: _,
                 update_id: _,
+                chat_id: _,
+                text,
+                message_date: _,
                 created_at: _,
+                updated_at: _,
                 status: _,
                 attempts: _,
                 locked_at: _,
                 error,
                 payload,
             }) => {
+                self.optional_content(text.as_mut());
                 self.optional_content(error.as_mut());
                 self.optional_content(payload.as_mut());
             }

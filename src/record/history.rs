@@ -19,19 +19,19 @@ pub struct HistoryEntry {
     pub role: Role,
     /// When, in epoch milliseconds.
     pub created_at: i64,
-    /// The text, kept to the byte.
-    pub content: String,
+    /// What is said, kept to the byte.
+    pub text: String,
 }
 
 impl HistoryEntry {
     /// An entry of now that takes the next id.
-    pub fn new(chat_id: i64, role: Role, content: impl Into<String>) -> HistoryEntry {
+    pub fn new(chat_id: i64, role: Role, text: impl Into<String>) -> HistoryEntry {
         HistoryEntry {
             id: 0,
             chat_id,
             role,
             created_at: super::now(),
-            content: content.into(),
+            text: text.into(),
         }
     }
 

@@ -33,8 +33,21 @@ pub struct InboxTask {
     pub id: i64,
     /// The sender's number for it, such as Telegram's.
     pub update_id: i64,
+    /// The chat that it comes from, where it is a message of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_id: Option<i64>,
+    /// The message's text, kept to the byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The message's time as its sender gives it: Telegram's is in epoch seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_date: Option<i64>,
     /// When it was queued, in epoch milliseconds.
     pub created_at: i64,
+    /// When it came to stand where it stands, in epoch milliseconds. Not stored: that of its last
+    /// line, whatever is given.
+    #[serde(default)]
+    pub updated_at: i64,
     /// Where it stands.
     #[serde(default)]
     pub status: TaskStatus,
@@ -47,7 +60,7 @@ pub struct InboxTask {
     /// Why it was given up, or given back last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What there is to do, kept to the byte.
+    /// What there is to do beside the text, or without one, kept to the byte.
     #[serde(
         default,
         with = "payload::optional",
@@ -60,10 +73,15 @@ pub struct InboxTask {
 impl InboxTask {
     /// A task of now, to be queued.
     pub fn new(update_id: i64, payload: Option<String>) -> InboxTask {
+        let now = super::now();
         InboxTask {
             id: 0,
             update_id,
-            created_at: super::now(),
+            chat_id: None,
+            text: None,
+            message_date: None,
+            created_at: now,
+            updated_at: now,
             status: TaskStatus::Queued,
             attempts: 0,
             locked_at: None,
@@ -72,7 +90,18 @@ impl InboxTask {
         }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// A message of a chat of now, to be queued.
+    pub fn of_message(update_id: i64, chat_id: i64, text: impl Into<String>, date: i64) -> Self {
+        InboxTask {
+            chat_id: Some(chat_id),
+            text: Some(text.into()),
+            message_date: Some(date),
+            ..InboxTask::new(update_id, None)
+        }
+    }
+
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.updated_at = self.created_at;
         check_id(self.id)?;
         let is_new = self.attempts == 0 && self.locked_at.is_none() && self.error.is_none();
         if self.status != TaskStatus::Queued || !is_new {

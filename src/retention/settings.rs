@@ -62,7 +62,7 @@ pub struct RetentionSettings {
     /// Default: 30 days, or what `messages` says, if that is less or forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Keep>,
-    /// Trees of events. Default: [`PrivacySettings::retention_days`].
+    /// Trees of events. Default: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Keep>,
     /// Tasks that are done or failed. Default: forever.
@@ -137,7 +137,7 @@ impl RetentionSettings {
             Kind::ConversationTurns => (self.conversation_turns, "retention.conversation_turns"),
             Kind::ToolCalls => (self.tool_calls, "retention.tool_calls"),
             Kind::Conversations | Kind::Messages => (self.messages, "retention.messages"),
-            Kind::Events => (self.events, "retention.events"),
+            Kind::Events => (Some(Keep::Forever), "retention.events"),
             Kind::CodeEditProposals => (Some(Keep::Forever), "retention.code_edit_proposals"),
             Kind::Inbox => (Some(Keep::Forever), "retention.inbox"),
             Kind::History => (Some(Keep::Forever), "retention.history"),
@@ -156,7 +156,7 @@ impl RetentionSettings {
             Kind::ToolCalls => self.tool_calls.unwrap_or(usual),
             Kind::CodeEditProposals => self.code_edit_proposals.unwrap_or(Keep::Forever),
             Kind::Conversations | Kind::Messages => self.messages.unwrap_or(usual),
-            Kind::Events => self.events.unwrap_or(usual),
+            Kind::Events => self.events.unwrap_or(Keep::Forever),
             Kind::Inbox => self.inbox.unwrap_or(Keep::Forever),
             Kind::History => self.history.unwrap_or(Keep::Forever),
             Kind::ThoughtRecords => self.thought_records.unwrap_or(Keep::Forever),

@@ -239,7 +239,7 @@ impl Mirror {
                 chat_id: *rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]),
                 role: *rng.pick(Role::ALL),
                 created_at: at(rng),
-                content: text(rng),
+                text: text(rng),
             }
             .into(),
             Kind::ThoughtRecords => self.any_thought(rng).into(),
@@ -431,9 +431,14 @@ impl Mirror {
             _ => rng.next() as i64 >> 12,
         };
         let is_new = self.tasks.values().all(|task| task.update_id != update_id);
+        let at = at(rng);
         InboxTask {
             id: new_id(rng, &self.tasks),
-            created_at: at(rng),
+            chat_id: some(rng, |rng| rng.next() as i64),
+            text: some(rng, text),
+            message_date: some(rng, |rng| rng.next() as i64),
+            created_at: at,
+            updated_at: at,
             ..InboxTask::new(
                 if is_new {
                     update_id
@@ -633,6 +638,7 @@ impl Mirror {
                 task.attempts += i64::from(is_claim);
                 task.status = step.status;
                 task.locked_at = is_claim.then_some(step.at);
+                task.updated_at = step.at;
                 // A claim keeps why the task came back.
                 task.error = step.error.or(task.error.take().filter(|_| is_claim));
                 Some(step.id)

@@ -70,7 +70,7 @@ pub fn fact(writer: u64, number: u64) -> Record {
             chat_id: writer as i64,
             role: Role::User,
             created_at: at,
-            content: format!("{number} {text}"),
+            text: format!("{number} {text}"),
         }),
         6 => Record::Proposal(CodeEditProposal {
             request_id: Uuid::from_u128(id(writer, number)),
@@ -122,7 +122,7 @@ fn fact_of(record: &Record) -> (u64, u64) {
         }
         Record::History(entry) => {
             entry.id = 0;
-            let (number, _) = entry.content.split_once(' ').unwrap();
+            let (number, _) = entry.text.split_once(' ').unwrap();
             (entry.chat_id.cast_unsigned(), number.parse().unwrap())
         }
         other => panic!("{other:?} was never handed over"),

@@ -90,7 +90,7 @@ fn a_supervisor_and_a_run_are_rebuilt_as_they_were() {
         tree(&store, 1),
         [
             (1, 0, running),
-            (2, 1, running),
+            (2, 1, done(140)),
             (4, 2, None),
             (3, 1, None),
             (16, 1, None)

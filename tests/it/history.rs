@@ -24,7 +24,7 @@ fn entry(chat_id: i64, content: &str, created_at: i64) -> HistoryEntry {
 
 fn texts(store: &Store, chat_id: i64, limit: usize) -> Vec<String> {
     let entries = store.history(chat_id, limit).unwrap();
-    entries.into_iter().map(|entry| entry.content).collect()
+    entries.into_iter().map(|entry| entry.text).collect()
 }
 
 fn memory_store() -> (Memory, Store) {
@@ -178,7 +178,7 @@ fn entries_come_as_json_too() {
     let before = chrono::Utc::now().timestamp_millis();
     let ack = store
         .record(
-            Record::from_json(r#"{"kind":"history","chat_id":-7,"role":"user","content":"hi"}"#)
+            Record::from_json(r#"{"kind":"history","chat_id":-7,"role":"user","text":"hi"}"#)
                 .unwrap(),
         )
         .unwrap();
@@ -186,7 +186,7 @@ fn entries_come_as_json_too() {
     let read = store.history(-7, 1).unwrap().remove(0);
     assert!((before..=chrono::Utc::now().timestamp_millis()).contains(&read.created_at));
     assert_eq!(
-        (read.chat_id, read.role, &*read.content),
+        (read.chat_id, read.role, &*read.text),
         (-7, Role::User, "hi")
     );
     // A line of a file is good input, and no news.
@@ -197,12 +197,12 @@ fn entries_come_as_json_too() {
     assert_eq!(ack.status, AckStatus::Unchanged);
     for json in [
         r#"{"kind":"history","role":"user","content":"hi"}"#,
-        r#"{"kind":"history","chat_id":1,"content":"hi"}"#,
+        r#"{"kind":"history","chat_id":1,"text":"hi"}"#,
         r#"{"kind":"history","chat_id":1,"role":"user"}"#,
-        r#"{"kind":"history","chat_id":"1","role":"user","content":"hi"}"#,
-        r#"{"kind":"history","chat_id":1,"role":"bot","content":"hi"}"#,
-        r#"{"kind":"history","chat_id":1,"role":"user","content":"hi","op":"retracted"}"#,
-        r#"{"kind":"history","chat_id":1,"role":"user","content":"hi","id":1.5}"#,
+        r#"{"kind":"history","chat_id":"1","role":"user","text":"hi"}"#,
+        r#"{"kind":"history","chat_id":1,"role":"bot","text":"hi"}"#,
+        r#"{"kind":"history","chat_id":1,"role":"user","text":"hi","op":"retracted"}"#,
+        r#"{"kind":"history","chat_id":1,"role":"user","text":"hi","id":1.5}"#,
     ] {
         assert_eq!(
             Record::from_json(json).unwrap_err().kind(),
@@ -219,7 +219,7 @@ fn a_second_line_of_an_entry_does_not_change_what_was_said() {
     let file = store.last_lines(1).unwrap()[0].file.clone();
     drop(store);
     let covered = format!(
-        r#"{{"seq":2,"at":{DAY_1},"op":"added","id":1,"chat_id":2,"role":"user","created_at":{DAY_1},"content":"forged""#
+        r#"{{"seq":2,"at":{DAY_1},"op":"added","id":1,"chat_id":2,"role":"user","created_at":{DAY_1},"text":"forged""#
     );
     let line = format!(
         "{covered},\"crc\":\"{:08x}\"}}\n",
@@ -294,7 +294,7 @@ fn the_time_of_a_long_chat() {
                 let took = started.elapsed();
                 assert_eq!(last.len(), 20);
                 assert_eq!(
-                    last[19].content,
+                    last[19].text,
                     format!("what was said in message {}", entries - 1)
                 );
                 took

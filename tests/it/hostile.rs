@@ -322,13 +322,9 @@ fn event(id: u128) -> Event {
 fn task(id: u128, payload: Option<String>) -> Record {
     Record::InboxTask(InboxTask {
         id: id as i64,
-        update_id: id as i64,
         created_at: DAY_1,
-        status: TaskStatus::Queued,
-        attempts: 0,
-        locked_at: None,
-        error: None,
-        payload,
+        updated_at: DAY_1,
+        ..InboxTask::new(id as i64, payload)
     })
 }
 
@@ -504,13 +500,13 @@ pub fn fields() -> Vec<Field> {
                 step(TaskStatus::Failed, Some(text.into())),
             ]
         }),
-        name("content", |id, text| {
+        name("text", |id, text| {
             vec![Record::History(HistoryEntry {
                 id: id as i64,
                 chat_id: 7,
                 role: Role::User,
                 created_at: DAY_1,
-                content: text.into(),
+                text: text.into(),
             })]
         }),
         name("id", |id, text| thoughts(id, |one| one.id = text.into())),
@@ -700,7 +696,8 @@ fn hand_over(store: &Store, field: &Field, id: u128, text: &str, kept: &mut Vec<
             let told = e.to_string();
             assert!(told.contains(field.name), "{what}: {told}");
             assert!(told.len() < 3_000, "{what}: {} bytes", told.len());
-            let may_be_long = field.is_payload || matches!(field.name, "content" | "tool_result");
+            let may_be_long =
+                field.is_payload || matches!(field.name, "content" | "text" | "tool_result");
             let is_too_deep = told.contains("levels deep");
             let is_no_text = told.contains("lone surrogate");
             let is_long = text.len() > NAME_BYTES_MAX;

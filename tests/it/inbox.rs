@@ -52,6 +52,7 @@ fn get(store: &Store, id: i64) -> InboxTask {
 fn task_at(update_id: i64, created_at: i64) -> InboxTask {
     InboxTask {
         created_at,
+        updated_at: created_at,
         ..InboxTask::new(update_id, None)
     }
 }

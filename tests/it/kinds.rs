@@ -371,7 +371,7 @@ fn a_line_without_what_the_log_gives_holds_no_record() {
         r#"{"kind":"events","event_type":"agent.started"}"#,
         r#"{"kind":"inbox","update_id":7}"#,
         r#"{"kind":"inbox","op":"in_progress","id":1}"#,
-        r#"{"kind":"history","chat_id":7,"role":"user","content":""}"#,
+        r#"{"kind":"history","chat_id":7,"role":"user","text":""}"#,
         r#"{"kind":"thought_records","task_id":"t","agent_id":"a","type":"plan","content":""}"#,
     ];
     let memory = Memory::new();

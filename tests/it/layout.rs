@@ -130,7 +130,7 @@ fn other_kinds() -> Vec<Record> {
     };
     let task = InboxTask {
         created_at: at,
-        ..InboxTask::new(7001, Some(r#"{"text":"deploy"}"#.into()))
+        ..InboxTask::of_message(7001, -42, "deploy", 1_766_831_999)
     };
     let step = |status, at| InboxStep {
         id: 1,
@@ -278,7 +278,7 @@ fn check_example(path: &Path) {
     assert_eq!(tree.nodes[0].duration_ms, Some(900));
     assert_eq!(store.inbox().counts().unwrap().done, 1);
     assert_eq!(store.telegram_offset().unwrap(), 7002);
-    assert_eq!(store.history(-42, 5).unwrap()[0].content, "deploy");
+    assert_eq!(store.history(-42, 5).unwrap()[0].text, "deploy");
     let check = store.thoughts().verify_chain("t1").unwrap();
     assert!(check.is_intact(), "{check:?}");
     let pinned = "6a2f9597f563d5515cfa69891a51806d0f93bfbe222997d3ba37c365ceee3f1a";

@@ -63,7 +63,7 @@ fn record(number: u64, at: i64) -> Record {
             chat_id: 7,
             role: Role::User,
             created_at: at,
-            content: "an entry".into(),
+            text: "an entry".into(),
         }),
     }
 }

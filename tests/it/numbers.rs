@@ -44,6 +44,7 @@ fn numbered(nth: u128, number: Option<i64>) -> [Record; 4] {
     let task = InboxTask {
         id,
         created_at: DAY_1,
+        updated_at: DAY_1,
         ..InboxTask::new(nth as i64, None)
     };
     [message.into(), event.into(), entry.into(), task.into()]

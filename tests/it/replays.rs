@@ -115,6 +115,7 @@ fn any(rng: &mut Rng, day: i64) -> Record {
         }
         11 => InboxTask {
             created_at: at,
+            updated_at: at,
             ..InboxTask::new(rng.below(9) as i64, Some(text))
         }
         .into(),
@@ -131,7 +132,7 @@ fn any(rng: &mut Rng, day: i64) -> Record {
             chat_id: rng.below(2) as i64,
             role: Role::User,
             created_at: at,
-            content: text,
+            text,
         }
         .into(),
         _ => ThoughtRecord {

@@ -423,7 +423,7 @@ fn no_call_writes_a_secret() {
     };
     let lines = caught.iter().map(|one| {
         let text = &one.text;
-        serde_json::json!({"kind": "history", "chat_id": 1, "role": "user", "content": text})
+        serde_json::json!({"kind": "history", "chat_id": 1, "role": "user", "text": text})
     });
     let lines: Vec<String> = lines.map(|line| line.to_string() + "\n").collect();
     traced(&["record"], &lines.concat());

@@ -205,7 +205,7 @@ fn no_way_in_leads_past_the_gate() {
     // The command line.
     let lines = dir.path().join("lines");
     let line = format!(
-        r#"{{"kind":"history","chat_id":1,"role":"user","content":"{PLANTED}"}}
+        r#"{{"kind":"history","chat_id":1,"role":"user","text":"{PLANTED}"}}
 {{"kind":"inbox","op":"in_progress","id":2}}
 {{"kind":"inbox","op":"failed","id":2,"error":"{PLANTED}"}}
 "#

@@ -321,7 +321,7 @@ impl Life {
                             chat_id: self.up_to(3),
                             role: Role::User,
                             created_at: time,
-                            content: format!("history {time}"),
+                            text: format!("history {time}"),
                         }
                         .into(),
                     ),
@@ -362,6 +362,9 @@ pub fn record(store: &Store, records: Vec<Record>) {
 fn open(path: &Path, segment_bytes: u64) -> Store {
     // What is closed leaves a sidecar, which the next one takes.
     let options = Store::options().sidecar_bytes_min(0).upkeep(false);
+    let mut settings = decklog::Settings::default();
+    settings.retention.events = Some(decklog::Keep::Days(90));
+    let options = options.settings(settings);
     let options = options.segment_bytes_max(segment_bytes);
     options.open(path).unwrap()
 }

@@ -22,6 +22,7 @@ use super::upkeep::record;
 fn settings() -> Settings {
     let mut settings = plain_users();
     settings.privacy.auto_delete = false;
+    settings.retention.events = Some(decklog::Keep::Days(90));
     settings
 }
 

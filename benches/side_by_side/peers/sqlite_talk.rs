@@ -59,7 +59,7 @@ pub fn insert_entry(db: &Connection, entry: &HistoryEntry) {
             entry.chat_id,
             entry.role.as_str(),
             entry.created_at,
-            entry.content
+            entry.text
         ])
     })
     .expect("inserted");
@@ -124,7 +124,7 @@ pub fn last_of_chat(db: &Connection, chat_id: i64, limit: usize) -> Vec<HistoryE
             chat_id: row.get(1)?,
             role: row.get_ref(2)?.as_str()?.parse().expect("a role"),
             created_at: row.get(3)?,
-            content: row.get(4)?,
+            text: row.get(4)?,
         })
     };
     let rows = statement.query_map(params![chat_id, limit as u32], entry);

@@ -12,14 +12,14 @@ use crate::cli::time;
 const ROLE_COLUMNS: usize = 9;
 
 impl Shown for HistoryEntry {
-    const HEADING: &'static str = "AT (UTC)                 ROLE       CONTENT";
+    const HEADING: &'static str = "AT (UTC)                 ROLE       TEXT";
 
     fn row(&self) -> String {
         format!(
             "{}  {}  {}",
             time::shown(self.created_at),
             padded(self.role.as_str(), ROLE_COLUMNS),
-            one_line(self.content.trim())
+            one_line(self.text.trim())
         )
     }
 
@@ -28,7 +28,7 @@ impl Shown for HistoryEntry {
         field(out, "chat", &self.chat_id.to_string())?;
         field(out, "at", &moment(self.created_at))?;
         field(out, "role", self.role.as_str())?;
-        field(out, "content", &self.content)
+        field(out, "text", &self.text)
     }
 
     fn json(&self, out: &mut Output) -> io::Result<()> {

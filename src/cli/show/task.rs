@@ -15,7 +15,7 @@ const STATUS_COLUMNS: usize = 11;
 const ATTEMPTS_COLUMNS: usize = 8;
 
 impl Shown for InboxTask {
-    const HEADING: &'static str = "QUEUED (UTC)                 ID      UPDATE  STATUS       ATTEMPTS  PAYLOAD, AND WHY IT FAILED";
+    const HEADING: &'static str = "QUEUED (UTC)                 ID      UPDATE  STATUS       ATTEMPTS  TEXT OR PAYLOAD, AND WHY IT FAILED";
 
     fn row(&self) -> String {
         format!(
@@ -26,14 +26,25 @@ impl Shown for InboxTask {
             padded(self.status.as_str(), STATUS_COLUMNS),
             self.attempts,
             failure_in_row(self.error.as_deref()),
-            one_line(self.payload.as_deref().unwrap_or_default().trim())
+            one_line(
+                self.text
+                    .as_deref()
+                    .or(self.payload.as_deref())
+                    .unwrap_or_default()
+                    .trim()
+            )
         )
     }
 
     fn in_full(&self, out: &mut Output) -> io::Result<()> {
         out.line(&format!("task {}", self.id))?;
         field(out, "update", &self.update_id.to_string())?;
+        let number = |number: Option<i64>| number.map(|number| number.to_string());
+        optional(out, "chat", number(self.chat_id).as_deref())?;
+        optional(out, "text", self.text.as_deref())?;
+        optional(out, "message_date", number(self.message_date).as_deref())?;
         field(out, "queued", &moment(self.created_at))?;
+        field(out, "updated", &moment(self.updated_at))?;
         field(out, "status", self.status.as_str())?;
         field(out, "attempts", &self.attempts.to_string())?;
         optional(out, "locked", self.locked_at.map(moment).as_deref())?;

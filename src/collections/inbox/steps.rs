@@ -142,6 +142,7 @@ pub(super) fn read(from: &impl Reads, row: &Row) -> Result<Option<InboxTask>> {
         && let Record::InboxStep(step) = from.read(KIND, row.done)?.record
     {
         task.status = step.status;
+        task.updated_at = step.at;
         task.attempts = step.attempt;
         task.locked_at = (step.status == TaskStatus::InProgress).then_some(step.at);
         task.error = step.error;

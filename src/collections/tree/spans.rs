@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::value::RawValue;
 
 use super::{EventNode, SpanStatus};
-use crate::record::Event;
+use crate::record::{Event, event_type};
 
 /// Says of every event that began something how that ended. The nodes are in the order in which
 /// a tree is drawn.
@@ -19,6 +19,9 @@ pub(super) fn close_spans(nodes: &mut [EventNode]) {
         }
     }
 }
+
+/// What `process.started` begins and `worker.exited` ends.
+const PROCESS: &str = "process";
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
@@ -60,14 +63,26 @@ fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
             }
             "completed" => SpanStatus::Completed,
             "failed" => SpanStatus::Failed,
+            _ if event.event_type == event_type::WORKER_EXITED => exit_status(event),
             _ => continue,
         };
+        let is_exit = event.event_type == event_type::WORKER_EXITED;
+        let what = if is_exit { PROCESS } else { what };
         let over = depth.checked_sub(1).and_then(|depth| above[depth]);
         let over = over.filter(|over| {
-            let over_type = nodes[*over].event.event_type.rsplit_once('.');
-            over_type.is_some_and(|(over_what, _)| over_what == what) && is_open(*over)
+            let over = &nodes[*over].event;
+            let over_type = over.event_type.rsplit_once('.');
+            // What a supervisor tells of a worker under its own event does not end the supervisor.
+            let may_end = !is_exit || over.parent_id.is_some();
+            over_type.is_some_and(|(over_what, _)| over_what == what) && may_end
         });
-        if let Some(begun) = over.or_else(|| siblings.find(what, event, is_open)) {
+        let over = over.filter(|over| is_open(*over));
+        let begun = if is_exit {
+            siblings.find(what, event, is_open).or(over)
+        } else {
+            over.or_else(|| siblings.find(what, event, is_open))
+        };
+        if let Some(begun) = begun {
             let began_at = nodes[begun].event.created_at;
             spans[begun] = Some(Span {
                 status,
@@ -201,15 +216,44 @@ impl Queues<'_> {
     }
 }
 
-/// The call that an event's payload names, as JSON.
+/// How a worker ended that exited.
+fn exit_status(event: &Event) -> SpanStatus {
+    #[derive(serde::Deserialize)]
+    struct Payload {
+        exit_code: Option<i64>,
+    }
+    let payload = event
+        .payload
+        .as_deref()
+        .map(serde_json::from_str::<Payload>);
+    match payload {
+        Some(Ok(Payload {
+            exit_code: Some(code),
+        })) if code != 0 => SpanStatus::Failed,
+        _ => SpanStatus::Completed,
+    }
+}
+
+/// The call, or of a process the `pid`, that an event's payload names, as JSON.
 fn call_id(event: &Event) -> Option<Cow<'_, str>> {
     #[derive(serde::Deserialize)]
     struct Payload<'a> {
         #[serde(borrow)]
         call_id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        pid: Option<&'a RawValue>,
     }
     let payload: Payload<'_> = serde_json::from_str(event.payload.as_deref()?).ok()?;
-    let id = payload.call_id?.get();
+    let is_of_process = matches!(
+        &*event.event_type,
+        event_type::PROCESS_STARTED | event_type::WORKER_EXITED
+    );
+    let id = if is_of_process {
+        payload.pid
+    } else {
+        payload.call_id
+    };
+    let id = id?.get();
     // Others may be spelled in several ways.
     if id.starts_with('"') && !id.contains('\\') {
         return Some(Cow::Borrowed(id));

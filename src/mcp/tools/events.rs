@@ -7,7 +7,7 @@ use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, Status, Time, length, limit, put};
 use super::{Call, Effect, Tool};
-use crate::collections::{EventNode, Warning};
+use crate::collections::{EventNode, SupervisorState, Warning};
 use crate::face::fields::{AnyInt, Int, NewId};
 use crate::record::{Event, Kind, now, payload_text};
 
@@ -28,6 +28,14 @@ pub(super) fn tools() -> Vec<Tool> {
             tree,
         )
         .reading(&[Kind::Events]),
+        Tool::new(
+            "supervisor_state",
+            "Read a supervisor's state",
+            "Tells what a supervisor derives from the log: telegram_offset, current_good_rev, and worker_instance_seq.",
+            Effect::Reads,
+            state,
+        )
+        .reading(&[Kind::Events, Kind::Inbox]),
     ]
 }
 
@@ -46,7 +54,8 @@ struct NewEvent {
     payload: Option<String>,
     /// Its id: sent again with the same one, it is logged once. Default: the next one.
     id: Option<NewId>,
-    /// When. Default: now.
+    /// When; timestamp is another name for it. Default: now.
+    #[serde(alias = "timestamp")]
     created_at: Option<Time>,
 }
 
@@ -138,4 +147,17 @@ fn tree(call: &Call<'_>, given: Tree) -> Result<Drawn, Fault> {
         nodes,
         total,
     })
+}
+
+/// Whose workers to count.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OfSupervisor {
+    /// The event that began the supervisor. Default: the latest process.started without a parent.
+    supervisor_id: Option<AnyInt>,
+}
+
+fn state(call: &Call<'_>, given: OfSupervisor) -> Result<SupervisorState, Fault> {
+    let supervisor = given.supervisor_id.map(|id| id.0);
+    Ok(call.store.supervisor_state(supervisor)?)
 }

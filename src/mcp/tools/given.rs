@@ -1,23 +1,22 @@
 //! What a client gives with a call: arguments that must be as they are described, and the sorts of
 //! them that several tools take.
 
-use std::fmt;
-
-use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
 use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page, Warning};
-use crate::face::fields::{Int, Millis};
+use crate::face::fields::Int;
+pub(super) use crate::face::fields::Moment as Time;
 use crate::face::issues::issues;
 use crate::face::pages::{After, Paged, paged};
-use crate::record::{Record, epoch_ms};
+use crate::record::Record;
 
 /// The most records of a page, and how many unless told otherwise.
 const LIMIT_MAX: usize = 200;
@@ -92,65 +91,6 @@ pub(super) fn arguments<T: DeserializeOwned>(
         found.map_or_else(|| Fault::invalid(error.to_string()), Fault::of_issues)
     })
 }
-
-/// An instant: epoch milliseconds, RFC 3339 or a day.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Time(pub(super) i64);
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
-        struct Either;
-        impl Visitor<'_> for Either {
-            type Value = Time;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("epoch milliseconds, or a text as 2026-07-28T12:00:00Z or 2026-07-28")
-            }
-
-            fn visit_i64<E: Error>(self, at: i64) -> Result<Time, E> {
-                millis(at)
-            }
-
-            fn visit_u64<E: Error>(self, at: u64) -> Result<Time, E> {
-                let at = i64::try_from(at);
-                at.map_or_else(
-                    |_| {
-                        Err(E::invalid_value(
-                            Unexpected::Other("a time past 9999"),
-                            &self,
-                        ))
-                    },
-                    millis,
-                )
-            }
-
-            fn visit_f64<E: Error>(self, at: f64) -> Result<Time, E> {
-                Millis::deserialize(serde::de::value::F64Deserializer::new(at)).map(|at| Time(at.0))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-                epoch_ms(text).map(Time).map_err(|e| E::custom(e.reason()))
-            }
-        }
-        from.deserialize_any(Either)
-    }
-}
-
-fn millis<E: Error>(at: i64) -> Result<Time, E> {
-    Millis::deserialize(serde::de::value::I64Deserializer::new(at)).map(|at| Time(at.0))
-}
-
-impl PartialSchema for Time {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String);
-        let text = text.description(Some(
-            "RFC 3339, as 2026-07-28T12:00:00Z, or a UTC day, as 2026-07-28",
-        ));
-        AnyOfBuilder::new().item(text).item(Millis::schema()).into()
-    }
-}
-
-impl ToSchema for Time {}
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]

@@ -73,7 +73,7 @@ fn content_that_is_not_kept_is_its_length_and_hash() {
         panic!("another kind");
     };
     let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    assert_eq!(entry.content, format!("[CONTENT:len=5,sha256={hash}]"));
+    assert_eq!(entry.text, format!("[CONTENT:len=5,sha256={hash}]"));
 }
 
 #[test]
@@ -270,6 +270,7 @@ fn records_full_of(secret: &str) -> Vec<Record> {
         ..ProposalStep::new(id, ProposalStatus::Applied, 1)
     };
     let task = InboxTask {
+        text: some(),
         error: some(),
         ..InboxTask::new(1, json())
     };

@@ -26,8 +26,9 @@ const PIECE_STEP: usize = 8;
 const SHORT_BYTES: usize = 4 << 10;
 
 /// The fields that hold what was said and done.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "content",
+    "text",
     "tool_args",
     "tool_result",
     "error",

@@ -32,7 +32,7 @@ fn good_lines() -> Vec<String> {
         r#"{"kind":"inbox","op":"queued","id":1,"update_id":1,"created_at":1000,"payload":{}}"#.to_owned(),
         r#"{"kind":"inbox","op":"in_progress","id":1,"attempts":1,"locked_at":2000}"#.to_owned(),
         r#"{"kind":"inbox","op":"failed","id":1,"attempts":1,"at":3000,"error":"e"}"#.to_owned(),
-        r#"{"kind":"history","op":"added","id":1,"chat_id":1,"role":"user","created_at":1000,"content":"c"}"#.to_owned(),
+        r#"{"kind":"history","op":"added","id":1,"chat_id":1,"role":"user","created_at":1000,"text":"c"}"#.to_owned(),
         r#"{"kind":"thought_records","op":"recorded","id":"t","task_id":"t","type":"plan","agent_id":"a","timestamp":"2025-12-27T08:00:00Z","content":"c"}"#.to_owned(),
     ]
 }
@@ -490,7 +490,7 @@ fn a_line_longer_than_memory_is_passed_over() {
     let mb = LEAST_MB.max(count("DECKLOG_HOSTILE_MB", 0) as usize * 10);
     for (start, end) in [
         (
-            r#"{"kind":"history","chat_id":1,"role":"user","content":""#,
+            r#"{"kind":"history","chat_id":1,"role":"user","text":""#,
             r#""}"#,
         ),
         ("[", "]"),
@@ -544,7 +544,7 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
             chat_id: 1,
             role: decklog::Role::User,
             created_at: 1000,
-            content: "x".repeat(len),
+            text: "x".repeat(len),
         })
     };
     store.record(history(1, 0)).unwrap();
@@ -559,7 +559,7 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     );
     assert_eq!(store.record(history(2, most)).unwrap().seq, 2);
     let kept = store.history(1, 10).unwrap();
-    assert_eq!(kept.last().unwrap().content.len(), most);
+    assert_eq!(kept.last().unwrap().text.len(), most);
     drop(store);
     let found = verify(&Disk::new(&path)).unwrap();
     assert!(found.is_clean(), "{:?}", found.damage);

@@ -102,7 +102,7 @@ fn a_chat_is_read_from_its_end() {
     let lines: Vec<String> = (1..=60)
         .map(|n| {
             let chat = if n % 2 == 0 { -1_001_234 } else { 7 };
-            format!(r#"{{"kind":"history","chat_id":{chat},"role":"user","created_at":{n}000,"content":"say {n}"}}"#)
+            format!(r#"{{"kind":"history","chat_id":{chat},"role":"user","created_at":{n}000,"text":"say {n}"}}"#)
         })
         .collect();
     log.record(&lines);
@@ -111,7 +111,7 @@ fn a_chat_is_read_from_its_end() {
     assert_eq!(rows.len(), 21);
     assert_eq!(rows[1], "1970-01-01 00:00:22.000  user       say 22");
     assert_eq!(rows[20], "1970-01-01 00:01:00.000  user       say 60");
-    let last = log.column(&["history", "7", "--limit", "2"], "content");
+    let last = log.column(&["history", "7", "--limit", "2"], "text");
     assert_eq!(last, ["say 57", "say 59"]);
     assert_eq!(log.json(&["history", "7", "--limit", "1000"]).len(), 30);
     let output = log.run(&["history", "-7"]);
@@ -154,7 +154,7 @@ fn a_day_of_every_kind_is_told_line_by_line_and_replayed() {
         event(None, "agent.started", at),
         event(Some(1), "turn.started", at),
         thought("build", "read"),
-        format!(r#"{{"kind":"history","chat_id":7,"role":"user","created_at":{at},"content":"hi"}}"#),
+        format!(r#"{{"kind":"history","chat_id":7,"role":"user","created_at":{at},"text":"hi"}}"#),
         format!(r#"{{"kind":"inbox","update_id":7,"created_at":{at}}}"#),
         format!(r#"{{"kind":"inbox","op":"in_progress","id":1,"at":{at}}}"#),
         format!(r#"{{"kind":"code_edit_proposals","request_id":"{}","created_at":{at},"diffs_json":[]}}"#, id(3)),

@@ -65,7 +65,7 @@ fn no_escape_comes_through_in_records_of_any_kind() {
         format!(r#"{{"kind":"inbox","update_id":1,"payload":{evil}}}"#),
         step("in_progress").replace(&format!(r#","error":{evil}"#), ""),
         step("failed"),
-        format!(r#"{{"kind":"history","chat_id":1,"role":"user","content":{evil}}}"#),
+        format!(r#"{{"kind":"history","chat_id":1,"role":"user","text":{evil}}}"#),
         thought(EVIL, EVIL).replace('}', &format!(r#","id":{evil}}}"#)),
         format!(
             r#"{{"kind":"code_edit_proposals","request_id":"{}","created_at":1000,"diffs_json":{evil}}}"#,

@@ -152,7 +152,7 @@ fn a_record_that_makes_no_sense_is_told_with_what_is_wrong() {
             "there is no such task",
         ),
         (
-            r#"{"kind":"history","chat_id":"x","role":"user","content":""}"#.to_owned(),
+            r#"{"kind":"history","chat_id":"x","role":"user","text":""}"#.to_owned(),
             "chat_id is \"x\"",
         ),
         (
@@ -194,7 +194,7 @@ fn what_the_log_gives_is_told_in_the_ack() {
         event(None, "a.b", 1000),
         event(Some(1), "a.c", 1000),
         r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
-        r#"{"kind":"history","chat_id":7,"role":"user","created_at":1,"content":""}"#.to_owned(),
+        r#"{"kind":"history","chat_id":7,"role":"user","created_at":1,"text":""}"#.to_owned(),
         // Known by its update_id.
         r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
     ];

@@ -236,6 +236,9 @@ fn events() {
 fn tasks() {
     let fields = vec![
         always("created_at", millis()),
+        maybe("chat_id", (-9_i64..9).prop_map(Value::from)),
+        maybe("text", text()),
+        maybe("message_date", (0_i64..9).prop_map(Value::from)),
         maybe("payload", payload()),
         maybe("error", text()),
     ];
@@ -255,6 +258,12 @@ fn tasks() {
             let status = words[n % 4];
             task.insert("status".to_owned(), status.into());
             task.insert("attempts".to_owned(), json!(i32::from(n % 4 > 0)));
+            let updated_at = match n % 4 {
+                0 => task["created_at"].clone(),
+                1 => json!(5000 + n),
+                _ => json!(6000 + n),
+            };
+            task.insert("updated_at".to_owned(), updated_at);
             let mut step = |step: Value| steps.push(step.as_object().unwrap().clone());
             if n % 4 > 0 {
                 step(json!({"id": id, "op": "in_progress", "locked_at": 5000 + n}));
@@ -263,10 +272,10 @@ fn tasks() {
                 "in_progress" => {
                     task.insert("locked_at".to_owned(), json!(5000 + n));
                 }
-                "done" => step(json!({"id": id, "op": "done"})),
+                "done" => step(json!({"id": id, "op": "done", "at": 6000 + n})),
                 "failed" => {
                     let error = error.unwrap_or("no words".into());
-                    step(json!({"id": id, "op": "failed", "error": error}));
+                    step(json!({"id": id, "op": "failed", "at": 6000 + n, "error": error}));
                     task.insert("error".to_owned(), error);
                 }
                 _ => {}
@@ -295,7 +304,7 @@ fn history() {
         always("chat_id", chat.prop_map(Value::from)),
         always("role", word(&["system", "user", "assistant", "tool"])),
         always("created_at", millis()),
-        always("content", text()),
+        always("text", text()),
     ];
     each_case(records(fields), |log, given| {
         record(&log, "history", &given);

@@ -18,6 +18,13 @@
 //! | 001: retention of messages and error logs | `conversation_service::errors_are_kept_shorter_until_a_success_follows`, `config_shows_the_settings_in_force_and_knows_every_name_that_help_mentions` |
 //! | 001: the client; what clients of providers send | `conversation_service::a_client_has_any_short_name`, `the_role_developer_is_system_and_content_may_be_blocks` |
 //! | payloads are JSON | `conversation_service::json_scalars_come_back_as_they_were_given` |
+//! | 002: `events`: id, timestamp, parent_id, event_type, payload | `events_inbox_history::an_event_takes_timestamp_on_every_face` |
+//! | 002: `events` are never deleted | `events_inbox_history::events_inbox_and_history_are_kept_forever` |
+//! | 002: `inbox`: chat_id, text, message_date, status, attempts, locked_at, error, created_at, updated_at | `events_inbox_history::an_inbox_row_has_the_columns_of_the_table` |
+//! | 002: `history`: id, chat_id, role, text, created_at | `events_inbox_history::a_history_row_has_the_columns_of_the_table` |
+//! | 002 §4: `telegram_offset`, `current_good_rev`, `worker_instance_seq` | `events_inbox_history::what_is_derived_is_told_on_every_face` |
+//! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |
+//! | 002: a worker claims a task | `events_inbox_history::a_claim_needs_no_body` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
@@ -39,6 +46,8 @@
 
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod conversation_service;
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod events_inbox_history;
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod faces;
 

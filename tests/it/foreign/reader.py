@@ -48,9 +48,9 @@ KINDS = {
     "conversations": {"created": CONVERSATION % ("+", ""), "updated": CONVERSATION % ("", "+")},
     "messages": {"added": MESSAGE},
     "events": {"logged": "id:I! parent_id:I!? event_type:S! created_at:A+ payload:P?"},
-    "inbox": {"queued": "id:I! update_id:I! created_at:A?+ payload:P?", "in_progress": TASK % " locked_at:A?+",
+    "inbox": {"queued": "id:I! update_id:I! created_at:A?+ chat_id:I? message_date:I? text:S? payload:P?", "in_progress": TASK % " locked_at:A?+",
               "done": TASK % "", "failed": TASK % "", "again": TASK % ""},
-    "history": {"added": f"id:I! chat_id:I! role:{ROLE} created_at:A+ content:S"},
+    "history": {"added": f"id:I! chat_id:I! role:{ROLE} created_at:A+ text:S"},
     "thought_records": {"recorded": "id:S! task_id:S! prev_hash:S!~ hash:S!~ type:plan/analysis/decision/reflection"
                                     " agent_id:S timestamp:T+ content:S"},
     "rollups": {"rolled": ROLLUP},
@@ -377,7 +377,8 @@ def listed(lines):
     for one in sorted(standing(lines, "inbox"), key=lambda one: one["record"].key()):
         step = one["later"]
         attempts = {"attempts": 0} | (step.record if step else {})
-        found["inbox"].append(one["record"].record | {"status": step.op if step else "queued"} | attempts)
+        found["inbox"].append(one["record"].record | {
+            "status": step.op if step else "queued", "updated_at": (step or one["record"]).at} | attempts)
     entries = sorted(shown("history"), key=lambda entry: entry["id"])
     for chat in {entry["chat_id"] for entry in entries}:
         found[f"history --limit 100000 -- {chat}"] = [entry for entry in entries if entry["chat_id"] == chat]

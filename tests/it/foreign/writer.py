@@ -222,10 +222,11 @@ def random_line(writer, rng):
             record = {"id": known.record["id"], "attempts": attempts, **record}
         else:
             op, record = "queued", {"id": next_id("id"), "update_id": next_id("update_id"), "created_at": at,
-                                    **some(rng, payload=payload(rng))}
+                                    **some(rng, chat_id=rng.randrange(-2, 2), message_date=rng.randrange(9**9),
+                                           text=text(rng), payload=payload(rng))}
     elif kind == "history":
         op, record = "added", {"id": next_id("id"), "chat_id": rng.randrange(-2, 2), "role": "user",
-                               "created_at": at, "content": text(rng)}
+                               "created_at": at, "text": text(rng)}
     else:
         record = {"id": uid(), "task_id": rng.choice("ab"), "timestamp": moment, "content": text(rng),
                   "type": rng.choice(["plan", "decision"])}

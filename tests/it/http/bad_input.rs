@@ -63,7 +63,7 @@ fn endpoints() -> Vec<Endpoint> {
         "id": 1, "parent_id": 1, "event_type": "a.b", "created_at": at, "payload": {},
     });
     let entry = json!({
-        "id": 1, "chat_id": 1, "role": "user", "created_at": at, "content": "c",
+        "id": 1, "chat_id": 1, "role": "user", "created_at": at, "text": "c",
     });
     let task = json!({"update_id": 1, "created_at": at, "payload": {}});
     let thought = json!({
@@ -106,6 +106,7 @@ fn endpoints() -> Vec<Endpoint> {
         post("/events", event),
         get("/events/{id}"),
         get("/events/{id}/tree"),
+        get("/state"),
         post("/history", entry),
         get("/history/{chat_id}"),
         get("/inbox"),
@@ -428,6 +429,10 @@ fn what_a_body_cannot_be_is_refused() {
             ("no UTF-8", b"{\"\xff\": 1}"),
             ("no UTF-8 after it", b"{}\xff"),
         ] {
+            // What it takes may all be left out.
+            if what == "nothing" && endpoint.route == "/inbox/claim" {
+                continue;
+            }
             check(what, bytes, 400, None);
         }
         for (what, bytes) in [
@@ -476,7 +481,9 @@ fn what_a_body_cannot_be_is_refused() {
             refuse(json!({"a": 1}));
             if value.is_number() {
                 refuse(json!(-1.5));
-                refuse(json!("1"));
+                // The time of an event may be a text.
+                let may_be_text = endpoint.route == "/events" && field == "created_at";
+                refuse(json!(if may_be_text { "soon" } else { "1" }));
                 refuse(json!(1e300));
                 if !SIGNED.contains(&&**field) {
                     refuse(json!(-1));
@@ -556,7 +563,7 @@ fn what_is_too_long_is_refused() {
 fn a_limit_of_none_and_a_page_past_the_end_are_empty() {
     let service = Service::start();
     let client = service.client();
-    let entry = json!({"chat_id": 1, "role": "user", "content": "c"});
+    let entry = json!({"chat_id": 1, "role": "user", "text": "c"});
     client.post("/history", &entry).expect(201);
     let event = json!({"event_type": "a.b"});
     client.post("/events", &event).expect(201);

@@ -85,7 +85,7 @@ fn the_log_says_how_many_queued_records_were_lost() {
         .arg(env!("CARGO_BIN_EXE_decklog"));
     let server = Process::start_by(command, &dir.path().join("log"), 0);
     // More than fits.
-    let entry = json!({"chat_id": 1, "role": "user", "content": "long ".repeat(30_000)});
+    let entry = json!({"chat_id": 1, "role": "user", "text": "long ".repeat(30_000)});
     let client = server.client();
     client.post("/history?wait=none", &entry).expect(202);
     // It opens its store anew, and is then asked to end.
@@ -354,7 +354,7 @@ fn a_store_that_cannot_be_written_is_not_ready() {
     );
     let answer = client.post(
         "/history?wait=none",
-        &json!({"chat_id": 1, "role": "user", "content": "hi"}),
+        &json!({"chat_id": 1, "role": "user", "text": "hi"}),
     );
     assert_eq!(answer.status, 500, "{}", answer.text());
     stop.stop();

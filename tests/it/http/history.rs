@@ -7,7 +7,7 @@ use super::Service;
 fn contents(answer: &Value) -> Vec<String> {
     let items = answer["items"].as_array().unwrap().iter();
     items
-        .map(|it| it["content"].as_str().unwrap().to_owned())
+        .map(|it| it["text"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -17,13 +17,13 @@ fn a_chat_is_appended_to_and_read_from_its_end() {
     let client = service.client();
     let chat = -1_001_234_i64;
     for n in 0..3 {
-        let entry = json!({"chat_id": chat, "role": "user", "content": n.to_string()});
+        let entry = json!({"chat_id": chat, "role": "user", "text": n.to_string()});
         client.post("/history", &entry).expect(201);
-        let other = json!({"chat_id": 5, "role": "assistant", "content": "elsewhere"});
+        let other = json!({"chat_id": 5, "role": "assistant", "text": "elsewhere"});
         client.post("/history", &other).expect(201);
     }
     let rest: Vec<Value> = (3..100)
-        .map(|n| json!({"chat_id": chat, "role": "user", "content": n.to_string()}))
+        .map(|n| json!({"chat_id": chat, "role": "user", "text": n.to_string()}))
         .collect();
     client.post("/history", &json!(rest)).expect(201);
     let last = client.get(&format!("/history/{chat}?last=40")).expect(200);
@@ -53,12 +53,12 @@ fn a_chat_is_appended_to_and_read_from_its_end() {
 fn an_entry_with_an_id_is_appended_once() {
     let service = Service::start();
     let client = service.client();
-    let entry = json!({"id": 9, "chat_id": 1, "role": "user", "content": "once"});
+    let entry = json!({"id": 9, "chat_id": 1, "role": "user", "text": "once"});
     client.post("/history", &entry).expect(201);
     std::thread::sleep(std::time::Duration::from_millis(5));
     assert_eq!(client.post("/history", &entry).expect(200)["id"], 9);
     let mut other = entry;
-    other["content"] = json!("twice");
+    other["text"] = json!("twice");
     client
         .post("/history", &other)
         .expect_problem(409, "conflict", None);

@@ -158,7 +158,7 @@ fn a_hangup_reloads_the_certificate_and_the_settings() {
     }
     // The settings are read after the certificate.
     std::thread::sleep(Duration::from_millis(500));
-    let body = r#"{"chat_id": 1, "role": "user", "content": "a secret plan"}"#;
+    let body = r#"{"chat_id": 1, "role": "user", "text": "a secret plan"}"#;
     let post = ["-H", "Content-Type: application/json", "-d", body];
     let posted = pinned(&tls.certificates, &post);
     let text = String::from_utf8_lossy(&posted.stdout).into_owned();
@@ -167,5 +167,5 @@ fn a_hangup_reloads_the_certificate_and_the_settings() {
     assert!(server.kid.0.wait().unwrap().success());
     let store = still().read_only(true).open(&log).unwrap();
     let kept = store.history(1, 1).unwrap();
-    assert!(kept[0].content.starts_with("[CONTENT:"), "{kept:?}");
+    assert!(kept[0].text.starts_with("[CONTENT:"), "{kept:?}");
 }

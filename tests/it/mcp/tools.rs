@@ -84,6 +84,7 @@ fn fitting() -> Vec<(&'static str, Value)> {
         ("log_search", json!({ "text": "hello" })),
         ("usage_report", json!({})),
         ("inbox_claim", json!({})),
+        ("supervisor_state", json!({})),
     ]
 }
 
@@ -92,7 +93,7 @@ fn what_is_told_of_each_tool_is_whole() {
     let dir = tempfile::tempdir().unwrap();
     let mut client = Client::legacy(&dir.path().join("log"));
     let tools = definitions(&mut client);
-    assert_eq!(tools.len(), 22, "{:?}", tools.keys());
+    assert_eq!(tools.len(), 23, "{:?}", tools.keys());
     let reads = [
         "audit_verify_chain",
         "conversation_get",
@@ -100,6 +101,7 @@ fn what_is_told_of_each_tool_is_whole() {
         "event_tree",
         "log_search",
         "proposals_list",
+        "supervisor_state",
         "thought_record_get",
         "thought_record_list",
         "tool_call_get",

@@ -353,7 +353,7 @@ impl Agent {
             chat_id: self.up_to(3),
             role: Role::User,
             created_at: self.now(),
-            content: "how are you?".into(),
+            text: "how are you?".into(),
         };
         self.records.push(entry.into());
         self.known.one_more(Kind::History, self.today);

@@ -1,0 +1,251 @@
+//! Requirement 002: the tables `events`, `inbox` and `history`, and what is derived from them.
+
+use decklog::{
+    InboxTask, Keep, Kind, PrivacySettings, Record, RetentionSettings, TaskQuery, TaskStatus,
+};
+use serde_json::{Value, json};
+
+use super::faces::Faces;
+use crate::support::DAY_1;
+
+fn names(object: &Value) -> Vec<&str> {
+    let members = object.as_object().unwrap();
+    members.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn an_event_takes_timestamp_on_every_face() {
+    let mut faces = Faces::new();
+    let event = |timestamp: Value| json!({ "event_type": "agent.started", "timestamp": timestamp });
+    let as_text = "2025-12-27T00:00:00Z";
+    let mut count = 0;
+    for timestamp in [json!(DAY_1), json!(as_text)] {
+        faces
+            .http
+            .post("/events", &event(timestamp.clone()))
+            .expect(201);
+        faces.tool("event_log", event(timestamp.clone()));
+        let mut line = event(timestamp.clone());
+        line["kind"] = "events".into();
+        let record = Record::from_json(&line.to_string()).unwrap();
+        faces.store().record(record).unwrap();
+        let (is_taken, said) = faces.cli_takes(&["record"], &line.to_string());
+        assert!(is_taken, "{said}");
+        count += 4;
+    }
+    let listed = faces.http.get("/events?limit=100").expect(200);
+    let listed = listed["items"].as_array().unwrap();
+    assert_eq!(listed.len(), count);
+    for event in listed {
+        assert_eq!(event["created_at"], DAY_1);
+    }
+    // One name for it at a time.
+    let mut both = event(json!(DAY_1));
+    both["created_at"] = DAY_1.into();
+    faces.http.post("/events", &both).expect(422);
+    faces.tool_fails("event_log", both.clone());
+    both["kind"] = "events".into();
+    let error = Record::from_json(&both.to_string()).unwrap_err();
+    assert_eq!(error.field(), Some("timestamp"));
+}
+
+#[test]
+fn events_inbox_and_history_are_kept_forever() {
+    let (retention, privacy) = (RetentionSettings::default(), PrivacySettings::default());
+    for kind in [Kind::Events, Kind::Inbox, Kind::History] {
+        assert_eq!(retention.keep(kind, &privacy), Keep::Forever, "{kind}");
+    }
+    let some_days = RetentionSettings {
+        events: Some(Keep::Days(7)),
+        ..retention
+    };
+    assert_eq!(some_days.keep(Kind::Events, &privacy), Keep::Days(7));
+}
+
+#[test]
+fn an_inbox_row_has_the_columns_of_the_table() {
+    let mut faces = Faces::new();
+    let columns = [
+        "attempts",
+        "chat_id",
+        "created_at",
+        "error",
+        "id",
+        "locked_at",
+        "message_date",
+        "status",
+        "text",
+        "update_id",
+        "updated_at",
+    ];
+    // Telegram's dates are in seconds, and are kept as they are.
+    let task = json!({
+        "update_id": 7, "chat_id": -42, "text": "deploy", "message_date": 1_766_832_000,
+    });
+    let queued = faces.http.post("/inbox", &task).expect(201);
+    assert_eq!(queued["updated_at"], queued["created_at"]);
+    let mut line = task.clone();
+    line["kind"] = "inbox".into();
+    line["update_id"] = 8.into();
+    assert!(faces.cli_takes(&["record"], &line.to_string()).0);
+    let made = faces.store().inbox();
+    let made = made.enqueue_message(9, -42, "deploy", 1_766_832_000);
+    let made = made.unwrap();
+    assert_eq!(
+        (made.chat_id, made.text.as_deref()),
+        (Some(-42), Some("deploy"))
+    );
+    let listed = faces.http.get("/inbox").expect(200);
+    for row in listed["items"].as_array().unwrap() {
+        for (name, value) in task.as_object().unwrap() {
+            if name != "update_id" {
+                assert_eq!(row[name], *value, "{row}");
+            }
+        }
+        assert_eq!(row["status"], "queued");
+    }
+    let claimed = faces.tool("inbox_claim", json!({}))["task"].take();
+    assert_eq!(claimed["updated_at"], claimed["locked_at"]);
+    assert_eq!(claimed["text"], "deploy");
+    let given = json!({ "attempt": 1, "error": "no such host" });
+    let failed = faces.http.post("/inbox/1/fail", &given).expect(200);
+    assert!(failed["updated_at"].as_i64() >= claimed["locked_at"].as_i64());
+    let mut row = failed.clone();
+    row["locked_at"] = claimed["locked_at"].clone();
+    assert_eq!(names(&row), columns);
+    let shown = &faces.cli(&["inbox", "--status", "failed"])[0];
+    assert_eq!(*shown, failed);
+    let page = faces.store().inbox().list(&TaskQuery::default()).unwrap();
+    let read: InboxTask = serde_json::from_value(failed).unwrap();
+    assert_eq!(page.items[0], read);
+    // Tasks without a chat have a payload, and may have both.
+    let other = json!({ "update_id": 10, "payload": { "job": 1 } });
+    let other = faces.http.post("/inbox", &other).expect(201);
+    assert_eq!(other["payload"], json!({ "job": 1 }));
+    assert!(other.get("chat_id").is_none() && other.get("text").is_none());
+    assert_eq!(read.status, TaskStatus::Failed);
+}
+
+#[test]
+fn a_history_row_has_the_columns_of_the_table() {
+    let faces = Faces::new();
+    let entry = json!({ "chat_id": -42, "role": "user", "text": "hi", "created_at": DAY_1 });
+    faces.http.post("/history", &entry).expect(201);
+    let mut line = entry.clone();
+    line["kind"] = "history".into();
+    assert!(faces.cli_takes(&["record"], &line.to_string()).0);
+    let rows = faces.http.get("/history/-42").expect(200);
+    let rows = rows["items"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(names(row), ["chat_id", "created_at", "id", "role", "text"]);
+        assert_eq!(row["text"], "hi");
+    }
+    assert_eq!(faces.cli(&["history", "-42"]), *rows);
+    let entries = faces.store().history(-42, 10).unwrap();
+    assert!(entries.iter().all(|entry| entry.text == "hi"));
+    let old = json!({ "chat_id": -42, "role": "user", "content": "hi" });
+    faces.http.post("/history", &old).expect(422);
+}
+
+#[test]
+fn what_is_derived_is_told_on_every_face() {
+    let mut faces = Faces::new();
+    let mut check = |state: Value| {
+        assert_eq!(faces.http.get("/state").expect(200), state);
+        assert_eq!(faces.cli(&["state"])[0], state);
+        assert_eq!(faces.tool("supervisor_state", json!({})), state);
+        let told = faces.store().supervisor_state(None).unwrap();
+        assert_eq!(serde_json::to_value(told).unwrap(), state);
+        let log = |event: Value| faces.http.post("/events", &event).expect(201)["id"].as_i64();
+        let supervisor = log(json!({ "event_type": "process.started" }));
+        let mut worker = None;
+        for _ in 0..2 {
+            let spawned = json!({ "event_type": "worker.spawned", "parent_id": supervisor });
+            log(spawned);
+            let began = json!({ "event_type": "process.started", "parent_id": supervisor });
+            worker = log(began);
+        }
+        log(json!({ "event_type": "revision.promoted", "payload": { "revision": "a1b2c3" } }));
+        let task = json!({ "update_id": 700, "chat_id": 1, "text": "hi", "message_date": 1 });
+        faces.http.post("/inbox", &task);
+        (supervisor.unwrap(), worker.unwrap())
+    };
+    let (first, worker) = check(json!({
+        "telegram_offset": 0, "current_good_rev": null, "supervisor_id": null,
+        "worker_instance_seq": 0,
+    }));
+    let (second, _) = check(json!({
+        "telegram_offset": 701, "current_good_rev": "a1b2c3", "supervisor_id": first,
+        "worker_instance_seq": 2,
+    }));
+    assert!(second > worker);
+    let of_first = faces.http.get(&format!("/state?supervisor_id={first}"));
+    assert_eq!(of_first.expect(200)["supervisor_id"], first);
+    let asked = json!({ "supervisor_id": worker });
+    let of_worker = faces.tool("supervisor_state", asked);
+    assert_eq!(of_worker["worker_instance_seq"], 0);
+    let id = first.to_string();
+    let shown = faces.cli(&["state", "--supervisor", &id]);
+    assert_eq!(shown[0]["worker_instance_seq"], 2);
+}
+
+#[test]
+fn a_worker_that_exited_runs_no_more() {
+    let mut faces = Faces::new();
+    let mut at = DAY_1;
+    let mut log = |parent_id: Option<i64>, event_type: &str, payload: Value| {
+        at += 1_000;
+        let event = json!({
+            "event_type": event_type, "parent_id": parent_id, "payload": payload, "timestamp": at,
+        });
+        faces.http.post("/events", &event).expect(201)["id"].as_i64()
+    };
+    let supervisor = log(
+        None,
+        "process.started",
+        json!({ "role": "supervisor", "pid": 1 }),
+    );
+    let worker = |pid: i64| json!({ "role": "worker", "pid": pid });
+    let spawned = |pid: i64| json!({ "pid": pid });
+    log(supervisor, "worker.spawned", spawned(10));
+    let crashed = log(supervisor, "process.started", worker(10));
+    // As the document has it, without a pid.
+    let exit = json!({ "exit_code": 1, "uptime_seconds": 1 });
+    log(supervisor, "worker.exited", exit);
+    let one = log(supervisor, "process.started", worker(11));
+    let two = log(supervisor, "process.started", worker(12));
+    log(
+        supervisor,
+        "worker.exited",
+        json!({ "exit_code": 0, "pid": 12 }),
+    );
+    // Or told under the worker itself.
+    let three = log(supervisor, "process.started", worker(13));
+    log(three, "worker.exited", json!({ "exit_code": 0, "pid": 13 }));
+    let root = supervisor.unwrap();
+    let tree = faces.http.get(&format!("/events/{root}/tree")).expect(200);
+    let asked = json!({ "id": root });
+    assert_eq!(faces.tool("event_tree", asked)["nodes"], tree["nodes"]);
+    let ended = |id: Option<i64>| {
+        let mut nodes = tree["nodes"].as_array().unwrap().iter();
+        let node = nodes.find(|node| node["id"].as_i64() == id).unwrap();
+        (node["status"].clone(), node["duration_ms"].clone())
+    };
+    assert_eq!(ended(crashed), (json!("failed"), json!(1_000)));
+    assert_eq!(ended(two), (json!("completed"), json!(1_000)));
+    assert_eq!(ended(three), (json!("completed"), json!(1_000)));
+    assert_eq!(ended(one), (json!("running"), Value::Null));
+    assert_eq!(ended(supervisor), (json!("running"), Value::Null));
+}
+
+#[test]
+fn a_claim_needs_no_body() {
+    let faces = Faces::new();
+    assert_eq!(faces.http.send("POST", "/inbox/claim", b"").status, 204);
+    faces.store().inbox().enqueue(1, None).unwrap();
+    let claimed = faces.http.send("POST", "/inbox/claim", b"").expect(200);
+    assert_eq!(claimed["attempts"], 1);
+    let odd = faces.http.json("POST", "/inbox/claim", b"[]");
+    assert_eq!(odd.status, 422);
+}
