@@ -8,11 +8,12 @@
 
 mod calls;
 mod fork;
+mod items;
 mod messages;
 mod shape;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
@@ -42,6 +43,11 @@ pub(super) struct Rollout {
     parent: Option<Uuid>,
     /// The conversations whose first prompt was read.
     prompted: IdSet,
+    /// The calls that the model made, by their ids, and the kinds of the failures of some.
+    asked: HashSet<String>,
+    failed: HashMap<String, &'static str>,
+    /// Each response has its tokens on a line of its own: what repeats them is passed over.
+    has_usage_records: bool,
     cwd: Option<String>,
     model: Option<String>,
     vendor: String,
@@ -64,6 +70,9 @@ impl Rollout {
             session_name: None,
             parent: None,
             prompted: IdSet::default(),
+            asked: HashSet::new(),
+            failed: HashMap::new(),
+            has_usage_records: false,
             cwd: None,
             model: None,
             vendor: "openai".to_owned(),
@@ -111,6 +120,9 @@ impl Rollout {
             "compacted" => json::owned_text(payload.message)?
                 .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, Role::System, text))
                 .transpose()?,
+            // How the client and its agents stand: no one said or did it.
+            "world_state" | "inter_agent_communication_metadata" => Some(Facts::default()),
+            "token_usage_record" => self.usage_record(here, &payload)?,
             "response_item" | "event_msg" => {
                 let item = json::type_name(payload.kind)?;
                 let facts = if kind == "event_msg" {
@@ -247,6 +259,19 @@ impl Rollout {
                     .extend(others.under("response_item.reasoning"));
                 Some(facts)
             }
+            // What another agent told this one, as a user would.
+            "agent_message" => {
+                let mut texts = Vec::new();
+                let mut others = Others::default();
+                if !parts(payload.content, &mut texts, &mut others)? {
+                    return Ok(None);
+                }
+                let text = texts.join("\n\n");
+                let mut facts = self.turn_unless_empty(here, TurnKind::User, Role::User, text)?;
+                let others = others.under("response_item.agent_message");
+                facts.not_understood.extend(others);
+                Some(facts)
+            }
             "function_call" | "custom_tool_call" | "local_shell_call" => {
                 calls::call(self, here, item, payload)?
             }
@@ -268,9 +293,12 @@ impl Rollout {
             "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
                 Some(Facts::default())
             }
+            "task_complete" | "turn_aborted" | "thread_settings_applied" => Some(Facts::default()),
+            "item_completed" => self.completed(here, payload)?,
             "collab_agent_spawn_end" => Some(self.started(payload.new_thread_id, payload.call_id)?),
             "token_count" => match payload.info.get() {
                 None => Some(Facts::default()),
+                Some(_) if self.has_usage_records => Some(Facts::default()),
                 Some(_) => self.token_count(here, payload.info)?,
             },
             _ => None,
@@ -382,22 +410,16 @@ impl Rollout {
         let Some(info) = json::member::<Info<'_>>(info)? else {
             return Ok(None);
         };
-        let Ok(Some(total)) = json::member::<Total<'_>>(info.total_token_usage) else {
-            return Ok(None);
+        let total = json::member::<Total<'_>>(info.total_token_usage).unwrap_or_default();
+        let Some(total) = total else {
+            // Some tell those of the last response alone; again they stand where nothing was said
+            // since.
+            let last = json::member::<Total<'_>>(info.last_token_usage).unwrap_or_default();
+            let last = last.and_then(tokens_of);
+            return Ok(last.map(|last| self.response.map_or(Tokens::default(), |_| last)));
         };
-        let numbers = (json::number(total.input), json::number(total.output));
-        let (Some(input), Some(output)) = numbers else {
+        let Some(total) = tokens_of(total) else {
             return Ok(None);
-        };
-        let part = |count, most: u64| json::number(count).unwrap_or(0).min(most);
-        let cache_read = part(total.cache_read, input);
-        let cache_write = part(total.cache_write, input - cache_read);
-        let total = Tokens {
-            input,
-            cache_write,
-            cache_read,
-            output,
-            reasoning: part(total.reasoning, output),
         };
         let before = self.totals.insert(self.session, total).unwrap_or_default();
         let restarted = total.input < before.input || total.output < before.output;
@@ -409,6 +431,25 @@ impl Rollout {
         let (Some(raw), Some(tokens)) = (info.get(), self.growth(info)?) else {
             return Ok(None);
         };
+        self.used(here, raw, tokens).map(Some)
+    }
+
+    /// The tokens of one response, which are told once. From the first such line on, totals are not
+    /// looked at: they say the same again.
+    fn usage_record(
+        &mut self,
+        here: Here,
+        payload: &Payload<'_>,
+    ) -> Result<Option<Facts<'static>>, String> {
+        let total = json::member::<Total<'_>>(payload.usage)?;
+        let (Some(raw), Some(tokens)) = (payload.usage.get(), total.and_then(tokens_of)) else {
+            return Ok(None);
+        };
+        self.has_usage_records = true;
+        self.used(here, raw, tokens).map(Some)
+    }
+
+    fn used(&mut self, here: Here, raw: &str, tokens: Tokens) -> Result<Facts<'static>, String> {
         let mut facts = Facts::default();
         if tokens != Tokens::default() {
             let response = self.response();
@@ -426,8 +467,22 @@ impl Rollout {
                 }),
             });
         }
-        Ok(Some(facts))
+        Ok(facts)
     }
+}
+
+/// The tokens of a total; `None` if it says neither those of prompts nor of answers.
+fn tokens_of(total: Total<'_>) -> Option<Tokens> {
+    let (input, output) = (json::number(total.input)?, json::number(total.output)?);
+    let part = |count, most: u64| json::number(count).unwrap_or(0).min(most);
+    let cache_read = part(total.cache_read, input);
+    Some(Tokens {
+        input,
+        cache_write: part(total.cache_write, input - cache_read),
+        cache_read,
+        output,
+        reasoning: part(total.reasoning, output),
+    })
 }
 
 /// The line being read: its number and its time.

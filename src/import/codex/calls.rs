@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
+use super::items::{EXIT_CODE, TOOL_ERROR, exit_code};
 use super::shape::{Metadata, Outcome, Payload};
 use super::{Here, Rollout};
 use crate::import::facts::{Facts, Text};
@@ -54,6 +55,7 @@ pub(super) fn call(
         arguments_json: Some(arguments),
         started_at: Validity::at(here.at),
     };
+    rollout.asked.insert(req.call_id.clone());
     let text = Text::Call {
         id: req.call_id.clone(),
         name: req.tool_name.clone(),
@@ -76,7 +78,10 @@ pub(super) fn result(
         return Ok(None);
     };
     let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
-    let failure = outcome.as_deref().and_then(failure);
+    let stated = outcome.as_deref().and_then(failure);
+    let known = rollout.failed.remove(&call_id);
+    let failure =
+        stated.or_else(|| known.map(|kind| (kind.to_owned(), outcome.clone().unwrap_or_default())));
     let id = rollout.id(ITEM, here);
     let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
@@ -104,15 +109,18 @@ pub(super) fn result(
     }))
 }
 
-/// The kind and the words of the failure that an outcome states, if it is an object that does.
+/// The kind and the words of the failure that an outcome states, if it does.
 fn failure(outcome: &str) -> Option<(String, String)> {
+    if let Some(code) = exit_code(outcome) {
+        return (code != 0).then(|| (EXIT_CODE.to_owned(), outcome.to_owned()));
+    }
     let said: Outcome<'_> = json::object(outcome).ok()??;
     let metadata = json::member::<Metadata<'_>>(said.metadata).ok().flatten();
     let exit_code = metadata.and_then(|metadata| metadata.exit_code.get());
     let kind = if exit_code.is_some_and(|code| code.parse::<i64>().is_ok_and(|code| code != 0)) {
-        "exit_code"
+        EXIT_CODE
     } else if said.success.get() == Some("false") {
-        "tool_error"
+        TOOL_ERROR
     } else {
         return None;
     };

@@ -38,14 +38,30 @@ shapes! {
         source: "source",
         agent_nickname: "agent_nickname",
         agent_path: "agent_path",
-        thread_id: "thread_id",
         new_thread_id: "new_thread_id",
         item: "item",
         usage: "usage",
+    }
+
+    /// What was completed.
+    Item {
+        kind: "type",
+        id: "id",
+        activity: "kind",
+        agent_thread_id: "agent_thread_id",
+        command: "command",
+        cwd: "cwd",
+        changes: "changes",
+        status: "status",
         exit_code: "exit_code",
         duration: "duration",
-        status: "status",
-        success: "success",
+        aggregated_output: "aggregated_output",
+        stderr: "stderr",
+    }
+
+    Duration {
+        secs: "secs",
+        nanos: "nanos",
     }
 
     /// Who started a session, if no person did.
@@ -70,6 +86,7 @@ shapes! {
 
     Info {
         total_token_usage: "total_token_usage",
+        last_token_usage: "last_token_usage",
     }
 
     Total {

@@ -268,7 +268,6 @@ fn kinds_of_items_are_told_apart_or_counted() {
             ("response_item.message.robot", 1),
             ("response_item.reasoning", 1),
             ("response_item.web_search_call", 1),
-            ("world_state", 1),
         ]
     );
     assert_eq!(broken(&report).len(), 1);

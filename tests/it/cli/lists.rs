@@ -50,9 +50,10 @@ fn a_list_goes_on_where_its_limit_cut_it() {
 fn calls_are_found_and_merged_with_their_outcomes() {
     let log = Log::imported();
     let failed = log.json(&["calls", "--status", "failed"]);
-    assert_eq!(failed.len(), 1);
-    let call = &failed[0];
-    assert_eq!(call["call_id"], "toolu_01GLEN5BsyXUTQaQV2fdQ9ea");
+    // One of Claude Code, and two commands of Codex with the exit code 1.
+    assert_eq!(failed.len(), 3);
+    let is_it = |call: &&Value| call["call_id"] == "toolu_01GLEN5BsyXUTQaQV2fdQ9ea";
+    let call = failed.iter().find(is_it).unwrap();
     assert_eq!(
         call["arguments_json"]["command"],
         "cd myapp && python hoge.py"
@@ -95,7 +96,7 @@ fn calls_are_found_and_merged_with_their_outcomes() {
 #[test]
 fn one_record_is_found_by_its_key() {
     let log = Log::imported();
-    let listed = &log.json(&["calls", "--status", "failed"])[0];
+    let listed = &log.json(&["calls", "--status", "failed", "--tool", "Bash"])[0];
     let request_id = listed["request_id"].as_str().unwrap();
     let call_id = listed["call_id"].as_str().unwrap();
     let found = log.json(&["get", "calls", request_id, call_id]);

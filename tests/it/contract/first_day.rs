@@ -410,3 +410,132 @@ fn a_sub_agent_of_codex_is_a_part_of_the_session_that_started_it() {
         assert_eq!(json_lines(&store, &["conversations"]), [] as [Value; 0]);
     }
 }
+
+#[test]
+fn what_codex_says_of_complete_items_is_kept() {
+    let completed =
+        |item: Value| codex("event_msg", json!({"type": "item_completed", "item": item}));
+    let command = |id: &str, status: &str, code: i64| {
+        completed(json!({"type": "CommandExecution",
+        "id": id, "command": ["make"], "cwd": "file:///home/me/app", "status": status,
+        "exit_code": code, "aggregated_output": "no rule", "duration": {"secs": 2, "nanos": 5_000_000}}))
+    };
+    let called = |id: &str| {
+        codex(
+            "response_item",
+            json!({"type": "function_call", "name": "shell",
+        "arguments": "{}", "call_id": id}),
+        )
+    };
+    let returned = |id: &str, output: &str| {
+        codex(
+            "response_item",
+            json!({"type": "function_call_output", "call_id": id, "output": output}),
+        )
+    };
+    let usage = |input: u64, cached: u64, output: u64| {
+        json!({"input_tokens": input,
+        "cached_input_tokens": cached, "cache_write_input_tokens": 10, "output_tokens": output,
+        "reasoning_output_tokens": 3})
+    };
+    let record = |id: &str, usage: Value| {
+        codex(
+            "token_usage_record",
+            json!({"response_id": id, "usage": usage}),
+        )
+    };
+    let lines = [
+        codex("session_meta", json!({"id": THREAD, "cwd": "/home/me/app"})),
+        said("user", "Build it."),
+        codex("world_state", json!({"full": true})),
+        called("c1"),
+        // Of the model's own call the item says that it failed, and its output does not.
+        command("c1", "failed", 2),
+        returned("c1", "no rule"),
+        record("r1", usage(100, 60, 7)),
+        // The total says the same once more.
+        codex(
+            "event_msg",
+            json!({"type": "token_count",
+            "info": {"total_token_usage": usage(100, 60, 7)}}),
+        ),
+        called("c2"),
+        command("exec-1", "completed", 0),
+        command("exec-2", "failed", 101),
+        completed(
+            json!({"type": "FileChange", "id": "exec-3", "status": "completed",
+            "changes": {"/home/me/app/a": {"type": "add", "content": "b"}}}),
+        ),
+        completed(
+            json!({"type": "SubAgentActivity", "id": "c2", "kind": "started",
+            "agent_thread_id": AGENT}),
+        ),
+        returned("c2", "Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno"),
+        record("r2", usage(200, 150, 8)),
+        completed(json!({"type": "Novelty", "id": "n"})),
+    ];
+    let agent = [
+        codex(
+            "session_meta",
+            json!({"id": AGENT, "parent_thread_id": THREAD, "session_id": THREAD}),
+        ),
+        codex(
+            "response_item",
+            json!({"type": "agent_message", "author": "/root",
+            "content": [{"type": "input_text", "text": "Judge it."}]}),
+        ),
+        said("assistant", "Fine."),
+        // Without a total, the last response's tokens are all that is told.
+        codex(
+            "event_msg",
+            json!({"type": "token_count", "info": {"last_token_usage": usage(50, 20, 5)}}),
+        ),
+    ];
+    let (_dir, store) = imported_files(&[("a.jsonl", &lines), ("b.jsonl", &agent)]);
+    let calls = json_lines(&store, &["calls"]);
+    let mut rows: Vec<_> = calls
+        .iter()
+        .map(|it| {
+            [
+                &it["call_id"],
+                &it["tool_name"],
+                &it["status"],
+                &it["error_kind"],
+            ]
+        })
+        .map(|row| row.map(|field| field.as_str().unwrap_or("")))
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        [
+            ["c1", "shell", "failed", "exit_code"],
+            ["c2", "shell", "failed", "exit_code"],
+            ["exec-1", "exec_command", "completed", ""],
+            ["exec-2", "exec_command", "failed", "exit_code"],
+            ["exec-3", "apply_patch", "completed", ""],
+        ]
+    );
+    let ran = calls.iter().find(|it| it["call_id"] == "exec-2").unwrap();
+    assert_eq!(
+        (&ran["latency_ms"], &ran["error_msg"]),
+        (&json!(2005), &json!("no rule"))
+    );
+    let usage = &json_lines(&store, &["stats", "usage", "--bucket", "all"])[0]["total"];
+    let parts = [
+        "requests",
+        "tokens_in",
+        "tokens_input",
+        "tokens_cache_write",
+        "tokens_cache_read",
+        "tokens_out",
+        "tokens_reasoning",
+    ]
+    .map(|part| usage[part].as_u64().unwrap());
+    assert_eq!(parts, [3, 350, 90, 30, 230, 20, 9]);
+    let agents = json_lines(&store, &["conversations", "--parent", THREAD]);
+    assert_eq!(
+        (&agents[0]["id"], &agents[0]["parent_call_id"]),
+        (&json!(AGENT), &json!("c2"))
+    );
+}
