@@ -1,5 +1,7 @@
 //! The trait that agents know the log by.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::{CallQuery, TurnQuery};
@@ -91,3 +93,48 @@ impl ObservabilityStore for Store {
         self.tool_calls(&query).map(|page| page.items)
     }
 }
+
+/// The trait for what leads to a store.
+macro_rules! through {
+    ($($pointer:ty),+) => {
+        $(impl<S: ObservabilityStore + ?Sized> ObservabilityStore for $pointer {
+            fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError> {
+                (**self).upsert_conversation_turn(turn)
+            }
+
+            fn list_conversation_since(
+                &self,
+                since_ms: i64,
+                limit: usize,
+            ) -> Result<Vec<ConversationTurn>, DbError> {
+                (**self).list_conversation_since(since_ms, limit)
+            }
+
+            fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError> {
+                (**self).record_tool_call_requested(req)
+            }
+
+            fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError> {
+                (**self).record_tool_call_done(done)
+            }
+
+            fn get_tool_call(
+                &self,
+                request_id: Uuid,
+                call_id: &str,
+            ) -> Result<Option<ToolCall>, DbError> {
+                (**self).get_tool_call(request_id, call_id)
+            }
+
+            fn list_tool_calls_by_parent(
+                &self,
+                parent_id: Uuid,
+                limit: usize,
+            ) -> Result<Vec<ToolCall>, DbError> {
+                (**self).list_tool_calls_by_parent(parent_id, limit)
+            }
+        })+
+    };
+}
+
+through!(&S, Box<S>, Arc<S>);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::time::Validity;
@@ -44,7 +44,7 @@ impl CallStatus {
 }
 
 /// A tool call as it is asked for. Key: (`request_id`, `call_id`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallReq {
     /// The model request that asked for the call.
     pub request_id: Uuid,
@@ -59,8 +59,14 @@ pub struct ToolCallReq {
     /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
     /// [`args_sha256`](crate::args_sha256) computes it. If empty, it is computed from
     /// `arguments_json`; one of the two must be given, and both must agree.
+    #[serde(default)]
     pub args_sha256: String,
     /// The arguments, kept to the byte.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub arguments_json: Option<String>,
     /// When the call started; not valid retracts the call.
     pub started_at: Validity,
@@ -106,7 +112,7 @@ impl ToolCallReq {
 }
 
 /// The outcome of a tool call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallDone {
     /// The model request that asked for the call.
     pub request_id: Uuid,
@@ -117,10 +123,17 @@ pub struct ToolCallDone {
     /// How long it took, in milliseconds; not negative.
     pub latency_ms: i64,
     /// What the tool returned, kept to the byte.
+    #[serde(
+        default,
+        with = "payload::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub outcome_json: Option<String>,
-    /// The class of the error, such as `timeout`.
+    /// The class of the error, such as `timeout`; of a failed call alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
-    /// The error in words.
+    /// The error in words; of a failed call alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_msg: Option<String>,
     /// How it ended.
     pub status: ToolStatus,
@@ -139,6 +152,19 @@ impl ToolCallDone {
                 "latency_ms {} is negative: give milliseconds from 0 up",
                 self.latency_ms
             )));
+        }
+        if self.status == ToolStatus::Completed {
+            for (name, value) in [
+                ("error_kind", &self.error_kind),
+                ("error_msg", &self.error_msg),
+            ] {
+                if value.is_some() {
+                    let message = format!(
+                        "{name} is of failed calls, and this one completed: leave it out, or give the status failed"
+                    );
+                    return Err(Error::invalid(message).with_field(name));
+                }
+            }
         }
         Ok(())
     }

@@ -52,6 +52,32 @@ impl Validity {
     }
 }
 
+impl From<i64> for Validity {
+    /// A fact that holds from this time on, in epoch milliseconds.
+    fn from(at: i64) -> Validity {
+        Validity::at(at)
+    }
+}
+
+impl From<(i64, bool)> for Validity {
+    fn from((at, is_valid): (i64, bool)) -> Validity {
+        Validity { at, is_valid }
+    }
+}
+
+impl From<Validity> for i64 {
+    /// The time alone.
+    fn from(validity: Validity) -> i64 {
+        validity.at
+    }
+}
+
+impl From<Validity> for (i64, bool) {
+    fn from(validity: Validity) -> (i64, bool) {
+        (validity.at, validity.is_valid)
+    }
+}
+
 impl Serialize for Validity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

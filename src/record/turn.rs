@@ -1,6 +1,6 @@
 //! Conversation turns.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::time::Validity;
@@ -26,7 +26,7 @@ words! {
 /// One turn of a conversation. Key: `id`.
 ///
 /// As JSON it has the field names of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ConversationTurn {
     /// The turn's own id.

@@ -68,6 +68,26 @@ macro_rules! words {
             }
         }
 
+        impl From<$name> for &'static str {
+            fn from(word: $name) -> &'static str {
+                word.as_str()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(word: $name) -> String {
+                word.as_str().to_owned()
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = $crate::Error;
+
+            fn try_from(word: &str) -> $crate::Result<$name> {
+                word.parse()
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::Error;
 

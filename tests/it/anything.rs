@@ -268,7 +268,7 @@ impl Mirror {
         if let Some(((req, None), true)) = known
             && rng.one_in(2)
         {
-            return ToolCallDone {
+            let mut done = ToolCallDone {
                 request_id: req.request_id,
                 call_id: req.call_id.clone(),
                 ended_at: Validity::at(at(rng)),
@@ -277,8 +277,11 @@ impl Mirror {
                 error_kind: some(rng, name),
                 error_msg: some(rng, text),
                 status: *rng.pick(&[ToolStatus::Completed, ToolStatus::Failed]),
+            };
+            if done.status == ToolStatus::Completed {
+                (done.error_kind, done.error_msg) = (None, None);
             }
-            .into();
+            return done.into();
         }
         let known = known
             .filter(|_| self.with_versions)
@@ -605,10 +608,12 @@ impl Mirror {
                 let is_answer = message.role == Role::Assistant
                     || message.role != Role::User && message.error.is_some();
                 if is_answer && message.task_type.is_none() {
-                    // In the order in which they were recorded.
-                    let asked = self.messages.iter().rev().find(|(_, known)| {
-                        known.conversation_id == message.conversation_id && known.role == Role::User
+                    let asked = self.messages.iter().filter(|(seq, known)| {
+                        known.conversation_id == message.conversation_id
+                            && known.role == Role::User
+                            && *seq < ack.seq
                     });
+                    let asked = asked.max_by_key(|(seq, _)| *seq);
                     message.task_type = asked.and_then(|(_, asked)| asked.task_type.clone());
                 }
                 self.messages.push((ack.seq, *message));

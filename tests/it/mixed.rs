@@ -30,8 +30,15 @@ const KINDS: [Kind; 4] = [
 /// A record as it was handed over, without what the log fills in.
 fn plain(found: &Record, handed_over: &Record) -> Record {
     match (found.clone(), handed_over) {
-        (Record::Message(mut found), Record::Message(given)) if given.sequence.is_none() => {
-            found.sequence = None;
+        (Record::Message(mut found), Record::Message(given)) => {
+            if given.sequence.is_none() {
+                found.sequence = None;
+            }
+            // It has the task type of the request before it.
+            let is_answer = found.role == Role::Assistant || found.error.is_some();
+            if given.task_type.is_none() && is_answer && found.role != Role::User {
+                found.task_type = None;
+            }
             Record::Message(found)
         }
         (Record::Event(mut found), Record::Event(given)) if given.id == 0 => {

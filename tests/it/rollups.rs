@@ -51,7 +51,8 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
         model_used: some(rng, &["small-1", "big \"2\""]),
         config_used: some(rng, &["fast"]),
         orchestration_mode: some(rng, &["small-1"]),
-        task_type: rng.one_in(8).then(|| "code".to_owned()),
+        // Answers would have that of the request before them.
+        task_type: (rng.one_in(8) && role != Role::User).then(|| "code".to_owned()),
         tokens_in: rng.one_in(2).then(|| rng.below(10_000) as i64),
         tokens_out: rng.one_in(2).then(|| *rng.pick(&[0, 7, i64::MAX])),
         latency_ms: rng

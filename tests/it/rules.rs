@@ -89,10 +89,6 @@ fn the_same_outcome_again_changes_nothing_and_another_one_is_refused() {
             outcome_json: None,
             ..done(&req)
         },
-        ToolCallDone {
-            error_msg: Some("hm".into()),
-            ..done(&req)
-        },
     ];
     for other in others {
         let err = log.store.record_tool_call_done(other.clone()).unwrap_err();

@@ -55,7 +55,9 @@ impl Log {
             let id = *rng.pick(&self.conversations);
             let said = message(rng, id, at);
             let ack = store.record(said.clone()).unwrap();
-            self.counted.push((ack.seq, said));
+            // An answer has the task type of the request before it.
+            let stored = store.get_message(said.id).unwrap();
+            self.counted.push((ack.seq, stored.unwrap()));
         }
     }
 

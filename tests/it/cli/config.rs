@@ -34,7 +34,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
     assert_eq!(all.lines().count(), 21, "{all}");
     for line in [
         "privacy.redact_pii             true\n",
-        "retention.events               90 (default)\n",
+        "retention.events               forever (default)\n",
         "retention.max_bytes            10000000000\n",
     ] {
         assert!(all.contains(line), "{all}");
@@ -45,8 +45,8 @@ fn a_setting_is_shown_changed_and_given_its_default() {
         "forever\n"
     );
     for (name, value) in [
-        ("retention.events", Value::from(90)),
-        ("retention.messages", "forever".into()),
+        ("retention.events", "forever"),
+        ("retention.messages", "forever"),
     ] {
         let expected = serde_json::json!({"name": name, "value": value});
         assert_eq!(log.json(&["config", "get", name]), [expected]);

@@ -116,8 +116,8 @@ fn a_record_that_makes_no_sense_is_told_with_what_is_wrong() {
     let with = |line: String, member: &str| line.replacen('{', &format!("{{{member},"), 1);
     let cases = [
         (
-            conversation(9).replace(r#""cli""#, r#""fax""#),
-            "client is \"fax\"",
+            conversation(9).replace(r#""cli""#, r#""a fax""#),
+            "client is \"a fax\"",
         ),
         (
             with(message(9, 1, "x"), r#""context_utilization":1.5"#),

@@ -279,7 +279,7 @@ fn erase_says_what_it_cannot_find() {
     let help = log.ok(&["erase", "--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
-        "Conversations of its sub-agents (those whose session id is this id) go with it",
+        "Conversations of its sub-agents (those whose session or parent is this one) go with it",
         "Only conversations name their users",
         "in its directory and in those of its days, not in others",
         "others cannot be known",

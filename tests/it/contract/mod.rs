@@ -6,6 +6,8 @@
 //! | 000: `args_sha256` is always required, the arguments may be left out | `observability::one_of_hash_and_arguments_is_required_and_both_must_agree`, `the_hash_alone_is_taken_on_every_face` |
 //! | 000: `args_sha256` is the hash of canonicalized arguments JSON | `observability::the_hash_is_computed_from_the_arguments_on_every_face` |
 //! | 000: `arguments_json` may be redacted, the hash correlates | `observability::redacted_arguments_keep_the_hash_of_what_was_given` |
+//! | 000: the trait and its types; serialize and deserialize | `observability::the_trait_is_used_through_pointers_and_its_types_convert` |
+//! | 000: `error_kind`, `error_msg` on failed | `observability::a_completed_call_has_no_error_on_any_face` |
 //! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json` |

@@ -1,7 +1,10 @@
 //! Requirement 000, the `ObservabilityStore` contract.
 
+use std::sync::Arc;
+
 use decklog::{
-    AckStatus, CallQuery, ErrorKind, ObservabilityStore, Record, Store, ToolCallReq, args_sha256,
+    AckStatus, CallQuery, ConversationTurn, ErrorKind, ObservabilityStore, Record, Store,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -216,4 +219,90 @@ fn calls_are_found_by_request_and_by_call_id_on_every_face() {
             expected
         );
     }
+}
+
+/// The trait by any pointer, and its types as JSON, as texts and as pairs.
+#[test]
+fn the_trait_is_used_through_pointers_and_its_types_convert() {
+    fn calls(store: impl ObservabilityStore, request: &ToolCallReq) -> usize {
+        store.record_tool_call_requested(request.clone()).unwrap();
+        store
+            .list_tool_calls_by_parent(request.parent_id, 10)
+            .unwrap()
+            .len()
+    }
+    let faces = Faces::new();
+    let request: ToolCallReq = serde_json::from_value(json!({
+        "request_id": Uuid::from_u128(1), "call_id": "c", "parent_id": Uuid::from_u128(2),
+        "vendor": "openai", "tool_name": "t", "arguments_json": {"a": 1}, "started_at": 5,
+    }))
+    .unwrap();
+    let store = faces.store();
+    let shared: Arc<dyn ObservabilityStore + Send + Sync> = Arc::new(store.clone());
+    assert_eq!(calls(store, &request), 1);
+    assert_eq!(calls(Arc::new(store.clone()), &request), 1);
+    assert_eq!(calls(shared, &request), 1);
+    assert_eq!(calls(Box::new(store.clone()), &request), 1);
+
+    let (stored, _) = store
+        .get_tool_call(request.request_id, "c")
+        .unwrap()
+        .unwrap();
+    let as_json = serde_json::to_value(&stored).unwrap();
+    assert_eq!(as_json["arguments_json"], json!({"a": 1}));
+    assert_eq!(
+        serde_json::from_value::<ToolCallReq>(as_json).unwrap(),
+        stored
+    );
+    let done: ToolCallDone = serde_json::from_value(json!({
+        "request_id": request.request_id, "call_id": "c", "ended_at": 9, "latency_ms": 4,
+        "status": "failed", "error_kind": "timeout",
+    }))
+    .unwrap();
+    let again = serde_json::to_value(&done).unwrap();
+    assert_eq!(serde_json::from_value::<ToolCallDone>(again).unwrap(), done);
+    let turn: ConversationTurn = serde_json::from_value(json!({
+        "id": Uuid::from_u128(3), "message_id": Uuid::from_u128(4), "kind": "sysinfo",
+        "created_at": {"at": 7, "is_valid": false}, "content": "x",
+    }))
+    .unwrap();
+    assert_eq!(turn.created_at, Validity::from((7, false)));
+    assert_eq!(<(i64, bool)>::from(Validity::from(7)), (7, true));
+    assert_eq!(i64::from(turn.created_at), 7);
+    assert_eq!(TurnKind::try_from("sysinfo").unwrap(), turn.kind);
+    assert_eq!(String::from(turn.kind), "sysinfo");
+    assert_eq!(<&str>::from(ToolStatus::Failed), "failed");
+    assert!(ToolStatus::try_from("requested").is_err());
+}
+
+#[test]
+fn a_completed_call_has_no_error_on_any_face() {
+    let mut faces = Faces::new();
+    let request = Uuid::from_u128(1);
+    let req = json!({
+        "request_id": request, "call_id": "c", "parent_id": request, "vendor": "v",
+        "tool_name": "t", "arguments_json": {}, "started_at": 5,
+    });
+    faces.http.post("/tool-calls", &req).expect(201);
+    for name in ["error_kind", "error_msg"] {
+        let mut done = json!({"status": "completed", "ended_at": 9, "latency_ms": 4});
+        done[name] = json!("timeout");
+        let path = format!("/tool-calls/{request}/c/done");
+        let at = format!("/{name}");
+        faces
+            .http
+            .post(&path, &done)
+            .expect_problem(422, "invalid_input", Some(&at));
+        (done["request_id"], done["call_id"]) = (json!(request), json!("c"));
+        let typed: ToolCallDone = serde_json::from_value(done.clone()).unwrap();
+        let refused = faces.store().record_tool_call_done(typed).unwrap_err();
+        assert_eq!(refused.field(), Some(name));
+        let refused = faces.tool_fails("tool_call_done", done.clone());
+        assert_eq!(refused["code"], "INVALID_PARAMS", "{refused}");
+        done["op"] = done.as_object_mut().unwrap().remove("status").unwrap();
+        let (is_taken, said) = faces.cli_takes(&["record"], &done.to_string());
+        assert!(!is_taken && said.contains(name), "{said}");
+    }
+    let (_, outcome) = faces.store().get_tool_call(request, "c").unwrap().unwrap();
+    assert_eq!(outcome, None);
 }

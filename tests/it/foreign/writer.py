@@ -169,7 +169,9 @@ def random_line(writer, rng):
             op = rng.choice(["completed", "failed"])
             record = {name: known.record[name] for name in ("request_id", "call_id", "parent_id")}
             record |= {"ended_at": at, "latency_ms": rng.randrange(99)}
-            record |= some(rng, error_kind=text(rng), error_msg=text(rng), outcome_json=payload(rng))
+            errors = some(rng, error_kind=text(rng), error_msg=text(rng))
+            record |= errors if op == "failed" else {}
+            record |= some(rng, outcome_json=payload(rng))
         else:
             op, sha = "requested", hashlib.sha256(b"{}").hexdigest()
             record = {"request_id": uid(), "call_id": f"c{rng.randrange(99)}", "parent_id": uid(),
