@@ -311,24 +311,26 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEdi
     Ok(Some(proposal))
 }
 
-/// Fills in what had become of a proposal by a time: its last step tells of all before it.
+/// Fills in what had become of a proposal by a time: its last step tells of all before it. A line
+/// that someone rewrote may lack the time of a step before it, which had come then.
 fn apply(proposal: &mut CodeEditProposal, last: &ProposalStep, at: i64) {
     use ProposalStatus::{Applied, Approved, Denied, Reverted};
-    let had_come = |time: &i64| *time <= at;
-    proposal.decided_at = decided_at(last).filter(had_come);
-    if proposal.decided_at.is_none() {
+    let has_come = |time: Option<i64>| time.unwrap_or(last.at) <= at;
+    let (decided_at, applied_at) = (decided_at(last), applied_at(last));
+    if !has_come(decided_at) {
         return;
     }
+    proposal.decided_at = decided_at;
     proposal.status = if last.status == Denied {
         Denied
     } else {
         Approved
     };
-    proposal.applied_at = applied_at(last).filter(had_come);
-    if proposal.applied_at.is_some() {
+    if matches!(last.status, Applied | Reverted) && has_come(applied_at) {
+        proposal.applied_at = applied_at;
         proposal.status = Applied;
         proposal.commit_hash.clone_from(&last.commit_hash);
-        if last.status == Reverted && had_come(&last.at) {
+        if last.status == Reverted && has_come(None) {
             proposal.status = Reverted;
         }
     }

@@ -57,7 +57,7 @@ pub struct ToolCallReq {
     /// The tool's name.
     pub tool_name: String,
     /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
-    /// [`args_sha256`](crate::args_sha256) computes it. If empty, it is computed from
+    /// [`args_sha256`] computes it. If empty, it is computed from
     /// `arguments_json`; one of the two must be given, and both must agree.
     #[serde(default)]
     pub args_sha256: String,
