@@ -133,6 +133,10 @@ def fits(type, value, raw):
         elif type in "EW":
             for part in value.values() if type == "E" else sum(value, []):
                 fits("N", part, part)
+        if type == "P" and raw[0] not in '[{"':
+            # A number, `true` or `false`; a number that no double holds is a text.
+            scalar = json.loads(raw)
+            return raw if len(raw) > 64 or scalar in (float("inf"), float("-inf")) else scalar
         return value if type == "B" else json.loads(raw) if raw[0] in '[{"' else raw
     if isinstance(value, Number) or not isinstance(value, str):
         raise ValueError(raw)
