@@ -75,9 +75,9 @@ pub struct UsageSums {
     pub tokens_reasoning: u64,
 }
 
-/// What the requests of a model and configuration came to. Latencies, tokens and context are of
-/// messages in the role `assistant` alone. A group that has further parts of answers, of requests of another group or day, and no
-/// request of its own has a row as well.
+/// The sums of the requests of a model and configuration. Latencies, tokens and context are of
+/// messages in the role `assistant` alone. A group that has only further parts of answers, to
+/// requests of another group or day, has a row as well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub struct ModelSums {

@@ -253,7 +253,7 @@ impl<'a> Thoughts<'a> {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; else only if the store cannot
-    /// be read: what does not hold is told in the answer.
+    /// be read. A broken chain is no error: the answer names the break.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
-/// How much is told of a name or a message.
+/// The most characters of a name or a message that are shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// A field at fault.

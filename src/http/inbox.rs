@@ -47,7 +47,7 @@ struct NewTask {
     message_date: Option<AnyInt>,
     /// When it was queued. Default: now.
     created_at: Option<Millis>,
-    /// What there is to do beside the text, or without one: an object or array, kept to the byte, or a string.
+    /// Further data of the task, also of one without a text: JSON, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<String>,

@@ -434,8 +434,8 @@ impl Rollout {
         self.used(here, raw, tokens).map(Some)
     }
 
-    /// The tokens of one response, which are told once. From the first such line on, totals are not
-    /// looked at: they say the same again.
+    /// The tokens of one response. Once a rollout has such a line, its totals are ignored: they
+    /// repeat the same tokens.
     fn usage_record(
         &mut self,
         here: Here,

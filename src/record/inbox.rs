@@ -60,7 +60,7 @@ pub struct InboxTask {
     /// Why it was given up, or given back last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What there is to do beside the text, or without one, kept to the byte.
+    /// Further data of the task, also of one without a text, kept to the byte.
     #[serde(
         default,
         with = "payload::optional",

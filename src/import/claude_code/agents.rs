@@ -1,8 +1,9 @@
 //! The sub-agents of a session: which conversation a line of one is of, and which call started it.
 //!
-//! What one did stands in a file of its own, or in its session's, on lines that are marked. These
-//! name the agent, or else each chain of them is one agent's. The call is named beside the agent's
-//! file, told by its result, or it is the one that was given the prompt that the agent begins with.
+//! An agent has a file of its own, or marked lines in the file of its session. The lines name the
+//! agent; where they do not, each chain of lines is one agent. The call that started it is named in
+//! the file beside the agent's, or in the call's result; else it is the call with the prompt that
+//! the agent begins with.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -233,8 +233,8 @@ impl<'a> Content<'a> {
         Some(thoughts).filter(|thoughts| !thoughts.is_empty())
     }
 
-    /// Gives a message what tools returned, if the line says so. Several results are told apart by
-    /// the ids of their calls.
+    /// Adds the results of tools that the line has to its message. Several results have the ids of
+    /// their calls.
     pub(super) fn results_into(&self, message: &mut ConversationMessage) {
         let results = &self.facts.results;
         let texts = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
