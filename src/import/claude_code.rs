@@ -8,6 +8,7 @@ mod agents;
 mod content;
 mod shape;
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 
@@ -21,18 +22,23 @@ use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use agents::Agents;
 use content::Content;
 use shape::Line;
-use shape::{Fork, OutputDetails, Spoken, Titled, UsageObject, Whole};
+use shape::{CacheCreation, Fork, OutputDetails, Spoken, Titled, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
 /// The class of the errors that stand where an answer was to come.
 const API_ERROR: &str = "api_error";
 
+/// The least bytes of a message's id that make it the provider's own.
+const RANDOM_BYTES_MIN: usize = 20;
+
 /// What is remembered from line to line.
 #[derive(Default)]
 pub(super) struct Session {
     /// A response as the line before named it, which is mostly this line's too, and its id here.
     response: (String, Uuid),
+    /// When the responses of this file began of which no request is named.
+    begun: HashMap<String, i64>,
     /// The responses of this file with the tokens that its lines have told so far.
     told: IdMap<Tokens>,
     agents: Agents,
@@ -68,18 +74,21 @@ impl Session {
         }
     }
 
-    /// The id of a response. A message's id alone does not tell it: only with the id of the
-    /// request it is the provider's own.
-    fn response(&mut self, message: &str, request: Option<&str>) -> Uuid {
+    /// The id of the response that a line of this time is a part of. A message id of the provider is
+    /// unique. Sub-agents may repeat such messages under other request ids. Gateways may use an id
+    /// again: for another request or, if they name no requests, in another session. Copies of a
+    /// session keep their times.
+    fn response(&mut self, message: &str, request: Option<&str>, at: i64) -> Uuid {
         let name = match request {
+            _ if is_of_provider(message) => message.to_owned(),
             Some(request) => [message, ":", request].concat(),
-            None => message.to_owned(),
+            None => {
+                let begun = self.begun.entry(message.to_owned()).or_insert(at);
+                format!("{message}@{begun}")
+            }
         };
         if self.response.0 != name || name.is_empty() {
-            let id = match request {
-                Some(_) => named("claude-code:message", &name),
-                None => foreign_id("claude-code:message", &name),
-            };
+            let id = named("claude-code:message", &name);
             self.response = (name, id);
         }
         self.response.1
@@ -149,7 +158,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         && let Some(message) = json::text(spoken.message.id)?
     {
         let request = json::text(line.request_id)?;
-        message_id = session.response(&message, request.as_deref());
+        message_id = session.response(&message, request.as_deref(), at);
     }
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let parent = json::text(line.parent_uuid)?;
@@ -270,6 +279,19 @@ fn said<'a>(
     })
 }
 
+/// Whether a message's id has the form of Anthropic's, which are never used again.
+fn is_of_provider(message: &str) -> bool {
+    let random = message.strip_prefix("msg_");
+    random.is_some_and(|random| random.len() >= RANDOM_BYTES_MIN)
+}
+
+/// The tokens written to the cache, by how long it keeps them.
+fn cache_writes(parts: Raw<'_>) -> Option<u64> {
+    let parts: CacheCreation<'_> = json::member(parts).ok()??;
+    let of = |count| json::number(count).unwrap_or(0);
+    Some(of(parts.minutes).saturating_add(of(parts.hour)))
+}
+
 fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
     let of = |count: Raw<'_>| match count.get() {
         Some(_) => json::number(count),
@@ -281,7 +303,10 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         .ok()
         .flatten()
         .and_then(|it| json::number(it.thinking));
-    let cache_write = of(usage.cache_creation)?;
+    let cache_write = match usage.cache_creation.get() {
+        Some(_) => json::number(usage.cache_creation)?,
+        None => cache_writes(usage.cache_creation_parts).unwrap_or(0),
+    };
     let cache_read = of(usage.cache_read)?;
     let cached = cache_write.saturating_add(cache_read);
     Some(Tokens {

@@ -11,6 +11,7 @@ mod fork;
 mod items;
 mod messages;
 mod shape;
+mod tokens;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,16 +19,14 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::facts::{
-    Counted, Facts, Others, Said, Talk, Text, Tokens, blank_message, count, fill, metadata,
-};
+use super::facts::{Facts, Others, Said, Talk, Text, Tokens, blank_message, fill};
 use super::heading::{Heading, Of, Origin};
 use super::ids::{IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
 use fork::Start;
 use messages::parts;
-use shape::{Info, Line, Payload, Source, Spawn, Subagent, Total};
+use shape::{Line, Payload, Source, Spawn, Subagent};
 
 /// One file, read from its first line on.
 pub(super) struct Rollout {
@@ -53,6 +52,8 @@ pub(super) struct Rollout {
     vendor: String,
     latest: Option<Uuid>,
     totals: HashMap<Uuid, Tokens>,
+    /// The tokens of the response before, where no total is told.
+    last: Option<Tokens>,
     /// While lines may be copies of another session's.
     start: Option<Start>,
     /// A hash of every line so far but those that name a session.
@@ -78,6 +79,7 @@ impl Rollout {
             vendor: "openai".to_owned(),
             latest: None,
             totals: HashMap::new(),
+            last: None,
             start: None,
             history: 0,
             response: None,
@@ -403,86 +405,6 @@ impl Rollout {
         let name = || named("codex:response", &format!("{:032x}", self.history));
         *self.response.get_or_insert_with(name)
     }
-
-    /// The totals are said again and again, and start anew when the client does: what was used is
-    /// their growth.
-    fn growth(&mut self, info: Raw<'_>) -> Result<Option<Tokens>, String> {
-        let Some(info) = json::member::<Info<'_>>(info)? else {
-            return Ok(None);
-        };
-        let total = json::member::<Total<'_>>(info.total_token_usage).unwrap_or_default();
-        let Some(total) = total else {
-            // Some tell those of the last response alone; again they stand where nothing was said
-            // since.
-            let last = json::member::<Total<'_>>(info.last_token_usage).unwrap_or_default();
-            let last = last.and_then(tokens_of);
-            return Ok(last.map(|last| self.response.map_or(Tokens::default(), |_| last)));
-        };
-        let Some(total) = tokens_of(total) else {
-            return Ok(None);
-        };
-        let before = self.totals.insert(self.session, total).unwrap_or_default();
-        let restarted = total.input < before.input || total.output < before.output;
-        let base = if restarted { Tokens::default() } else { before };
-        Ok(Some(total.beyond(base)))
-    }
-
-    fn token_count(&mut self, here: Here, info: Raw<'_>) -> Result<Option<Facts<'static>>, String> {
-        let (Some(raw), Some(tokens)) = (info.get(), self.growth(info)?) else {
-            return Ok(None);
-        };
-        self.used(here, raw, tokens).map(Some)
-    }
-
-    /// The tokens of one response. Once a rollout has such a line, its totals are ignored: they
-    /// repeat the same tokens.
-    fn usage_record(
-        &mut self,
-        here: Here,
-        payload: &Payload<'_>,
-    ) -> Result<Option<Facts<'static>>, String> {
-        let total = json::member::<Total<'_>>(payload.usage)?;
-        let (Some(raw), Some(tokens)) = (payload.usage.get(), total.and_then(tokens_of)) else {
-            return Ok(None);
-        };
-        self.has_usage_records = true;
-        self.used(here, raw, tokens).map(Some)
-    }
-
-    fn used(&mut self, here: Here, raw: &str, tokens: Tokens) -> Result<Facts<'static>, String> {
-        let mut facts = Facts::default();
-        if tokens != Tokens::default() {
-            let response = self.response();
-            self.response = None;
-            let mut message = blank_message(response, self.session, Role::Assistant, here.at)?;
-            message.model_used.clone_from(&self.model);
-            message.inference_metadata = Some(metadata(raw));
-            count(&mut message, tokens);
-            facts.said = Some(Said {
-                talk: self.talk(),
-                message,
-                counted: Some(Counted {
-                    response,
-                    line: None,
-                }),
-            });
-        }
-        Ok(facts)
-    }
-}
-
-/// The tokens of a total; `None` if it says neither those of prompts nor of answers.
-fn tokens_of(total: Total<'_>) -> Option<Tokens> {
-    let (input, output) = (json::number(total.input)?, json::number(total.output)?);
-    let part = |count, most: u64| json::number(count).unwrap_or(0).min(most);
-    let cache_read = part(total.cache_read, input);
-    Some(Tokens {
-        input,
-        cache_write: part(total.cache_write, input - cache_read),
-        cache_read,
-        output,
-        reasoning: part(total.reasoning, output),
-    })
 }
 
 /// The line being read: its number and its time.

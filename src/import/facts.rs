@@ -71,6 +71,11 @@ impl Tokens {
         self.with(others, u64::max)
     }
 
+    /// The lesser of each count.
+    pub(super) fn or_less(self, others: Tokens) -> Tokens {
+        self.with(others, u64::min)
+    }
+
     fn with(self, others: Tokens, of: fn(u64, u64) -> u64) -> Tokens {
         Tokens {
             input: of(self.input, others.input),

@@ -1,6 +1,8 @@
 //! The session files under a folder, by name, each folder once.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,8 +38,8 @@ impl Source {
 /// Why a store's folder is not read.
 const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' reads it";
 
-/// Every `*.jsonl` file under a folder, in the order of their names, level by level. Stores under it
-/// are passed over.
+/// Every `*.jsonl` file under a folder, in the order of their names, level by level: a session comes
+/// before the folder of its sub-agents, which has its name. Stores under it are passed over.
 pub(super) fn sources(folder: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     // A folder is entered once, under its real name: links may point anywhere, also upwards.
@@ -47,7 +49,7 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
         let jsonl = path.extension().is_some_and(|ext| ext == "jsonl");
         match look(&path, &mut entered) {
             Ok(Seen::Folder(mut entries)) => {
-                entries.sort_unstable_by(|a, b| b.file_name().cmp(&a.file_name()));
+                entries.sort_by_cached_key(|path| Reverse(place(path)));
                 ahead.append(&mut entries);
             }
             Ok(Seen::File(bytes)) if jsonl => found.push(Source::File { path, bytes }),
@@ -72,6 +74,13 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
         }
     }
     found
+}
+
+/// Where an entry of a folder comes in it.
+fn place(path: &Path) -> (Option<OsString>, bool, Option<OsString>) {
+    let is_other = path.extension().is_none_or(|ext| ext != "jsonl");
+    let owned = |name: Option<&OsStr>| name.map(OsStr::to_owned);
+    (owned(path.file_stem()), is_other, owned(path.file_name()))
 }
 
 /// Whether the path is a pipe that this process has open, such as standard input or what a shell
@@ -147,10 +156,17 @@ mod tests {
             "b/1.jsonl",
             "a/deep/x.jsonl",
             "a/n.json",
+            "b.jsonl",
         ] {
             fs::write(dir.path().join(file), "").unwrap();
         }
-        let expected = ["a/deep/x.jsonl", "b/1.jsonl", "b/2.jsonl", "c.jsonl"];
+        let expected = [
+            "a/deep/x.jsonl",
+            "b.jsonl",
+            "b/1.jsonl",
+            "b/2.jsonl",
+            "c.jsonl",
+        ];
         assert_eq!(names(dir.path()), expected);
     }
 

@@ -53,6 +53,7 @@ shapes! {
     UsageObject {
         input: "input_tokens",
         cache_creation: "cache_creation_input_tokens",
+        cache_creation_parts: "cache_creation",
         cache_read: "cache_read_input_tokens",
         output: "output_tokens",
         output_details: "output_tokens_details",
@@ -82,6 +83,11 @@ shapes! {
     Meta {
         call: "toolUseId",
         description: "description",
+    }
+
+    CacheCreation {
+        minutes: "ephemeral_5m_input_tokens",
+        hour: "ephemeral_1h_input_tokens",
     }
 
     OutputDetails {

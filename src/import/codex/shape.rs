@@ -85,6 +85,7 @@ shapes! {
     }
 
     Info {
+        model: "model",
         total_token_usage: "total_token_usage",
         last_token_usage: "last_token_usage",
     }

@@ -155,7 +155,11 @@ fn blocks_of_a_line_make_one_turn() {
     let thought = log.messages().into_iter().filter_map(|it| it.reasoning);
     assert_eq!(thought.collect::<Vec<_>>(), ["hm"; 3]);
     assert_eq!(turns[5].parent_id, Some(id("u5")));
-    assert_eq!(turns[0].message_id, foreign_id("claude-code:message", "m"));
+    let response = named(
+        "claude-code:message",
+        &format!("m@{}", turns[0].created_at.at),
+    );
+    assert_eq!(turns[0].message_id, response);
     assert_eq!(turns[7].message_id, turns[7].id);
     assert_eq!(
         counts(&report),
@@ -220,6 +224,24 @@ fn tokens_are_told_apart_by_what_they_were() {
         message.tokens_reasoning,
     ];
     assert_eq!(kept, [123, 20, 100, 9, 4].map(Some));
+}
+
+#[test]
+fn tokens_written_to_the_cache_are_told_by_how_long_it_keeps_them() {
+    let parts = json!({"ephemeral_5m_input_tokens": 11, "ephemeral_1h_input_tokens": 5});
+    let sum = |usage: Value| {
+        let log = MemoryLog::default();
+        let report = import(&log, &[&assistant("u1", "m1", json!([]), usage)]);
+        (report.tokens_in, report.tokens_cache_write)
+    };
+    assert_eq!(
+        sum(json!({"input_tokens": 3, "cache_creation": parts})),
+        (19, 16)
+    );
+    let both =
+        json!({"input_tokens": 3, "cache_creation_input_tokens": 16, "cache_creation": parts});
+    assert_eq!(sum(both), (19, 16));
+    assert_eq!(sum(json!({"input_tokens": 3, "cache_creation": 7})), (3, 0));
 }
 
 #[test]

@@ -116,6 +116,58 @@ fn tokens_are_the_growth_of_the_total_also_after_a_restart() {
     assert_eq!(counts(&report), [("event_msg.token_count", 1)]);
 }
 
+fn told(info: &Value) -> String {
+    line("event_msg", &json!({"type": "token_count", "info": info}))
+}
+
+fn spent(input: u64, output: u64) -> Value {
+    json!({"input_tokens": input, "output_tokens": output})
+}
+
+#[test]
+fn a_total_that_began_before_the_file_counts_what_it_adds_here() {
+    let log = MemoryLog::default();
+    let lines = [
+        session(A),
+        message("assistant", "so"),
+        told(&json!({"total_token_usage": spent(500, 50), "last_token_usage": spent(100, 10)})),
+        // A response between is told by the total alone.
+        told(&json!({"total_token_usage": spent(900, 80), "last_token_usage": spent(100, 10)})),
+    ];
+    let report = run(&log, &lines);
+    assert_eq!((report.tokens_in, report.tokens_out), (500, 40));
+    assert_eq!(run(&log, &lines).added, 0);
+}
+
+#[test]
+fn tokens_without_a_total_count_unless_they_are_said_again() {
+    let log = MemoryLog::default();
+    let last = |input| told(&json!({"last_token_usage": spent(input, 1)}));
+    let said = message("assistant", "so");
+    let lines = [
+        session(A),
+        said.clone(),
+        last(10),
+        last(10),
+        last(20),
+        said,
+        last(20),
+    ];
+    let report = run(&log, &lines);
+    assert_eq!((report.tokens_in, report.tokens_out), (50, 3));
+}
+
+#[test]
+fn tokens_may_name_their_model() {
+    let log = MemoryLog::default();
+    let context = line("turn_context", &json!({"model": "m1"}));
+    let info = json!({"total_token_usage": spent(10, 1), "model": "m2"});
+    let lines = [session(A), context, message("assistant", "so"), told(&info)];
+    run(&log, &lines);
+    let models = log.messages().into_iter().map(|it| it.model_used.unwrap());
+    assert_eq!(models.collect::<Vec<_>>(), ["m1", "m2"]);
+}
+
 #[test]
 fn two_sessions_in_a_file_stay_apart() {
     let log = MemoryLog::default();

@@ -34,6 +34,62 @@ fn a_response_is_told_by_its_message_and_its_request() {
     assert_eq!(run(&log, &lines).added, 0);
 }
 
+/// A gateway that names no requests may count its messages anew in each session.
+#[test]
+fn a_message_of_no_request_is_that_of_its_session() {
+    let mut other = answer("b1", "r1", text("other"), 40, 4);
+    other["sessionId"] = json!("s2");
+    other["timestamp"] = json!("2025-12-09T20:00:00.000Z");
+    let mut more = answer("a2", "r1", text("more"), 10, 5);
+    more["timestamp"] = json!("2025-12-09T19:47:09.000Z");
+    let one = vec![answer("a1", "r1", text("one"), 10, 1), more];
+    let two = vec![other];
+    for files in [[&one, &two], [&two, &one]] {
+        let log = MemoryLog::default();
+        for lines in files {
+            run(&log, lines);
+        }
+        assert_eq!(log.usage(), (50, 9, 2));
+        for lines in files {
+            assert_eq!(run(&log, lines).added, 0);
+        }
+    }
+}
+
+/// A question beside the session begins with what was said in it, as the answers to requests of its
+/// own, on lines with the same ids or with new ones.
+#[test]
+fn what_a_sub_agent_repeats_of_its_session_is_counted_once() {
+    let (first, second) = (
+        "msg_01AbCdEfGhIjKlMnOpQrStUv",
+        "msg_01BbCdEfGhIjKlMnOpQrStUv",
+    );
+    let session = vec![
+        user("u1", "please"),
+        requested(answer("a1", first, text("one"), 10, 1), "q1"),
+    ];
+    for line_ids in ["a1", "b1"] {
+        let mut agent = vec![
+            requested(answer(line_ids, first, text("one"), 10, 1), "q7"),
+            requested(answer("b2", second, text("two"), 20, 2), "q8"),
+        ];
+        for line in &mut agent {
+            line["isSidechain"] = json!(true);
+            line["agentId"] = json!("aside");
+        }
+        for files in [[&session, &agent], [&agent, &session]] {
+            let log = MemoryLog::default();
+            for lines in files {
+                run(&log, lines);
+            }
+            assert_eq!(log.usage(), (30, 3, 2), "{line_ids}");
+            for lines in files {
+                assert_eq!(run(&log, lines).added, 0, "{line_ids}");
+            }
+        }
+    }
+}
+
 /// A session, and one that was resumed from it: with lines of the same ids or of new ones.
 fn resumed(line_ids: &str) -> [Vec<Value>; 2] {
     let whole = vec![

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::log::MemoryLog;
 use super::{broken, counts, import};
 use crate::import::Report;
-use crate::import::ids::foreign_id;
+use crate::import::ids::{foreign_id, named};
 use crate::record::{Client, ConversationMessage, ConversationStatus, Role, Source};
 
 fn base(kind: &str, uuid: &str, message: Value) -> Value {
@@ -50,7 +50,7 @@ pub(super) fn session() -> Uuid {
 }
 
 fn response(id: &str) -> Uuid {
-    foreign_id("claude-code:message", id)
+    named("claude-code:message", &format!("{id}@1765309621000"))
 }
 
 /// Role, content, tool and tokens.
