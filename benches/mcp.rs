@@ -44,7 +44,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some(SERVE) {
         let path = args.next().expect("where the store is");
-        let tools = Tools::all().unwrap();
+        let tools = Tools::all();
         let server = Server::new(Store::open(path).unwrap(), tools);
         serve_stdio(WithEmpty(server)).unwrap();
         return;

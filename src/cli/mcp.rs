@@ -14,28 +14,45 @@ use super::log;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   claude mcp add decklog -- decklog mcp
+  decklog mcp --tools default,inbox_claim,inbox_done,inbox_fail
   decklog mcp --read-only --tools log_search,conversation_get")]
 pub struct Args {
     /// Offer only what reads
     #[arg(long)]
     read_only: bool,
-    /// Offer only these tools: names with commas between them
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    tools: Option<Vec<String>>,
+    #[command(flatten)]
+    tools: Offered,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
     durability: Level,
 }
 
+/// The tools to offer.
+#[derive(Debug, clap::Args)]
+pub struct Offered {
+    /// Tools to offer over MCP: names with commas between them, 'default' for those that most agents
+    /// need, 'all' for every tool
+    #[arg(
+        long = "tools",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "default"
+    )]
+    names: Vec<String>,
+}
+
+impl Offered {
+    pub fn of(&self, tools: &Tools) -> decklog::Result<Tools> {
+        tools.only(self.names.iter().map(|name| name.trim()))
+    }
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     log::start("warn", context.json);
-    let mut tools = Tools::all()?;
-    if args.read_only {
-        tools = tools.read_only();
-    }
-    if let Some(names) = &args.tools {
-        tools = tools.only(names.iter().map(|name| name.trim()))?;
-    }
+    let all = Tools::all();
+    let tools = args
+        .tools
+        .of(&if args.read_only { all.read_only() } else { all })?;
     if args.read_only {
         Server::new(context.open_to_read()?, tools).serve_stdio()?;
         return Ok(Exit::Ok);

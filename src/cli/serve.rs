@@ -50,6 +50,9 @@ pub struct Args {
     /// A site whose pages may ask, as https://app.example
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
+    #[cfg(feature = "mcp")]
+    #[command(flatten)]
+    tools: super::mcp::Offered,
     /// Log each request: to standard error, without what it says
     #[arg(long)]
     access_log: bool,
@@ -65,6 +68,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     options.allow_hosts.clone_from(&args.allow_host);
     options.allow_origins.clone_from(&args.allow_origin);
     options.bodies_bytes_max = args.bodies_mib.saturating_mul(1 << 20);
+    #[cfg(feature = "mcp")]
+    {
+        options.mcp_tools = args.tools.of(&decklog::mcp::Tools::all())?;
+    }
     options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
     let scheme = if options.tls.is_some() {
         "https"

@@ -85,6 +85,9 @@ pub struct Options {
     pub write_timeout: Duration,
     /// How long a client may take nothing of an answer that waits for it. Default: 30 s.
     pub take_timeout: Duration,
+    /// The tools offered at `/mcp`. Default: those that most agents need.
+    #[cfg(feature = "mcp")]
+    pub mcp_tools: crate::mcp::Tools,
     /// Streams at the same time; others are told to try again. Default: 64.
     pub streams_max: usize,
     /// Records that may wait to be written. Default: 10,000.
@@ -106,6 +109,8 @@ impl Default for Options {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             take_timeout: Duration::from_secs(30),
+            #[cfg(feature = "mcp")]
+            mcp_tools: crate::mcp::Tools::default(),
             streams_max: 64,
             queue_records_max: 10_000,
             shutdown_timeout: Duration::from_secs(10),
@@ -226,7 +231,7 @@ impl Server {
             let (store, analytics) = (app.store.clone(), app.analytics.clone());
             // Sessions keep their places while nobody hears them: not those of other streams.
             let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
-            let (feed, tools) = (Arc::new(feed), crate::mcp::Tools::all()?);
+            let (feed, tools) = (Arc::new(feed), options.mcp_tools.clone());
             let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
             let stopped = app.stopped.clone();
             Mcp::new(move || server.clone(), options, stopped, runtime.handle())
@@ -246,16 +251,15 @@ impl Server {
         })
     }
 
-    /// Serves another handler of MCP at `/mcp` than decklog's own, which offers all its tools. It
-    /// is made anew for each session, and for each request of a client that has none. Only who is
-    /// let in reaches it; what they may do there is for the handler to say, by their
-    /// [`role`](crate::mcp::role).
+    /// Serves another handler of MCP at `/mcp` than decklog's own. It is made anew for each session,
+    /// and for each request of a client that has none. Only clients that the service accepts reach
+    /// it; the handler decides what they may do there, by their [`role`](crate::mcp::role).
     ///
     /// ```no_run
     /// use decklog::mcp::{self, Tools};
     /// use decklog::{Store, http::Server};
     /// let store = Store::open("/var/lib/agent/log")?;
-    /// let reads = mcp::Server::new(store.clone(), Tools::all()?.read_only());
+    /// let reads = mcp::Server::new(store.clone(), Tools::all().read_only());
     /// let server = Server::bind(store, "127.0.0.1:8084".parse().unwrap(), &Default::default())?;
     /// server.with_mcp(move || reads.clone()).run()?;
     /// # Ok::<(), decklog::Error>(())

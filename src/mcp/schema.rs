@@ -1,6 +1,8 @@
-//! JSON Schemas of what tools take and give, from the same descriptions as those of the service.
+//! JSON Schemas of what tools take, from the same descriptions as those of the service, and of how
+//! they answer.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -96,50 +98,20 @@ fn drop_null(property: &mut Value) {
     }
 }
 
-/// The schema of an answer that has `data` of a type where all is well.
-pub(super) fn of_answer(mut data: Object) -> Object {
-    data.remove("description");
-    let answer = json!({
-        "type": "object",
-        "properties": {
-            "ok": { "type": "boolean" },
-            "data": data,
-            "truncated": {
-                "type": "array",
-                "description": "What is not shown whole, as the answer would be too long: that of which most is missing, as far as there is room.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "path": { "type": "string", "description": "A JSON pointer." },
-                        "length": { "type": "integer", "description": "Of a text, its characters; of an array, its items." },
-                        "shown": { "type": "array", "description": "From where, and up to where.", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 }
-                    },
-                    "required": ["path", "length", "shown"]
-                }
+/// The schema of every answer. What `data` holds is not described: the descriptions of all tools
+/// go into a model's context, and a model reads the answer itself.
+pub(super) fn of_answer() -> Arc<Object> {
+    static ANSWER: LazyLock<Arc<Object>> = LazyLock::new(|| {
+        let answer = json!({
+            "type": "object",
+            "properties": {
+                "ok": { "type": "boolean" },
+                "data": { "type": "object" },
+                "error": { "type": "object" }
             },
-            "truncated_more": {
-                "type": "integer",
-                "description": "How many more are not shown whole than truncated names. Missing where it names all."
-            },
-            "error": {
-                "type": "object",
-                "properties": {
-                    "code": { "type": "string" },
-                    "message": { "type": "string" },
-                    "details": { "type": "object" }
-                },
-                "required": ["code", "message", "details"]
-            }
-        },
-        "required": ["ok"],
-        "additionalProperties": false,
-        "oneOf": [
-            { "properties": { "ok": { "const": true } }, "required": ["data"] },
-            { "properties": { "ok": { "const": false } }, "required": ["error"] }
-        ]
+            "required": ["ok"]
+        });
+        Arc::new(answer.as_object().cloned().unwrap_or_default())
     });
-    match answer {
-        Value::Object(schema) => schema,
-        _ => Object::new(),
-    }
+    Arc::clone(&ANSWER)
 }

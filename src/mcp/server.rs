@@ -92,7 +92,7 @@ impl Server {
     /// use decklog::Store;
     /// use decklog::mcp::{Server, Tools};
     /// let open = || Store::open("agent-log");
-    /// Server::new(open()?, Tools::all()?).opening_anew(open).serve_stdio()?;
+    /// Server::new(open()?, Tools::all()).opening_anew(open).serve_stdio()?;
     /// # Ok::<(), decklog::Error>(())
     /// ```
     #[must_use]

@@ -392,7 +392,7 @@ fn args() -> Result<Args, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = args()?;
     let store = Store::open(&args.store)?;
-    let server = Server::new(store.clone(), Tools::all()?);
+    let server = Server::new(store.clone(), Tools::all());
     if args.is_stdio {
         return Ok(serve_stdio(Fixtures::new(server)?)?);
     }

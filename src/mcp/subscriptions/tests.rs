@@ -57,7 +57,7 @@ async fn until(feed: &Feed, streams: usize) {
 }
 
 async fn legacy(feed: &Arc<Feed>, store: &Store) {
-    let (mut wire, serving) = connect(feed, store, Tools::all().unwrap());
+    let (mut wire, serving) = connect(feed, store, Tools::all());
     wire.send(
         json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -88,7 +88,7 @@ async fn legacy(feed: &Arc<Feed>, store: &Store) {
 
 async fn modern(feed: &Arc<Feed>, store: &Store) {
     // Of what no tool reads, nothing is told.
-    let tools = Tools::all().unwrap().only(["thought_record_get"]).unwrap();
+    let tools = Tools::all().only(["thought_record_get"]).unwrap();
     let (mut wire, serving) = connect(feed, store, tools);
     let uris = ["decklog://thoughts/a", "decklog://events/1/tree", "no uri"];
     wire.send(

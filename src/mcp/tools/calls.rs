@@ -22,13 +22,13 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "tool_call_requested",
             "Record that a tool is called",
-            "Records that a tool is being called, before it runs. Tell what came of it with tool_call_done under the same request_id and call_id.",
+            "Records that a tool is being called, before it runs. Record its outcome with tool_call_done under the same request_id and call_id.",
             Effect::AddsOnce,
             requested,
         ),
         Tool::new(
             "tool_call_done",
-            "Record what came of a tool call",
+            "Record the outcome of a tool call",
             "Records the outcome of a tool call that tool_call_requested recorded. The first outcome stands: a tool that runs again is another call.",
             Effect::AddsOnce,
             done,
@@ -63,7 +63,7 @@ struct Requested {
     call_id: String,
     /// The turn that made the call: a UUID.
     parent_id: Uuid,
-    /// Who offers the tool or the model, such as anthropic.
+    /// The vendor of the tool or model, such as anthropic.
     #[schema(max_length = 1024)]
     vendor: String,
     /// The tool's name.
@@ -149,54 +149,26 @@ struct Get {
     request_id: Uuid,
     /// As the call was requested.
     call_id: String,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
-/// A call, as it is described where it is told.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Told(Value);
-
-impl Told {
-    fn of(call: &ToolCall) -> crate::Result<Told> {
-        let told = serde_json::to_value(ToolCallView::from(call));
-        told.map(Told).map_err(|error| {
-            let message = format!("what the log says of the call is no JSON: {error}");
-            Error::new(ErrorKind::Damaged, message)
-        })
-    }
+/// A call with its arguments and its outcome.
+fn view(call: &ToolCall) -> crate::Result<Value> {
+    serde_json::to_value(ToolCallView::from(call)).map_err(|error| {
+        let message = format!("the tool call in the log is not JSON: {error}");
+        Error::new(ErrorKind::Damaged, message)
+    })
 }
 
-impl utoipa::PartialSchema for Told {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        ToolCallView::schema()
-    }
-}
-
-impl ToSchema for Told {
-    fn name() -> std::borrow::Cow<'static, str> {
-        ToolCallView::name()
-    }
-
-    fn schemas(
-        schemas: &mut Vec<(
-            String,
-            utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
-        )>,
-    ) {
-        ToolCallView::schemas(schemas);
-    }
-}
-
-fn get(call: &Call<'_>, given: Get) -> Result<Told, Fault> {
+fn get(call: &Call<'_>, given: Get) -> Result<Value, Fault> {
     let found = call.store.get_tool_call(given.request_id, &given.call_id)?;
     let found = found.ok_or_else(|| {
         Fault::not_found("there is no such call of this request: tool_calls_list or log_search shows which there are")
             .with_field("call_id")
     })?;
-    Ok(Told::of(&found)?)
+    Ok(view(&found)?)
 }
 
 /// Whose calls to list.
@@ -211,19 +183,19 @@ struct List {
     call_id: Option<String>,
     /// Only calls with this status.
     status: Option<CallStatus>,
-    /// At most so many. Default: 50.
+    /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<After>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// Tool calls, oldest first.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Listed {
-    calls: Vec<Told>,
+    calls: Vec<Value>,
     /// Give it as cursor for those that follow. Missing where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -242,7 +214,7 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
             ..CallQuery::default()
         })?;
         Ok(Page {
-            items: page.items.iter().map(Told::of).collect::<Result<_, _>>()?,
+            items: page.items.iter().map(view).collect::<Result<_, _>>()?,
             next: page.next,
         })
     };

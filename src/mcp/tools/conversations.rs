@@ -13,14 +13,16 @@ use crate::face::pages::After;
 use crate::record::{ConversationMessage, Kind};
 
 pub(super) fn tools() -> Vec<Tool> {
-    vec![Tool::new(
-        "conversation_get",
-        "Read a conversation",
-        "Reads a conversation with what its messages add up to, and its messages page by page, from the first on.",
-        Effect::Reads,
-        get,
-    )
-    .reading(&[Kind::Conversations, Kind::Messages])]
+    vec![
+        Tool::new(
+            "conversation_get",
+            "Read a conversation",
+            "Reads a conversation with its totals, and its messages page by page, oldest first.",
+            Effect::Reads,
+            get,
+        )
+        .reading(&[Kind::Conversations, Kind::Messages]),
+    ]
 }
 
 /// Which conversation to read.
@@ -29,17 +31,17 @@ pub(super) fn tools() -> Vec<Tool> {
 struct Get {
     /// Its id: a UUID.
     id: Uuid,
-    /// At most so many messages. Default: 50.
+    /// Maximum number of messages. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<After>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// A conversation with some of its messages.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Read {
     conversation: Whole,
     /// By their place in the conversation.

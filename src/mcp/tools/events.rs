@@ -16,14 +16,14 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "event_log",
             "Log an event",
-            "Logs that something happened, under the event that it belongs to: agent.started begins a run, agent.completed or agent.failed under it ends it; tool_call.started, turn.completed and any other dotted name stand between. It gives back the id for events under it.",
+            "Logs that something happened, under the event that it belongs to: agent.started begins a run, agent.completed or agent.failed under it ends it; tool_call.started, turn.completed and any other dotted name stand between. Returns the id, for the events under it.",
             Effect::Adds,
             log,
         ),
         Tool::new(
             "event_tree",
             "Read a run",
-            "Reads an event with all that is under it, in order: how deep each stands, how what it began ended, and how long that took. Give the id of a run's first event to see the whole run.",
+            "Reads an event with all events under it, in order, with depth, outcome and duration. Give the id of a run's first event to see the whole run.",
             Effect::Reads,
             tree,
         )
@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "supervisor_state",
             "Read a supervisor's state",
-            "Tells what a supervisor derives from the log: telegram_offset, current_good_rev, and worker_instance_seq.",
+            "Reads what a supervisor derives from the log: telegram_offset, current_good_rev, and worker_instance_seq.",
             Effect::Reads,
             state,
         )
@@ -48,7 +48,7 @@ struct NewEvent {
     event_type: String,
     /// The event that it belongs to, which must be in the log. Without one it begins a tree.
     parent_id: Option<AnyInt>,
-    /// What there is to say of it: any JSON, or a text, which is kept to the byte.
+    /// Details: any JSON, or a text, which is kept to the byte.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<String>,
@@ -60,7 +60,7 @@ struct NewEvent {
 }
 
 /// That an event is in the log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Logged {
     /// Its id.
     id: i64,
@@ -70,7 +70,6 @@ struct Logged {
     status: Status,
     /// What is probably a mistake in it, though it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
 }
 
@@ -98,18 +97,18 @@ fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
 struct Tree {
     /// The event at the root.
     id: AnyInt,
-    /// At most so many events. Default: 50.
+    /// Maximum number of events. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     #[schema(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// An event and what is under it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Drawn {
     /// The root first, then under each event its children by id.
     nodes: Vec<EventNode>,

@@ -93,7 +93,7 @@ pub(super) fn arguments<T: DeserializeOwned>(
 }
 
 /// What became of a record.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
     /// It is in the log now.
@@ -112,7 +112,7 @@ impl From<AckStatus> for Status {
 }
 
 /// That a record is in the log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub(super) struct Put {
     /// The number of the line that holds it.
     seq: u64,
@@ -120,7 +120,6 @@ pub(super) struct Put {
     status: Status,
     /// What is probably a mistake in it, though it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
 }
 

@@ -13,21 +13,21 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "inbox_claim",
             "Claim a task",
-            "Claims the oldest task that waits in the inbox: no one else gets it. End it with inbox_done or inbox_fail, and give its id and its attempts. The task is null where none waits.",
+            "Claims the oldest waiting task of the inbox, for you alone. End it with inbox_done or inbox_fail, giving its id and attempts. The task is null if none waits.",
             Effect::Adds,
             claim,
         ),
         Tool::new(
             "inbox_done",
-            "Tell that a task is done",
-            "Tells that a task which you claimed is done.",
+            "Mark a task as done",
+            "Marks a task that you claimed with inbox_claim as done.",
             Effect::Adds,
             done,
         ),
         Tool::new(
             "inbox_fail",
-            "Tell that a task failed",
-            "Gives up a task which you claimed, with the reason. It is not tried again.",
+            "Mark a task as failed",
+            "Marks a task that you claimed as failed, with the reason. It is not tried again.",
             Effect::Adds,
             fail,
         ),
@@ -38,15 +38,14 @@ pub(super) fn tools() -> Vec<Tool> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// A task that was claimed so often fails instead. Default: no limit.
+    /// A task claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
 /// A task that was claimed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Claimed {
     /// The task, which is in progress now; null if none waits.
-    #[schema(required)]
     task: Option<InboxTask>,
 }
 

@@ -1,7 +1,7 @@
-//! The tools: what each is called, takes and gives, and what it does with the log.
+//! The tools: the name and arguments of each, and what it does with the log.
 
-// Comments on arguments and answers are what clients are told, as they stand; and arguments are
-// handed over whole, under the names that the files have.
+// Comments on arguments are the descriptions that clients see; and arguments are passed whole, under
+// the names that the files have.
 #![allow(
     clippy::doc_markdown,
     clippy::needless_pass_by_value,
@@ -53,6 +53,7 @@ enum Effect {
 
 /// A tool that a client may call.
 struct Tool {
+    name: &'static str,
     definition: model::Tool,
     effect: Effect,
     /// Whether it may read much of the log.
@@ -73,9 +74,9 @@ impl Tool {
     ) -> Tool
     where
         I: DeserializeOwned + ToSchema + 'static,
-        O: Serialize + ToSchema + 'static,
+        O: Serialize + 'static,
     {
-        let hints = ToolAnnotations::with_title(title)
+        let hints = ToolAnnotations::new()
             .read_only(effect == Effect::Reads)
             // The log is only ever added to.
             .destructive(false)
@@ -83,10 +84,9 @@ impl Tool {
             .open_world(false);
         let takes = schema::of_arguments::<I>();
         let required = required(&takes);
-        let gives = schema::of_answer(schema::of::<O>());
         let definition = model::Tool::new(name, description, Arc::new(takes))
             .with_title(title)
-            .with_raw_output_schema(Arc::new(gives))
+            .with_raw_output_schema(schema::of_answer())
             .with_annotations(hints);
         let run = move |call: &Call<'_>, arguments| {
             let data = run(call, given::arguments(arguments, &required)?)?;
@@ -96,6 +96,7 @@ impl Tool {
             })
         };
         Tool {
+            name,
             definition,
             effect,
             is_long: false,
@@ -122,6 +123,30 @@ fn required(schema: &Map<String, Value>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Names of groups of tools.
+const ALL: &str = "all";
+const DEFAULT: &str = "default";
+
+/// What most agents need. The description of each tool takes part of a model's context, and what
+/// supervisors, reviewers and workers use besides is offered only where it is named.
+const DEFAULT_TOOLS: [&str; 15] = [
+    "audit_verify_chain",
+    "conversation_get",
+    "conversation_search",
+    "event_log",
+    "log_search",
+    "thought_record",
+    "thought_record_get",
+    "thought_record_list",
+    "tool_call_done",
+    "tool_call_get",
+    "tool_call_requested",
+    "tool_calls_list",
+    "turn_record",
+    "turns_since",
+    "usage_report",
+];
+
 /// The tools that a server offers, each under a name of its own.
 ///
 /// ```
@@ -133,7 +158,7 @@ fn required(schema: &Map<String, Value>) -> Vec<String> {
 /// assert_eq!(again.kind(), decklog::ErrorKind::Conflict);
 /// # Ok::<(), decklog::Error>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Tools {
     by_name: BTreeMap<&'static str, Arc<Tool>>,
 }
@@ -141,17 +166,23 @@ pub struct Tools {
 impl Tools {
     /// No tools.
     pub fn new() -> Tools {
-        Tools::default()
+        Tools {
+            by_name: BTreeMap::new(),
+        }
     }
 
-    /// All there are.
+    /// All tools. Servers offer those that `default` names, unless told otherwise.
     ///
-    /// # Errors
-    /// None, as long as no two have the same name.
-    pub fn all() -> Result<Tools> {
-        let mut tools = Tools::new();
-        tools.register_thoughts()?;
-        for some in [
+    /// ```
+    /// use decklog::mcp::Tools;
+    /// let tools = Tools::all().only(["default", "inbox_claim"])?;
+    /// assert!(tools.names().any(|name| name == "thought_record"));
+    /// assert!(!tools.names().any(|name| name == "inbox_done"));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn all() -> Tools {
+        let all = [
+            thoughts::tools(),
             calls::tools(),
             turns::tools(),
             proposals::tools(),
@@ -160,10 +191,11 @@ impl Tools {
             search::tools(),
             usage::tools(),
             inbox::tools(),
-        ] {
-            tools.register(some)?;
+        ];
+        let named = |tool: Tool| (tool.name, Arc::new(tool));
+        Tools {
+            by_name: all.into_iter().flatten().map(named).collect(),
         }
-        Ok(tools)
     }
 
     /// Adds `thought_record`, `thought_record_list`, `thought_record_get` and
@@ -178,10 +210,7 @@ impl Tools {
     fn register(&mut self, tools: Vec<Tool>) -> Result<()> {
         let mut by_name = self.by_name.clone();
         for tool in tools {
-            let name = match tool.definition.name {
-                std::borrow::Cow::Borrowed(name) => name,
-                std::borrow::Cow::Owned(_) => "",
-            };
+            let name = tool.name;
             if by_name.insert(name, Arc::new(tool)).is_some() {
                 let message = format!("there is a tool {name} already: each is registered once");
                 return Err(Error::new(ErrorKind::Conflict, message));
@@ -198,21 +227,32 @@ impl Tools {
         self
     }
 
-    /// Those with these names.
+    /// Those with these names. `default` names those that most agents need, `all` names every one.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a name that none has.
-    pub fn only<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Result<Tools> {
-        let mut by_name = BTreeMap::new();
-        for name in names {
-            let Some((name, tool)) = self.by_name.get_key_value(name) else {
-                let all: Vec<&str> = self.names().collect();
-                let message = format!("there is no tool {name:?}: there are {}", all.join(", "));
-                return Err(Error::invalid(message));
+    pub fn only<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Tools> {
+        let mut tools = Tools::new();
+        for wanted in names {
+            let is_wanted = |name: &str| match wanted {
+                ALL => true,
+                DEFAULT => DEFAULT_TOOLS.contains(&name),
+                one => name == one,
             };
-            by_name.insert(*name, Arc::clone(tool));
+            if ![ALL, DEFAULT].contains(&wanted) && !self.by_name.contains_key(wanted) {
+                let all: Vec<&str> = self.names().collect();
+                return Err(Error::invalid(format!(
+                    "there is no tool {wanted:?}: give {DEFAULT}, {ALL}, or any of {}",
+                    all.join(", ")
+                )));
+            }
+            for (name, tool) in &self.by_name {
+                if is_wanted(name) {
+                    tools.by_name.insert(*name, Arc::clone(tool));
+                }
+            }
         }
-        Ok(Tools { by_name })
+        Ok(tools)
     }
 
     /// What resources and prompts may show: the kinds that one of the tools reads, as any client
@@ -228,7 +268,7 @@ impl Tools {
         self.by_name.keys().copied()
     }
 
-    /// What is told of those that a role may call.
+    /// The definitions of the tools that a role may call.
     pub(super) fn definitions(&self, role: AccessRole) -> Vec<model::Tool> {
         let tools = self.by_name.values();
         let tools = tools.filter(|tool| tool.needs() <= role);
@@ -242,6 +282,15 @@ impl Tools {
     /// A tool to run.
     pub(super) fn get(&self, name: &str) -> Option<Runner> {
         self.by_name.get(name).map(|tool| Runner(Arc::clone(tool)))
+    }
+}
+
+/// Those that most agents need.
+impl Default for Tools {
+    fn default() -> Tools {
+        let mut tools = Tools::all();
+        tools.by_name.retain(|name, _| DEFAULT_TOOLS.contains(name));
+        tools
     }
 }
 

@@ -19,13 +19,13 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "proposal_record",
             "Record an edit that is proposed",
-            "Records an edit of code before it is made, for someone to approve or deny. It is pending until proposal_decide tells otherwise.",
+            "Records an edit of code before it is made, for someone to approve or deny. It is pending until proposal_decide records a decision.",
             Effect::AddsOnce,
             record,
         ),
         Tool::new(
             "proposal_decide",
-            "Record what becomes of a proposal",
+            "Record the next step of a proposal",
             "Records the next step of a proposal: a pending one is approved or denied, an approved one applied, an applied one reverted. Any other step is refused.",
             Effect::AddsOnce,
             decide,
@@ -33,7 +33,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "proposals_list",
             "List proposals",
-            "Lists proposed edits, newest first, with where they stand.",
+            "Lists proposed edits with their status, newest first.",
             Effect::Reads,
             list,
         )
@@ -51,7 +51,7 @@ struct Proposal {
     #[serde(with = "payload_text_required")]
     #[schema(value_type = serde_json::Value)]
     diffs_json: String,
-    /// How sure you are.
+    /// Your confidence, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     confidence: Option<f64>,
     /// When it is proposed. Default: now.
@@ -73,7 +73,7 @@ fn record(call: &Call<'_>, given: Proposal) -> Result<Put, Fault> {
 struct Step {
     /// The request that proposed the edit.
     request_id: Uuid,
-    /// What becomes of it.
+    /// The new status.
     status: Decision,
     /// When. Default: now.
     at: Option<Time>,
@@ -130,23 +130,23 @@ fn decide(call: &Call<'_>, given: Step) -> Result<CodeEditProposal, Fault> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Only those that stand so.
+    /// Only those with this status.
     status: Option<ProposalStatus>,
     /// Proposed then or later.
     since: Option<Time>,
     /// Proposed before.
     until: Option<Time>,
-    /// At most so many. Default: 50.
+    /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<After>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// Proposals, newest first.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Listed {
     proposals: Vec<CodeEditProposal>,
     /// Give it as cursor for those that follow. Missing where there are none.

@@ -17,7 +17,7 @@ use crate::face::conversation::Whole;
 use crate::face::fields::{KindName, SearchAfter};
 use crate::record::{Client, ConversationStatus, Kind};
 
-/// Matches of a conversation that are told.
+/// The most matches shown of a conversation.
 const MATCHES_MAX: usize = 3;
 /// Matches that are looked at at once, where more than one may be of a conversation.
 const AT_ONCE: usize = 100;
@@ -27,7 +27,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "log_search",
             "Search the log",
-            "Looks for a text in everything that the log says, the latest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Upper and lower case are the same; there are no wildcards. Call it to find out what was done before.",
+            "Finds a text in all records, newest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Ignores case; no wildcards. Call it to find out what was done before.",
             Effect::Reads,
             search,
         )
@@ -36,7 +36,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "conversation_search",
             "Find conversations",
-            "Finds conversations, the latest first: those with a text in their messages, and those of a project, workspace, client or status. Read one with conversation_get.",
+            "Finds conversations, newest first, by a text in their messages, or by project, workspace, client or status. Read one with conversation_get.",
             Effect::Reads,
             conversations,
         )
@@ -49,23 +49,23 @@ pub(super) fn tools() -> Vec<Tool> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Search {
-    /// The text, as it stands there.
+    /// The text to find.
     #[schema(min_length = 1, max_length = 1024)]
     text: String,
     /// Only records of this kind.
     kind: Option<KindName>,
-    /// Only what is of that time or later.
+    /// Only records of that time or later.
     since: Option<Time>,
-    /// Only what is of before.
+    /// Only records before that time.
     until: Option<Time>,
-    /// At most so many. Default: 50.
+    /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<SearchAfter>,
 }
 
 /// Lines of the log that hold a text, the latest first.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Matches {
     matches: Vec<SearchMatch>,
     /// Give it as cursor for those that follow. Missing where there are none.
@@ -124,29 +124,29 @@ fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// A text that stands in one of their messages. Default: any.
+    /// A text in one of their messages. Default: any.
     #[schema(min_length = 1, max_length = 1024)]
     text: Option<String>,
     /// Only those of this workspace.
     workspace: Option<String>,
     /// Only those of this project.
     project: Option<String>,
-    /// Only those that are held there.
+    /// Only those of this client, such as cli or vscode.
     client: Option<Client>,
-    /// Only those that stand so.
+    /// Only those with this status.
     status: Option<ConversationStatus>,
     /// With a text: with a message of that time or later. Else: created then or later.
     since: Option<Time>,
-    /// As since, but before.
+    /// Before this time; see since.
     until: Option<Time>,
-    /// At most so many. Default: 50.
+    /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there. A conversation may be found again there.
+    /// The next_cursor of the previous page. A conversation may be found again there.
     cursor: Option<String>,
 }
 
 /// A conversation that was found.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct One {
     conversation: Whole,
     /// The latest messages that hold the text, up to three.
@@ -154,7 +154,7 @@ struct One {
 }
 
 /// A message that holds a text.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct InMessage {
     /// Its id.
     message_id: String,
@@ -167,7 +167,7 @@ struct InMessage {
 }
 
 /// Conversations, the latest first.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Conversations {
     conversations: Vec<One>,
     /// Give it as cursor for those that follow. Missing where there are none.

@@ -40,7 +40,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "audit_verify_chain",
             "Verify a task's audit trail",
-            "Recomputes every hash of a task's thoughts from the files and tells whether the chain holds and, if not, where it breaks first. A chain that lost its last records still holds: compare records and head with what was kept elsewhere.",
+            "Recomputes every hash of a task's thoughts from the files and reports whether the chain holds and, if not, where it first breaks. A chain that lost its last records still holds: compare records and head with what was kept elsewhere.",
             Effect::Reads,
             verify,
         )
@@ -52,7 +52,7 @@ pub(super) fn tools() -> Vec<Tool> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Thought {
-    /// What sort of thought it is.
+    /// The type of thought.
     #[serde(rename = "type")]
     thought_type: ThoughtType,
     /// The task whose audit trail it belongs to. Use the same one throughout a task.
@@ -82,17 +82,17 @@ struct List {
     /// Only those chained to the thought with this hash; 64 zeros for those that begin a chain.
     #[schema(pattern = "^[0-9a-fA-F]{64}$")]
     prev_hash: Option<String>,
-    /// Maximum number of thoughts. Default: all. An answer has one page: go on with next_cursor.
+    /// Maximum number of thoughts. Default: all. Results come in pages: continue with next_cursor.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<After>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// Thoughts, in the order in which they were recorded.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Listed {
     records: Vec<ThoughtRecord>,
     /// Give it as cursor for those that follow. Missing where there are none.
@@ -129,7 +129,7 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
 struct Get {
     /// The id that it was given when it was recorded.
     id: String,
-    /// Where to go on in a text that was truncated: up to where it was shown. Default: 0.
+    /// The first character to show of a text that was truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }

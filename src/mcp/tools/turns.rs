@@ -16,14 +16,14 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "turn_record",
             "Record a turn",
-            "Records what was said in one turn of a conversation. Its id, which it gives back, is the parent_id of the tool calls and turns that follow it.",
+            "Records what was said in one turn of a conversation. Returns its id, the parent_id of the tool calls and turns that follow.",
             Effect::Adds,
             record,
         ),
         Tool::new(
             "turns_since",
             "List turns since a time",
-            "Lists turns that were said at a time or later, oldest first: of one thread, or of all.",
+            "Lists turns since a time, oldest first: of one thread, or of all.",
             Effect::Reads,
             since,
         )
@@ -45,14 +45,14 @@ struct Turn {
     parent_id: Option<Uuid>,
     /// The provider's or client's message that it belongs to. Default: its id.
     message_id: Option<Uuid>,
-    /// The conversation or thread it stands in.
+    /// The conversation or thread it belongs to.
     thread_id: Option<Uuid>,
     /// When it was said. Default: now.
     created_at: Option<Time>,
 }
 
 /// That a turn is in the log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Recorded {
     /// Its id.
     id: Uuid,
@@ -62,7 +62,6 @@ struct Recorded {
     status: Status,
     /// What is probably a mistake in it, though it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
 }
 
@@ -96,17 +95,17 @@ struct Since {
     thread_id: Option<Uuid>,
     /// Only turns that come from here.
     kind: Option<TurnKind>,
-    /// At most so many. Default: 50.
+    /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
-    /// The next_cursor of an answer, to go on from there.
+    /// The next_cursor of the previous page.
     cursor: Option<After>,
-    /// Where to go on in texts that were truncated: up to where they were shown. Default: 0.
+    /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
 }
 
 /// Turns, oldest first.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Listed {
     turns: Vec<ConversationTurn>,
     /// Give it as cursor for those that follow. Missing where there are none.

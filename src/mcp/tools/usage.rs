@@ -32,11 +32,11 @@ struct Report {
     /// Only days before this one.
     #[schema(value_type = Option<String>, format = Date)]
     until: Option<Day>,
-    /// What rows are told apart by. Default: the model.
+    /// What to group by. Default: model.
     group: Option<Vec<Dimension>>,
-    /// How long the times are that are told one by one. Default: all days together.
+    /// The period of each row. Default: all days together.
     bucket: Option<Bucket>,
-    /// At most so many rows; the totals count all. Default: 50.
+    /// Maximum number of rows; the totals count all. Default: 50.
     limit: Option<Limit>,
 }
 

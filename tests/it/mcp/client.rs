@@ -32,10 +32,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A server of this store, with which nothing was said yet.
+    /// A server of this store, with which nothing was said yet. It offers all tools unless told
+    /// otherwise.
     pub fn start(store: &Path, args: &[&str]) -> Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
         command.arg("mcp").arg("--store").arg(store).args(args);
+        if !args.contains(&"--tools") {
+            command.args(["--tools", "all"]);
+        }
         Client::of(command)
     }
 

@@ -37,7 +37,7 @@ fn its_configuration_starts_a_server() {
 
 #[test]
 fn it_names_every_tool() {
-    for name in decklog::mcp::Tools::all().unwrap().names() {
+    for name in decklog::mcp::Tools::all().names() {
         assert!(README.contains(&format!("`{name}`")), "{name}");
     }
 }

@@ -75,7 +75,7 @@ fn each_name_is_registered_once() {
     assert!(again.to_string().contains("already"), "{again}");
     // Nothing came of it.
     assert_eq!(tools.names().count(), names.len());
-    let mut all = Tools::all().unwrap();
+    let mut all = Tools::all();
     assert_eq!(
         all.register_thoughts().unwrap_err().kind(),
         ErrorKind::Conflict
@@ -291,7 +291,7 @@ fn lists_are_in_order_filtered_and_in_pages() {
 
 #[test]
 fn nothing_is_changed_or_removed() {
-    let tools = Tools::all().unwrap();
+    let tools = Tools::all();
     for name in tools.names() {
         let does = ["update", "delete", "remove", "edit", "erase"];
         assert!(!does.iter().any(|word| name.contains(word)), "{name}");

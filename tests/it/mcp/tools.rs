@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use decklog::mcp::Tools;
 use decklog::{Client as Held, Conversation, ConversationMessage, Event, Role, Store, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -133,6 +134,36 @@ fn what_is_told_of_each_tool_is_whole() {
     client.end();
 }
 
+/// A model's context holds the list of tools before anything is said, so it is short.
+#[test]
+fn the_default_tools_take_little_of_a_context() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+    command.arg("mcp").arg("--store").arg(&path);
+    let mut client = Client::of(command);
+    client.greet();
+    let listed = client.ask("tools/list", json!({}));
+    let length = listed.to_string().len();
+    assert!(length <= 20_000, "{length} bytes");
+    let names = definitions(&mut client);
+    let names: Vec<&str> = names.keys().map(String::as_str).collect();
+    assert!(names.iter().copied().eq(Tools::default().names()));
+    assert!(!names.contains(&"inbox_claim"));
+    client.refused(
+        "tools/call",
+        json!({ "name": "inbox_claim", "arguments": {} }),
+    );
+    client.end();
+    // More are added to the default ones by name.
+    let mut client = Client::start(&path, &["--tools", "default,inbox_claim"]);
+    client.greet();
+    let more = definitions(&mut client);
+    assert_eq!(more.len(), names.len() + 1);
+    ok(&mut client, "inbox_claim", json!({}));
+    client.end();
+}
+
 /// What reads writes nothing; what says that it is idempotent adds nothing when it is called again;
 /// and no tool takes an argument that there is not.
 #[test]
@@ -219,6 +250,8 @@ fn tools_are_narrowed() {
         said.contains("thought_recrod") && said.contains("thought_record_list"),
         "{said}"
     );
+    // The groups are named too.
+    assert!(said.contains("default, all"), "{said}");
     // What writes is not there where all is to be read only.
     let (code, said) = run(&["--read-only", "--tools", "thought_record"]);
     assert_eq!(code, Some(2), "{said}");

@@ -16,7 +16,7 @@ fn no_resource_or_prompt_shows_any_role_what_no_tool_reads() {
     let filled = fill(&store);
     for (tools, kinds) in CASES {
         for is_read_only in [false, true] {
-            let mut offered = Tools::all().unwrap().only(tools.iter().copied()).unwrap();
+            let mut offered = Tools::all().only(tools.iter().copied()).unwrap();
             if is_read_only {
                 offered = offered.read_only();
             }
