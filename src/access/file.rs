@@ -49,6 +49,10 @@ pub struct TokenInfo {
     /// From when on it is refused, in epoch milliseconds; never, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
+    /// When an HTTP service last accepted it, in epoch milliseconds, to the minute; `None` if none
+    /// has since `cache/` was last removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<i64>,
 }
 
 impl TokenInfo {
@@ -142,6 +146,7 @@ impl AccessFile {
             role,
             created_at,
             expires_at,
+            last_used_at: None,
         };
         self.entries.push(Entry {
             info: info.clone(),

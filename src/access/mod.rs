@@ -4,6 +4,7 @@
 
 mod file;
 mod secret;
+mod service;
 mod watch;
 
 pub use file::{TokenInfo, TokenKind};
@@ -13,6 +14,7 @@ pub(crate) use watch::Watch;
 use std::path::Path;
 
 use self::file::AccessFile;
+use self::service::Service;
 use crate::error::{Error, Result};
 use crate::privacy::AccessRole;
 use crate::record::now;
@@ -31,7 +33,9 @@ const BROWSER: &str = "browser";
 
 fn live(storage: &dyn Storage) -> Result<Vec<TokenInfo>> {
     let file = AccessFile::read(storage)?;
-    Ok(file.live(now()).cloned().collect())
+    let service = Service::read(storage);
+    let live = file.live(now()).cloned();
+    Ok(live.map(|info| service.tell(info)).collect())
 }
 
 impl TokenInfo {
@@ -138,6 +142,13 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
     pub fn tokens(&self) -> Result<Vec<TokenInfo>> {
         live(self.inner().storage())
+    }
+
+    /// The address at which `decklog serve`, or another HTTP service of this store, last said that
+    /// it listens, such as `http://127.0.0.1:8084`; `None` if none does. One that was killed cannot
+    /// say that it no longer does.
+    pub fn service_url(&self) -> Option<String> {
+        Service::read(self.inner().storage()).url
     }
 
     /// Takes a token, session or code away by its id; a server refuses it from its next request

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::file::{self, AccessFile, TokenKind};
+use super::service::Uses;
 use crate::error::{Error, Result};
 use crate::privacy::{AccessRole, PrivacySettings};
 use crate::record::now;
@@ -21,6 +22,7 @@ pub(crate) struct Watch {
     store: Store,
     settings: Watched<PrivacySettings>,
     tokens: Watched<AccessFile>,
+    uses: Uses,
 }
 
 impl Watch {
@@ -28,6 +30,7 @@ impl Watch {
         Watch {
             settings: Watched::new(crate::store::MANIFEST),
             tokens: Watched::new(file::NAME),
+            uses: Uses::default(),
             store,
         }
     }
@@ -54,9 +57,30 @@ impl Watch {
     /// # Errors
     /// `access.json` cannot be read, or does not read as one.
     pub(crate) fn role(&self, kind: TokenKind, shown: &str) -> Result<Option<AccessRole>> {
+        let tokens = self.tokens()?;
+        let now = now();
+        Ok(tokens.find(kind, shown, now).map(|info| {
+            self.uses.note(&info.id, now);
+            info.role
+        }))
+    }
+
+    /// Writes when tokens were last used, and that the service listens at an address or no longer
+    /// does.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io) if the file cannot be written; else as [`role`](Watch::role).
+    pub(crate) fn write_uses(&self, url: &str, listens: bool) -> Result<()> {
+        let tokens = self.tokens()?;
+        let is_known = |id: &str| tokens.live(now()).any(|info| info.id == id);
         let storage = self.store.inner().storage();
-        let tokens = self.tokens.get(storage, || AccessFile::read(storage))?;
-        Ok(tokens.find(kind, shown, now()).map(|info| info.role))
+        let written = self.uses.write(storage, url, listens, is_known);
+        written.map_err(|e| Error::io("note the uses of tokens in", storage.root(), e))
+    }
+
+    fn tokens(&self) -> Result<Arc<AccessFile>> {
+        let storage = self.store.inner().storage();
+        self.tokens.get(storage, || AccessFile::read(storage))
     }
 }
 

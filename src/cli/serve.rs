@@ -73,11 +73,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         options.mcp_tools = args.tools.of(&decklog::mcp::Tools::all())?;
     }
     options.tls = tls.map(|(certificates, key)| Tls { certificates, key });
-    let scheme = if options.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
     let mut addr = SocketAddr::new(args.host, args.port);
     loop {
         let store = context.open_to_write(args.durability)?;
@@ -85,7 +80,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         server.handle_signals()?;
         // Also of a port that was free.
         addr = server.local_addr();
-        output::say(&format!("serving at {scheme}://{addr}"));
+        output::say(&format!("serving at {}", server.url()));
         match server.run() {
             // A disk that was full may have room by now.
             Err(e) if e.kind() == ErrorKind::Poisoned => output::say(&format!("opening anew: {e}")),

@@ -1,5 +1,8 @@
 //! `decklog token`
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
 use clap::Subcommand;
 use decklog::{AccessRole, Secret, Store, Timestamp, TokenInfo};
 use serde::Serialize;
@@ -13,6 +16,9 @@ use super::output::say;
 use super::show::row;
 use super::time;
 
+/// Where 'decklog serve' listens unless told otherwise.
+const DEFAULT_URL: &str = "http://127.0.0.1:8084";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DAY_MS: i64 = 86_400_000;
 /// A hundred years.
 const DAYS_MAX: i64 = 36_525;
@@ -60,9 +66,10 @@ enum Command {
             value_parser = one_of(AccessRole::ALL, AccessRole::as_str)
         )]
         role: AccessRole,
-        /// Where the service is
-        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8084", value_parser = base)]
-        url: String,
+        /// The address of the service. Default: that of the service that runs on this log, else
+        /// http://127.0.0.1:8084
+        #[arg(long, value_name = "URL", value_parser = base)]
+        url: Option<String>,
     },
 }
 
@@ -105,6 +112,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         Command::Login { role, url } => {
             let store = context.open_to_write(Level::Disk)?;
+            let url = url.clone().unwrap_or_else(|| served(&store));
             let (code, info) = store.add_login_code(*role)?;
             login(
                 &store,
@@ -194,7 +202,31 @@ fn told(info: &TokenInfo) -> String {
     let (kind, role) = (info.kind.as_str(), info.role.as_str());
     let (id, name) = (one_line(&info.id), one_line(&info.name));
     let made = time::shown(info.created_at);
-    format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {until}")
+    let used = info.last_used_at.map_or_else(
+        || "never used".to_owned(),
+        |at| format!("last used {} UTC", time::shown(at)),
+    );
+    format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {used}, {until}")
+}
+
+/// The address of the service that runs on this log; where none does, that of one to be started.
+fn served(store: &Store) -> String {
+    let running = store.service_url().and_then(|url| {
+        let (scheme, addr) = url.split_once("://")?;
+        let mut addr: SocketAddr = addr.parse().ok()?;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(match addr {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        TcpStream::connect_timeout(&addr, CONNECT_TIMEOUT).ok()?;
+        Some(format!("{scheme}://{addr}"))
+    });
+    running.unwrap_or_else(|| {
+        say("no service runs on this log: start one with 'decklog serve'");
+        DEFAULT_URL.to_owned()
+    })
 }
 
 /// Reads the address of a service, without the `/` at its end.

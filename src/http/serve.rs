@@ -46,6 +46,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at what came, for the reports.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two writes of when tokens were last used.
+const USES_INTERVAL: Duration = Duration::from_secs(60);
 /// What a connection reads ahead, and what its headers may take.
 const CONNECTION_BYTES: usize = 64 << 10;
 /// Threads that write, or read much, at the same time.
@@ -275,6 +277,16 @@ impl Server {
         self
     }
 
+    /// The address at which it listens as a URL, such as `http://127.0.0.1:8084`.
+    pub fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}", self.addr)
+    }
+
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
@@ -328,6 +340,7 @@ impl Server {
     /// server: the store can be opened, and served, again. [`Io`](crate::ErrorKind::Io) if what was
     /// written could not be synced.
     pub fn run(self) -> Result<()> {
+        let url = self.url();
         let Server {
             runtime,
             readers,
@@ -347,6 +360,8 @@ impl Server {
         let (store, capture) = (app.store.clone(), app.capture.clone());
         let analytics = app.analytics.clone();
         runtime.spawn(keep_reports(analytics));
+        let app_of_uses = Arc::clone(&app);
+        runtime.spawn(keep_uses(Arc::clone(&app), url.clone()));
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         runtime.spawn(super::trim::keep_trimmed([
             Arc::clone(&app.bodies),
@@ -368,6 +383,8 @@ impl Server {
         // Dropping it tries once more to write what waits for a lock; who was lost is told below.
         let _ = capture.flush();
         drop(capture);
+        app_of_uses.gatekeeper.write_uses(&url, false);
+        drop(app_of_uses);
         rejected.log_total();
         if is_poisoned(&store) {
             let message = "a write or fsync failed, or the store's directory was replaced, and the server ended: make sure that there is room, and open the store again";
@@ -463,6 +480,15 @@ async fn keep_reports(analytics: Analytics) {
             tracing::warn!(%error, "the reports are not up to date");
         }
         tokio::time::sleep(REPORTS_INTERVAL).await;
+    }
+}
+
+/// Writes where the service listens and, once a minute, when tokens were last used.
+async fn keep_uses(app: Arc<App>, url: String) {
+    loop {
+        let (app, url) = (Arc::clone(&app), url.clone());
+        let _ = tokio::task::spawn_blocking(move || app.gatekeeper.write_uses(&url, true)).await;
+        tokio::time::sleep(USES_INTERVAL).await;
     }
 }
 

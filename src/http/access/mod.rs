@@ -75,6 +75,14 @@ impl Gatekeeper {
         })
     }
 
+    /// Writes when tokens were last used, and that the service listens at an address or no longer
+    /// does.
+    pub(super) fn write_uses(&self, url: &str, listens: bool) {
+        if let Err(error) = self.watch.write_uses(url, listens) {
+            tracing::debug!(%error, "the last uses of tokens were not written");
+        }
+    }
+
     /// Where a request comes from.
     fn admit(&self, request: &Request) -> Result<From, Problem> {
         let headers = request.headers();

@@ -1,13 +1,16 @@
 //! Who may do what: roles, tokens and browsers.
 
 use std::io::{Read, Write};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use decklog::http::{Options, Server};
-use decklog::{AccessRole, ErrorKind, Store};
+use decklog::{AccessRole, ErrorKind, Store, Timestamp};
 use serde_json::{Value, json};
 
 use super::Service;
 use super::client::{Answer, Client};
+use super::process::Process;
 use crate::support::still;
 
 use AccessRole::{Admin, Developer, ReadOnly};
@@ -435,4 +438,63 @@ fn the_description_says_where_a_token_may_be_asked_for() {
             assert_eq!(is_open, expected, "{method} {path}");
         }
     }
+}
+
+fn until_listening(store: &Store) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while store.service_url().is_none() {
+        assert!(Instant::now() < deadline, "no address is noted");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The operator's view of tokens: when each was last used, and where to log in.
+#[test]
+fn a_service_notes_where_it_listens_and_when_tokens_were_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    let asked = store.change_settings(|settings| settings.privacy.require_auth = true);
+    asked.unwrap();
+    let (used, _) = store.add_token("used", Developer, None).unwrap();
+    store.add_token("unused", Developer, None).unwrap();
+    let login = |is_running: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
+        let login = command.args(["token", "login", "--store"]).arg(&path);
+        let output = login.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(told.contains("no service runs"), !is_running, "{told}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(login(false).starts_with("http://127.0.0.1:8084/login?code=dl_"));
+    let service = Process::start(&path, 0);
+    let url = format!("http://{}", service.addr);
+    until_listening(&store);
+    assert_eq!(store.service_url().as_deref(), Some(&*url));
+    assert!(login(true).starts_with(&format!("{url}/login?code=dl_")));
+    let client = service.client();
+    let client = client.with("Authorization", &format!("Bearer {}", used.as_str()));
+    let before = Timestamp::now().at();
+    assert_eq!(client.get("/conversations").status, 200);
+    service.end();
+    assert_eq!(store.service_url(), None);
+    let last_used = |name: &str| {
+        let tokens = store.tokens().unwrap();
+        let token = tokens.iter().find(|it| it.name == name).unwrap();
+        token.last_used_at
+    };
+    assert!(last_used("used").is_some_and(|at| (before..=before + 60_000).contains(&at)));
+    assert_eq!(last_used("unused"), None);
+    // One that was killed could not say that it ended.
+    let mut service = Process::start(&path, 0);
+    until_listening(&store);
+    service.kill();
+    assert!(login(false).starts_with("http://127.0.0.1:8084/login"));
+    // What is damaged is made anew, and hides no token.
+    std::fs::write(path.join("cache/service.json"), b"{\"last_used\": 3").unwrap();
+    assert_eq!(last_used("used"), None);
+    let service = Process::start(&path, 0);
+    until_listening(&store);
+    service.end();
+    assert_eq!(store.service_url(), None);
 }
