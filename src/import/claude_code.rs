@@ -2,12 +2,13 @@
 //!
 //! A `user`, `assistant` or `system` line with its base fields (`uuid`, `sessionId`, `timestamp`)
 //! is one turn, so that the chain of parents stays whole. Its blocks may besides be tool calls
-//! and results. Any other line is not understood.
+//! and results. Any other line is not understood, and the chain of parents goes past it.
 
 mod agents;
 mod content;
 mod shape;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -41,6 +42,9 @@ pub(super) struct Session {
     begun: HashMap<String, i64>,
     /// The responses of this file with the tokens that its lines have told so far.
     told: IdMap<Tokens>,
+    /// The turns that stand in the chain of parents for lines that are no turns, such as
+    /// attachments, and for the copies of lines in a fork.
+    stand_ins: IdMap<Option<Uuid>>,
     agents: Agents,
     /// The conversations whose first prompt was read.
     prompted: IdSet,
@@ -53,6 +57,17 @@ impl Session {
             agents: Agents::of_file(path),
             ..Session::default()
         }
+    }
+
+    /// The turn before a line that names the line before it.
+    fn parent(&self, line: Option<Cow<'_, str>>) -> Option<Uuid> {
+        let line = foreign_id("claude-code:line", &line?);
+        self.stand_ins.get(&line).copied().unwrap_or(Some(line))
+    }
+
+    /// Has the turn before a line that is no turn stand for it, whatever its ids.
+    fn no_turn(&mut self, line: [Uuid; 2], parent: Option<Uuid>) {
+        self.stand_ins.extend(line.map(|line| (line, parent)));
     }
 
     /// What a line says of the conversation that it is of: of a session its first prompt, and of a
@@ -128,18 +143,23 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
             None => Facts::not_understood(kind),
         });
     };
+    let own_id = foreign_id("claude-code:line", &uuid);
     // A fork repeats the lines of its session, and says whose they are: they are that one's.
     if let Some(fork) = json::member::<Fork<'_>>(line.forked_from)? {
         name = json::text(fork.session_id)?.unwrap_or(name);
         uuid = json::text(fork.message_uuid)?.unwrap_or(uuid);
     }
-    if !matches!(&*kind, "user" | "assistant" | "system") {
-        return Ok(Facts::not_understood(kind));
-    }
-    let Some(at) = json::timestamp(line.timestamp)? else {
+    let id = foreign_id("claude-code:line", &uuid);
+    let parent = session.parent(json::text(line.parent_uuid)?);
+    let at = json::timestamp(line.timestamp)?;
+    let at = at.filter(|_| matches!(&*kind, "user" | "assistant" | "system"));
+    let Some(at) = at else {
+        session.no_turn([own_id, id], parent);
         return Ok(Facts::not_understood(kind));
     };
-    let id = foreign_id("claude-code:line", &uuid);
+    if own_id != id {
+        session.stand_ins.insert(own_id, Some(id));
+    }
     let mut content = Content::new(id, at);
     let spoken = whole.spoken()?;
     let line = &whole.line;
@@ -149,6 +169,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         (None, _) => false,
     };
     if !understood {
+        session.no_turn([own_id, id], parent);
         return Ok(Facts::not_understood(kind));
     }
     content.outcomes(line.tool_use_result);
@@ -161,11 +182,10 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         message_id = session.response(&message, request.as_deref(), at);
     }
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
-    let parent = json::text(line.parent_uuid)?;
     let thread = foreign_id("claude-code:session", &name);
     let turn = ConversationTurn {
         id,
-        parent_id: parent.map(|parent| foreign_id("claude-code:line", &parent)),
+        parent_id: parent,
         message_id,
         kind: content.turn_kind(&kind, harness),
         content: content.turn_content(),
@@ -176,7 +196,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     let results = &content.facts.results;
     let heading = session.agents.result(&name, results, line.tool_use_result);
     content.facts.headings.extend(heading);
-    let agent = session.agents.talk(line, id, &name)?;
+    let agent = session.agents.talk(line, id, parent, &name)?;
     let talk = Talk {
         id: agent.unwrap_or(thread),
         session: Some(name),

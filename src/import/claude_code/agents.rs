@@ -79,6 +79,7 @@ impl Agents {
         &mut self,
         line: &Line<'_>,
         id: Uuid,
+        parent: Option<Uuid>,
         session: &str,
     ) -> Result<Option<Uuid>, String> {
         if !json::is_true(line.is_sidechain) {
@@ -87,10 +88,9 @@ impl Agents {
         if let Some(agent) = json::text(line.agent_id)? {
             return Ok(Some(id_of(session, &agent)));
         }
-        let talk = match json::text(line.parent_uuid)? {
+        let talk = match parent {
             None => id_of(session, &id.to_string()),
             Some(parent) => {
-                let parent = foreign_id("claude-code:line", &parent);
                 let known = self.chains.get(&parent).copied();
                 known.unwrap_or_else(|| id_of(session, "sidechain"))
             }

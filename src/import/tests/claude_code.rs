@@ -291,6 +291,80 @@ fn lines_in_any_order_and_repeated_add_once() {
     );
 }
 
+/// Attachments and the like stand between messages. A fork may give its copies ids of its own.
+#[test]
+fn the_chain_of_parents_goes_past_lines_that_are_no_messages() {
+    let link = |kind: &str, uuid: &str, parent: Option<&str>, second: u32| {
+        let message = json!({"role": kind, "content": uuid, "usage": {"output_tokens": 1}});
+        let mut line = line(kind, uuid, second, &message);
+        line["parentUuid"] = json!(parent);
+        line
+    };
+    let mut lines = vec![
+        link("attachment", "x0", None, 0),
+        link("user", "u1", Some("x0"), 1),
+        link("attachment", "x1", Some("u1"), 1),
+        link("progress", "x2", Some("x1"), 2),
+        link("assistant", "u2", Some("x2"), 3),
+        link("user", "x3", Some("u2"), 4),
+        link("user", "u3", Some("x3"), 5),
+        link("user", "u4", Some("unknown"), 6),
+    ];
+    // No content that is understood.
+    lines[5]["message"]["content"] = json!(7);
+    let parents = |log: &MemoryLog| -> Vec<(String, Option<Uuid>)> {
+        let turns = log.turns().into_iter();
+        turns.map(|turn| (turn.content, turn.parent_id)).collect()
+    };
+    let own = |name: &str, parent: Option<&str>| (name.to_owned(), parent.map(id));
+    let expected = [
+        own("u1", None),
+        own("u2", Some("u1")),
+        own("u3", Some("u2")),
+        own("u4", Some("unknown")),
+    ];
+    let mut fork: Vec<Value> = lines[..5].to_vec();
+    for line in &mut fork {
+        let uuid = line["uuid"].as_str().unwrap().to_owned();
+        line["forkedFrom"] = json!({"sessionId": "s1", "messageUuid": uuid});
+        line["uuid"] = json!(format!("f-{uuid}"));
+        line["parentUuid"] = match &line["parentUuid"] {
+            Value::String(parent) => json!(format!("f-{parent}")),
+            none => none.clone(),
+        };
+        line["sessionId"] = json!("s2");
+    }
+    let mut last = link("user", "f1", Some("f-u2"), 9);
+    last["sessionId"] = json!("s2");
+    fork.push(last);
+    let read = |log: &MemoryLog, lines: &[Value]| {
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        import(log, &lines.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    for order in [[&lines, &fork], [&fork, &lines]] {
+        let log = MemoryLog::default();
+        for lines in order {
+            read(&log, lines);
+        }
+        let mut found = parents(&log);
+        found.sort();
+        let mut expected = [&expected[..], &[own("f1", Some("u2"))]].concat();
+        expected.sort();
+        assert_eq!(found, expected);
+        assert_eq!(
+            log.turns()
+                .iter()
+                .filter(|turn| turn.thread_id.is_some())
+                .count(),
+            5
+        );
+    }
+    assert_eq!(
+        counts(&read(&MemoryLog::default(), &lines)),
+        [("attachment", 2), ("progress", 1), ("user", 1)]
+    );
+}
+
 #[test]
 fn a_result_without_its_call_is_broken_unless_the_log_has_the_call() {
     let log = MemoryLog::default();

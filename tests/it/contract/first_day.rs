@@ -117,6 +117,40 @@ fn json_lines(store: &Path, args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
+fn what_files_of_one_session_repeat_is_counted_once() {
+    let id = "msg_01AbCdEfGhIjKlMnOpQrStUv";
+    let of_request = |mut line: Value, request: &str| {
+        line["requestId"] = json!(request);
+        line
+    };
+    let said = json!({"type": "text", "text": "so"});
+    let session = [
+        user("u1", None, json!("please")),
+        of_request(answer("a1", "u1", id, said.clone()), "req_1"),
+        claude("attachment", "x1", Some("a1"), Value::Null),
+        user("u2", Some("x1"), json!("and?")),
+    ];
+    // A question beside the session: its file repeats the answer under another request.
+    let mut aside = of_request(answer("b1", "u1", id, said), "req_2");
+    aside["isSidechain"] = json!(true);
+    aside["agentId"] = json!("aside");
+    let agent = format!("{SESSION}/subagents/agent-aside.jsonl");
+    let (_dir, store) =
+        imported_files(&[(&format!("{SESSION}.jsonl"), &session), (&agent, &[aside])]);
+    let usage = &json_lines(&store, &["stats", "usage", "--bucket", "all"])[0]["total"];
+    assert_eq!(
+        (&usage["tokens_in"], &usage["tokens_out"]),
+        (&json!(1), &json!(2))
+    );
+    // The session has them, though its name comes after that of the folder.
+    let conversation = &json_lines(&store, &["messages", SESSION])[1];
+    assert_eq!(conversation["tokens_out"], 2, "{conversation}");
+    let turns = json_lines(&store, &["turns", "--thread", SESSION]);
+    let turn = |content: &str| turns.iter().find(|it| it["content"] == content).unwrap();
+    assert_eq!(turn("and?")["parent_id"], turn("so")["id"], "{turns:?}");
+}
+
+#[test]
 fn what_the_model_thought_stands_apart_from_what_it_said() {
     let thought = json!({"type": "thinking", "thinking": "A quince, surely."});
     let lines = [

@@ -40,6 +40,7 @@
 //! | 003 §9b: the same again, and another under its id | `thoughts::the_same_again_is_unchanged_and_another_a_conflict` |
 //! | 003 §11: nothing is changed or deleted | `thoughts::no_face_changes_or_deletes_a_thought` |
 //! | first day: tokens are kept as input, cache write, cache read, output, reasoning | `first_day::the_tokens_of_both_tools_are_told_apart` |
+//! | first day: tokens of repeated lines count once; a turn's parent is the turn before it | `first_day::what_files_of_one_session_repeat_is_counted_once` |
 //! | first day: thinking is kept apart from the answer | `first_day::what_the_model_thought_stands_apart_from_what_it_said`, `http::conversations::a_gateway_posts_what_it_sees_and_reads_it_back`, `capture::what_a_model_thinks_streams_apart` |
 //! | first day: failed results are failed in `show` and `tree` | `first_day::a_failed_result_is_failed_wherever_it_is_shown` |
 //! | first day: several calls in one message keep their ids | `first_day::several_calls_of_a_line_keep_their_ids` |
