@@ -14,7 +14,7 @@ mod shape;
 mod tokens;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
@@ -25,6 +25,7 @@ use super::ids::{IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
 use fork::Start;
+use items::Told;
 use messages::parts;
 use shape::{Line, Payload, Source, Spawn, Subagent};
 
@@ -42,9 +43,8 @@ pub(super) struct Rollout {
     parent: Option<Uuid>,
     /// The conversations whose first prompt was read.
     prompted: IdSet,
-    /// The calls that the model made, by their ids, and the kinds of the failures of some.
-    asked: HashSet<String>,
-    failed: HashMap<String, &'static str>,
+    /// The calls by their ids, and how far each is told.
+    calls: HashMap<String, Told>,
     /// Each response has its tokens on a line of its own: what repeats them is passed over.
     has_usage_records: bool,
     cwd: Option<String>,
@@ -71,8 +71,7 @@ impl Rollout {
             session_name: None,
             parent: None,
             prompted: IdSet::default(),
-            asked: HashSet::new(),
-            failed: HashMap::new(),
+            calls: HashMap::new(),
             has_usage_records: false,
             cwd: None,
             model: None,
@@ -128,7 +127,7 @@ impl Rollout {
             "response_item" | "event_msg" => {
                 let item = json::type_name(payload.kind)?;
                 let facts = if kind == "event_msg" {
-                    self.event(here, &item, &payload)?
+                    self.event(here, &item, &payload, line.payload)?
                 } else {
                     self.item(here, &item, &payload)?
                 };
@@ -289,14 +288,25 @@ impl Rollout {
         here: Here,
         item: &str,
         payload: &Payload<'_>,
+        raw: Raw<'_>,
     ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
             // The same texts stand in a response_item each.
             "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
                 Some(Facts::default())
             }
-            "task_complete" | "turn_aborted" | "thread_settings_applied" => Some(Facts::default()),
+            // How the client and its goals stand.
+            "task_complete"
+            | "turn_aborted"
+            | "thread_settings_applied"
+            | "thread_goal_updated" => Some(Facts::default()),
             "item_completed" => self.completed(here, payload)?,
+            "exec_command_begin" | "patch_apply_begin" | "mcp_tool_call_begin" => {
+                self.begun(here, item, raw)?
+            }
+            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => {
+                self.ended(here, item, raw)?
+            }
             "collab_agent_spawn_end" => Some(self.started(payload.new_thread_id, payload.call_id)?),
             "token_count" => match payload.info.get() {
                 None => Some(Facts::default()),

@@ -17,9 +17,11 @@ use crate::record::{
 pub(super) struct Facts<'a> {
     pub(super) turn: Option<ConversationTurn>,
     pub(super) calls: Vec<ToolCallReq>,
-    /// Their `latency_ms` is still to be told from the call.
+    /// A `latency_ms` of 0 is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) said: Option<Said<'a>>,
+    /// The call that the line answers, where its result was told before.
+    pub(super) answered: Option<Uuid>,
     /// What the line says of whole conversations.
     pub(super) headings: Vec<Heading>,
     /// Whether it is a line of another session that stands here once more: it is taken from there.

@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
         };
         let answered = match facts.results.as_slice() {
             [done] => Some(done.request_id),
-            _ => None,
+            _ => facts.answered,
         };
         for call in facts.calls {
             self.call(place, call, seen)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::items::{EXIT_CODE, TOOL_ERROR, exit_code};
+use super::items::{EXIT_CODE, TOOL_ERROR, Told, exit_code};
 use super::shape::{Metadata, Outcome, Payload};
 use super::{Here, Rollout};
 use crate::import::facts::{Facts, Text};
@@ -55,7 +55,8 @@ pub(super) fn call(
         arguments_json: Some(arguments),
         started_at: Validity::at(here.at),
     };
-    rollout.asked.insert(req.call_id.clone());
+    let told = rollout.calls.entry(req.call_id.clone());
+    told.or_insert(Told::Asked);
     let text = Text::Call {
         id: req.call_id.clone(),
         name: req.tool_name.clone(),
@@ -78,14 +79,22 @@ pub(super) fn result(
         return Ok(None);
     };
     let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
-    let stated = outcome.as_deref().and_then(failure);
-    let known = rollout.failed.remove(&call_id);
-    let failure =
-        stated.or_else(|| known.map(|kind| (kind.to_owned(), outcome.clone().unwrap_or_default())));
+    let failure = outcome.as_deref().and_then(failure);
+    let told = rollout.calls.insert(call_id.clone(), Told::Returned);
     let id = rollout.id(ITEM, here);
     let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
     said.message.tool_call_id = Some(call_id.clone());
+    // The client told what came of the call, and how long it took.
+    if let Some(Told::Ended(kind)) = told {
+        rollout.calls.insert(call_id.clone(), Told::Ended(kind));
+        said.message.error_type = kind.map(str::to_owned);
+        return Ok(Some(Facts {
+            answered: Some(request_id(&call_id)),
+            said: Some(said),
+            ..Facts::default()
+        }));
+    }
     let status = match failure {
         Some(_) => ToolStatus::Failed,
         None => ToolStatus::Completed,
@@ -130,6 +139,6 @@ fn failure(outcome: &str) -> Option<(String, String)> {
 }
 
 /// From the call's id alone: an output names no more of its call than that.
-fn request_id(call_id: &str) -> Uuid {
+pub(super) fn request_id(call_id: &str) -> Uuid {
     named("codex:call", call_id)
 }

@@ -1,9 +1,13 @@
 //! What a client says of an item once it is complete. Texts and calls of the model stand in a
 //! `response_item` as well; what runs within a call, as the commands of a script, stands here alone.
+//! Older clients say the same on lines of their own, such as `exec_command_end`.
 
-use super::shape::{Duration, Item, Payload};
-use super::{Here, Rollout};
-use crate::import::facts::Facts;
+use uuid::Uuid;
+
+use super::messages::parts;
+use super::shape::{Duration, Item, McpResult, Payload};
+use super::{Here, Rollout, calls};
+use crate::import::facts::{Facts, Others};
 use crate::import::ids::named;
 use crate::import::json::{self, Raw};
 use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
@@ -12,6 +16,18 @@ use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256
 pub(super) const EXIT_CODE: &str = "exit_code";
 /// The kind of any other.
 pub(super) const TOOL_ERROR: &str = "tool_error";
+
+/// What a rollout told of a call so far.
+pub(super) enum Told {
+    /// The model made it.
+    Asked,
+    /// It began within another one.
+    Begun,
+    /// The model saw its output.
+    Returned,
+    /// The client said what came of it, with the kind of its failure.
+    Ended(Option<&'static str>),
+}
 
 impl Rollout {
     pub(super) fn completed(
@@ -32,8 +48,9 @@ impl Rollout {
                 _ => Facts::default(),
             }),
             "CollabAgentToolCall" => Some(Facts::default()),
-            "CommandExecution" => self.ran(here, payload.item, &item, "exec_command")?,
-            "FileChange" => self.ran(here, payload.item, &item, "apply_patch")?,
+            "CommandExecution" | "FileChange" | "McpToolCall" => {
+                self.ended(here, &kind, payload.item)?
+            }
             _ => {
                 let what = format!("event_msg.item_completed.{kind}");
                 Some(Facts::not_understood(what))
@@ -41,62 +58,133 @@ impl Rollout {
         })
     }
 
-    /// A command or a change of files that ran within a call: a call of its own, unless it is the
-    /// call that the model made. That one's result comes on a line of its own, and says less.
-    fn ran(
+    /// What begins on its own: a call, unless it is one that the model made.
+    pub(super) fn begun(
         &mut self,
         here: Here,
+        kind: &str,
         raw: Raw<'_>,
-        item: &Item<'_>,
-        tool: &str,
     ) -> Result<Option<Facts<'static>>, String> {
-        let Some(call_id) = json::owned_text(item.id)? else {
+        let Some((item, call_id)) = item(raw)? else {
             return Ok(None);
         };
-        let failure = failure(item)?;
-        if self.asked.contains(&call_id) {
-            self.failed.extend(failure.map(|kind| (call_id, kind)));
+        if self.calls.contains_key(&call_id) {
             return Ok(Some(Facts::default()));
         }
-        let arguments = if let Some(changes) = item.changes.get() {
-            ["{\"changes\":", changes, "}"].concat()
-        } else {
-            let [command, cwd] = [item.command, item.cwd].map(|raw| raw.get().unwrap_or("null"));
-            ["{\"command\":", command, ",\"cwd\":", cwd, "}"].concat()
+        let Some(req) = self.own_call(here.at, kind, &item, call_id)? else {
+            return Ok(None);
         };
-        let started_at = here.at.saturating_sub(milliseconds(item.duration));
-        // Items of several sessions may have one id.
-        let request_id = named("codex:item", &format!("{}:{call_id}", self.session));
-        let req = ToolCallReq {
-            request_id,
-            call_id: call_id.clone(),
-            parent_id: self.latest.unwrap_or(self.session),
-            vendor: self.vendor.clone(),
-            tool_name: tool.to_owned(),
-            args_sha256: args_sha256(&arguments),
-            arguments_json: Some(arguments),
-            started_at: Validity::at(started_at),
+        self.calls.insert(req.call_id.clone(), Told::Begun);
+        Ok(Some(Facts {
+            calls: vec![req],
+            ..Facts::default()
+        }))
+    }
+
+    /// What came of a command, of a change of files or of a call to an MCP server. It is the result
+    /// of the call that the model made, or of one that began on its own, as within a script. What
+    /// is told once more is passed over.
+    pub(super) fn ended(
+        &mut self,
+        here: Here,
+        kind: &str,
+        raw: Raw<'_>,
+    ) -> Result<Option<Facts<'static>>, String> {
+        let Some((item, call_id)) = item(raw)? else {
+            return Ok(None);
         };
-        let words = failure.and(json::owned_text(item.aggregated_output.or(item.stderr))?);
+        let took = milliseconds(item.duration);
+        let mut calls = Vec::new();
+        let request_id = match self.calls.get(&call_id) {
+            Some(Told::Returned | Told::Ended(_)) => return Ok(Some(Facts::default())),
+            Some(Told::Asked) => calls::request_id(&call_id),
+            Some(Told::Begun) => self.own_id(&call_id),
+            None => {
+                let began_at = here.at.saturating_sub(took);
+                let Some(req) = self.own_call(began_at, kind, &item, call_id.clone())? else {
+                    return Ok(None);
+                };
+                calls.push(req);
+                self.own_id(&call_id)
+            }
+        };
+        let failure = failure(&item)?;
+        self.calls.insert(call_id.clone(), Told::Ended(failure));
         let done = ToolCallDone {
             request_id,
             call_id,
             ended_at: Validity::at(here.at),
-            latency_ms: 0,
+            latency_ms: took,
             outcome_json: raw.get().map(str::to_owned),
             error_kind: failure.map(str::to_owned),
-            error_msg: words,
+            error_msg: failure.and(words(&item)?),
             status: match failure {
                 Some(_) => ToolStatus::Failed,
                 None => ToolStatus::Completed,
             },
         };
         Ok(Some(Facts {
-            calls: vec![req],
+            calls,
             results: vec![done],
             ..Facts::default()
         }))
     }
+
+    /// Items of several sessions may have one id.
+    fn own_id(&self, call_id: &str) -> Uuid {
+        named("codex:item", &format!("{}:{call_id}", self.session))
+    }
+
+    /// A call that the model did not make itself; `None` for one of an MCP server without names.
+    fn own_call(
+        &self,
+        at: i64,
+        kind: &str,
+        item: &Item<'_>,
+        call_id: String,
+    ) -> Result<Option<ToolCallReq>, String> {
+        let json = |raw: Raw<'_>| raw.get().unwrap_or("null").to_owned();
+        let (tool_name, arguments) = match kind {
+            "CommandExecution" | "exec_command_begin" | "exec_command_end" => {
+                let [command, cwd] = [item.command, item.cwd].map(json);
+                let arguments = format!("{{\"command\":{command},\"cwd\":{cwd}}}");
+                ("exec_command".to_owned(), arguments)
+            }
+            "FileChange" | "patch_apply_begin" | "patch_apply_end" => {
+                let arguments = format!("{{\"changes\":{}}}", json(item.changes));
+                ("apply_patch".to_owned(), arguments)
+            }
+            _ => {
+                let asked = json::member::<Item<'_>>(item.invocation)?.unwrap_or(*item);
+                let (Some(server), Some(tool)) =
+                    (json::text(asked.server)?, json::text(asked.tool)?)
+                else {
+                    return Ok(None);
+                };
+                let arguments = asked.arguments.get().unwrap_or("{}").to_owned();
+                (format!("mcp__{server}__{tool}"), arguments)
+            }
+        };
+        Ok(Some(ToolCallReq {
+            request_id: self.own_id(&call_id),
+            call_id,
+            parent_id: self.latest.unwrap_or(self.session),
+            vendor: self.vendor.clone(),
+            tool_name,
+            args_sha256: args_sha256(&arguments),
+            arguments_json: Some(arguments),
+            started_at: Validity::at(at),
+        }))
+    }
+}
+
+/// An item and the id of its call.
+fn item(raw: Raw<'_>) -> Result<Option<(Item<'_>, String)>, String> {
+    let Some(item) = json::member::<Item<'_>>(raw)? else {
+        return Ok(None);
+    };
+    let call_id = json::owned_text(item.call_id.or(item.id))?;
+    Ok(call_id.map(|call_id| (item, call_id)))
 }
 
 /// The kind of an item's failure.
@@ -106,8 +194,38 @@ fn failure(item: &Item<'_>) -> Result<Option<&'static str>, String> {
         return Ok(Some(EXIT_CODE));
     }
     let status = json::text(item.status)?;
-    let failed = matches!(status.as_deref(), Some("failed" | "declined"));
+    let failed = matches!(status.as_deref(), Some("failed" | "declined"))
+        || item.success.get() == Some("false")
+        || item.error.get().is_some_and(|error| error != "\"\"")
+        || mcp_result(item).is_some_and(|it| {
+            it.err.get().is_some() || json::is_true(it.is_error) || json::is_true(it.is_error_too)
+        });
     Ok(failed.then_some(TOOL_ERROR))
+}
+
+/// What a tool of an MCP server returned: as the server said it, or within `Ok`.
+fn mcp_result<'a>(item: &Item<'a>) -> Option<McpResult<'a>> {
+    let result: McpResult<'_> = json::member(item.result).ok()??;
+    let ok = json::member(result.ok).ok().flatten();
+    Some(ok.unwrap_or(result))
+}
+
+/// What an item that failed says of it.
+fn words(item: &Item<'_>) -> Result<Option<String>, String> {
+    let result = mcp_result(item).unwrap_or_default();
+    let error: McpResult<'_> = json::member(item.error).ok().flatten().unwrap_or_default();
+    let mut texts = Vec::new();
+    for raw in [
+        item.aggregated_output,
+        item.stderr,
+        item.error,
+        error.message,
+        result.err,
+    ] {
+        texts.extend(json::owned_text(raw)?);
+    }
+    parts(result.content, &mut texts, &mut Others::default())?;
+    Ok(texts.into_iter().find(|text| !text.is_empty()))
 }
 
 fn milliseconds(duration: Raw<'_>) -> i64 {

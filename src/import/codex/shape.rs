@@ -57,6 +57,24 @@ shapes! {
         duration: "duration",
         aggregated_output: "aggregated_output",
         stderr: "stderr",
+        call_id: "call_id",
+        success: "success",
+        invocation: "invocation",
+        server: "server",
+        tool: "tool",
+        arguments: "arguments",
+        result: "result",
+        error: "error",
+    }
+
+    /// What a tool of an MCP server returned.
+    McpResult {
+        ok: "Ok",
+        err: "Err",
+        is_error: "isError",
+        is_error_too: "is_error",
+        content: "content",
+        message: "message",
     }
 
     Duration {

@@ -26,7 +26,9 @@ impl Run<'_> {
             return Ok(Some(facts));
         }
         // A fork holds the lines of another session under its own id.
+        let of_call = facts.calls.first().map(|call| call.parent_id);
         let parts = [
+            of_call,
             facts.turn.as_ref().map(|turn| turn.id),
             facts.said.as_ref().map(|said| said.message.id),
             facts
@@ -39,7 +41,7 @@ impl Run<'_> {
         let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
         let parent = facts.said.as_ref().and_then(|said| said.talk.parent);
         let mut is_erased = false;
-        for id in [talk, thread, parent].into_iter().flatten() {
+        for id in [talk, thread, parent, of_call].into_iter().flatten() {
             is_erased |= self.is_erased(id)?;
         }
         let is_part = !is_erased && self.is_part_erased(parts)?;
@@ -88,7 +90,7 @@ impl Run<'_> {
     }
 
     /// Whether a line is one of a conversation that is erased, and is to stay so.
-    fn is_part_erased(&mut self, parts: [Option<Uuid>; 3]) -> Result<bool> {
+    fn is_part_erased(&mut self, parts: [Option<Uuid>; 4]) -> Result<bool> {
         for part in parts.into_iter().flatten() {
             if let Some(tombstone) = self.tombstones.of_part(part) {
                 return self.stays_erased(&tombstone);

@@ -40,7 +40,9 @@ impl Run<'_> {
     }
 
     fn finish_call(&mut self, place: Place, mut done: ToolCallDone, started: i64) -> Result<()> {
-        done.latency_ms = done.ended_at.at.saturating_sub(started).max(0);
+        if done.latency_ms == 0 {
+            done.latency_ms = done.ended_at.at.saturating_sub(started).max(0);
+        }
         self.push(place, done.into())
     }
 

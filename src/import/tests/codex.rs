@@ -257,6 +257,110 @@ fn outputs_that_state_a_failure_are_failures() {
     assert_eq!(run(&log, &lines).added, 0);
 }
 
+fn event(kind: &str, mut payload: Value) -> String {
+    payload["type"] = kind.into();
+    line("event_msg", &payload)
+}
+
+/// The client may say on lines of its own what came of a call: it is the call's result, whether or
+/// not the model saw an output, and says nothing new after one.
+#[test]
+fn what_the_client_says_of_a_call_is_its_result_once() {
+    let took = json!({"secs": 2, "nanos": 5_000_000});
+    let ended = |id: &str, code: i64| {
+        event(
+            "exec_command_end",
+            json!({"call_id": id, "exit_code": code, "duration": took, "aggregated_output": "no rule"}),
+        )
+    };
+    let mcp = |id: &str, result: Value| {
+        event(
+            "mcp_tool_call_end",
+            json!({"call_id": id, "duration": took, "result": result,
+                "invocation": {"server": "docs", "tool": "find", "arguments": {"q": 1}}}),
+        )
+    };
+    let log = MemoryLog::default();
+    let lines = [
+        session(A),
+        message("user", "please"),
+        call("c1", "shell"),
+        event(
+            "exec_command_begin",
+            json!({"call_id": "c1", "command": ["make"]}),
+        ),
+        ended("c1", 2),
+        output("c1", "no rule".into()),
+        // No output: the session was cut off.
+        call("c2", "shell"),
+        ended("c2", 0),
+        // It ran on after the model saw an output.
+        call("c3", "shell"),
+        output("c3", "Process running with session ID 7".into()),
+        ended("c3", 1),
+        event(
+            "patch_apply_begin",
+            json!({"call_id": "p1", "changes": {"a": {}}}),
+        ),
+        event(
+            "patch_apply_end",
+            json!({"call_id": "p1", "success": false, "stderr": "no such file"}),
+        ),
+        mcp(
+            "m1",
+            json!({"Ok": {"content": [{"type": "text", "text": "none"}], "isError": true}}),
+        ),
+        mcp("m2", json!({"Err": "no server"})),
+        mcp("m3", json!({"Ok": {"content": []}})),
+        mcp("m3", json!({"Ok": {"content": []}})),
+        event("thread_goal_updated", json!({"goal": {}})),
+    ];
+    let report = run(&log, &lines);
+    assert_eq!(broken(&report), []);
+    assert_eq!(counts(&report), []);
+    assert_eq!((report.tool_calls, report.tool_results), (7, 7));
+    let row = |id: &str| {
+        let (req, done) = log.call(id).unwrap();
+        let done = done.unwrap();
+        let told = (done.error_kind, done.error_msg, done.latency_ms);
+        (
+            req.tool_name,
+            told.0.unwrap_or_default(),
+            told.1.unwrap_or_default(),
+            told.2,
+        )
+    };
+    let expected = |tool: &str, kind: &str, words: &str, ms| {
+        (tool.to_owned(), kind.to_owned(), words.to_owned(), ms)
+    };
+    assert_eq!(row("c1"), expected("shell", "exit_code", "no rule", 2005));
+    assert_eq!(row("c2"), expected("shell", "", "", 2005));
+    assert_eq!(row("c3"), expected("shell", "", "", 0));
+    assert_eq!(
+        row("p1"),
+        expected("apply_patch", "tool_error", "no such file", 0)
+    );
+    assert_eq!(
+        row("m1"),
+        expected("mcp__docs__find", "tool_error", "none", 2005)
+    );
+    assert_eq!(
+        row("m2"),
+        expected("mcp__docs__find", "tool_error", "no server", 2005)
+    );
+    assert_eq!(row("m3"), expected("mcp__docs__find", "", "", 2005));
+    let outcome = log.call("c1").unwrap().1.unwrap().outcome_json.unwrap();
+    assert!(outcome.contains("\"exit_code\":2"), "{outcome}");
+    let answer = log
+        .messages()
+        .into_iter()
+        .find(|it| it.tool_result.is_some());
+    let answer = answer.unwrap();
+    let told = (answer.tool_name.as_deref(), answer.error_type.as_deref());
+    assert_eq!(told, (Some("shell"), Some("exit_code")));
+    assert_eq!(run(&log, &lines).added, 0);
+}
+
 #[test]
 fn kinds_of_items_are_told_apart_or_counted() {
     let item = |payload: Value| line("response_item", &payload);

@@ -506,6 +506,11 @@ fn what_codex_says_of_complete_items_is_kept() {
         ),
         returned("c2", "Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno"),
         record("r2", usage(200, 150, 8)),
+        completed(
+            json!({"type": "McpToolCall", "id": "exec-4", "server": "docs", "tool": "find",
+            "arguments": {"q": 1}, "status": "failed", "error": {"message": "no access"},
+            "duration": {"secs": 1, "nanos": 0}}),
+        ),
         completed(json!({"type": "Novelty", "id": "n"})),
     ];
     let agent = [
@@ -548,12 +553,24 @@ fn what_codex_says_of_complete_items_is_kept() {
             ["exec-1", "exec_command", "completed", ""],
             ["exec-2", "exec_command", "failed", "exit_code"],
             ["exec-3", "apply_patch", "completed", ""],
+            ["exec-4", "mcp__docs__find", "failed", "tool_error"],
         ]
     );
     let ran = calls.iter().find(|it| it["call_id"] == "exec-2").unwrap();
     assert_eq!(
         (&ran["latency_ms"], &ran["error_msg"]),
         (&json!(2005), &json!("no rule"))
+    );
+    let asked = calls.iter().find(|it| it["call_id"] == "c1").unwrap();
+    let outcome = &asked["outcome_json"];
+    assert_eq!(
+        (&outcome["exit_code"], &asked["latency_ms"]),
+        (&json!(2), &json!(2005))
+    );
+    let called = calls.iter().find(|it| it["call_id"] == "exec-4").unwrap();
+    assert_eq!(
+        (&called["latency_ms"], &called["error_msg"]),
+        (&json!(1000), &json!("no access"))
     );
     let usage = &json_lines(&store, &["stats", "usage", "--bucket", "all"])[0]["total"];
     let parts = [
@@ -572,4 +589,11 @@ fn what_codex_says_of_complete_items_is_kept() {
         (&agents[0]["id"], &agents[0]["parent_call_id"]),
         (&json!(AGENT), &json!("c2"))
     );
+    // What ran within a call is erased with its conversation, and stays so.
+    run(&store, &["erase", "--conversation", THREAD]);
+    let sessions = tempfile::tempdir().unwrap();
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    std::fs::write(sessions.path().join("a.jsonl"), lines.join("\n")).unwrap();
+    run(&store, &["import", sessions.path().to_str().unwrap()]);
+    assert_eq!(json_lines(&store, &["calls"]), [] as [Value; 0]);
 }
