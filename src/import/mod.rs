@@ -17,7 +17,10 @@
 //! end. A last line that is not whole yet waits for an import that finds it so.
 //!
 //! A response is counted once. A fork repeats lines of the session that it comes from: they are that
-//! session's, and are taken from its file.
+//! session's, and are taken from its file. So files may be imported in any order. Where no line says
+//! that it is a copy, as in a session that was resumed under another id, or in what a sub-agent
+//! repeats of its session, the file that is imported first has the response, and the others do not
+//! count it. A folder's files are read by name, a session before its sub-agents.
 //!
 //! Files are read line by line and may be larger than the memory. They are never written to.
 

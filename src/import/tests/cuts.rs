@@ -89,13 +89,14 @@ fn lines(lines: impl IntoIterator<Item = String>) -> Vec<u8> {
 }
 
 /// What a session of Claude Code goes on with: a line of one of three responses, with so much more
-/// output; a call; what came of it; or a person's words.
+/// output; a call; what came of it; a person's words; or what is no message.
 #[derive(Debug, Clone)]
 enum Said {
     Text(u8, u64),
     Call(u8, u64),
     Result,
     User,
+    Attachment,
 }
 
 fn session() -> impl Strategy<Value = Vec<Said>> {
@@ -104,6 +105,7 @@ fn session() -> impl Strategy<Value = Vec<Said>> {
         (0..3_u8, 0..20_u64).prop_map(|(response, more)| Said::Call(response, more)),
         Just(Said::Result),
         Just(Said::User),
+        Just(Said::Attachment),
     ];
     prop::collection::vec(said, 1..12)
 }
@@ -133,8 +135,14 @@ fn claude_code(said: &[Said], forked_at: usize, of_fork: &[Said]) -> Vec<File> {
                     None => user(&id, "nothing"),
                 },
                 Said::User => user(&id, "go on"),
+                Said::Attachment => {
+                    let mut line = user(&id, "a file");
+                    line["type"] = json!("attachment");
+                    line
+                }
             };
             line["sessionId"] = json!(session);
+            line["parentUuid"] = json!(n.checked_sub(1).map(|before| format!("{session}{before}")));
             line
         };
         said.iter().enumerate().map(line).collect()
@@ -164,11 +172,14 @@ fn claude_code(said: &[Said], forked_at: usize, of_fork: &[Said]) -> Vec<File> {
         .into()
 }
 
-/// What a rollout goes on with: an answer, a call, a person's words, or tokens that grew.
+/// What a rollout goes on with: an answer, a call, its output, what the client says came of it, a
+/// person's words, or tokens that grew.
 #[derive(Debug, Clone)]
 enum Item {
     Answer,
     Call,
+    Output,
+    Ended(u8),
     User,
     Grew(u64, u64),
 }
@@ -177,6 +188,8 @@ fn rollout() -> impl Strategy<Value = Vec<Item>> {
     let item = prop_oneof![
         Just(Item::Answer),
         Just(Item::Call),
+        Just(Item::Output),
+        (0..2_u8).prop_map(Item::Ended),
         Just(Item::User),
         (0..50_u64, 0..20_u64).prop_map(|(input, output)| Item::Grew(input, output)),
     ];
@@ -187,9 +200,23 @@ fn rollout() -> impl Strategy<Value = Vec<Item>> {
 fn rollouts(items: &[Item], forked_at: usize, of_fork: &[Item]) -> Vec<File> {
     let (mut input, mut output) = (0, 0);
     let mut items_of = |session: &str, items: &[Item]| -> Vec<String> {
+        let mut open = None;
         let line = |(n, item): (usize, &Item)| match item {
             Item::Answer => codex::message("assistant", &format!("so {n}")),
-            Item::Call => codex::call(&format!("{session}c{n}"), "f"),
+            Item::Call => {
+                let id = format!("{session}c{n}");
+                open = Some(id.clone());
+                codex::call(&id, "f")
+            }
+            Item::Output => match open.take() {
+                Some(id) => codex::output(&id, format!("out {n}").into()),
+                None => codex::message("user", "nothing"),
+            },
+            Item::Ended(code) => {
+                let id = open.clone().unwrap_or_else(|| format!("{session}x{n}"));
+                let ended = json!({"type": "exec_command_end", "call_id": id, "exit_code": code});
+                codex::line("event_msg", &ended)
+            }
             Item::User => codex::message("user", "go on"),
             Item::Grew(more_in, more_out) => {
                 input += more_in;
