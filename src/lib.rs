@@ -89,7 +89,7 @@ pub use analytics::{
     CompressionSums, ContextReport, ContextRow, ContextSums, DashboardMetrics, Dimension,
     ErrorCount, ErrorRow, ErrorSample, ErrorSums, ErrorsReport, LatencyMs, LatencyReport,
     LatencyRow, LatencySums, ModelRow, ModelSums, ModelsReport, ROWS_DEFAULT, ROWS_MAX, RowKey,
-    Scope, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow, UsageSums,
+    Scope, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow, UsageSums,
 };
 pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
 pub use collections::{

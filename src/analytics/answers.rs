@@ -75,6 +75,37 @@ pub struct UsageSums {
     pub tokens_reasoning: u64,
 }
 
+/// What `turn.completed` events say of tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+pub struct TurnSums {
+    /// How many turns were completed.
+    pub turns: u64,
+    /// The sum of their `input_tokens`.
+    pub tokens_in: u64,
+    /// The sum of their `output_tokens`.
+    pub tokens_out: u64,
+}
+
+impl TurnSums {
+    pub(super) fn add_tokens(&mut self, tokens_in: u64, tokens_out: u64) {
+        self.tokens_in = self.tokens_in.saturating_add(tokens_in);
+        self.tokens_out = self.tokens_out.saturating_add(tokens_out);
+    }
+}
+
+/// The turns of a bucket and model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+pub struct TurnRow {
+    /// The bucket, and the `model_name` of the events as `model_used`.
+    #[serde(flatten)]
+    pub of: RowKey,
+    /// What they add up to.
+    #[serde(flatten)]
+    pub sums: TurnSums,
+}
+
 /// The sums of the requests of a model and configuration. Latencies, tokens and context are of
 /// messages in the role `assistant` alone. A group that has only further parts of answers, to
 /// requests of another group or day, has a row as well.
@@ -231,6 +262,10 @@ reports! {
     UsageReport UsageRow { UsageSums } {
         /// What all rows add up to, those past the limit included.
         pub total: UsageSums,
+        /// The tokens that `turn.completed` events in the log name, by bucket and model. An agent
+        /// that records messages as well names the same tokens there, so `rows` and `total` do not
+        /// have these.
+        pub turns: Vec<TurnRow>,
     }
     /// What requests came to, by model and configuration.
     ModelsReport ModelRow { ModelSums } {

@@ -8,6 +8,7 @@ use std::thread;
 
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
+use super::turns::Turns;
 use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages, sum_day};
 use crate::error::Result;
 use crate::index::RowId;
@@ -115,6 +116,7 @@ pub(super) struct Kept {
     moment: Option<Moment>,
     days: BTreeMap<Day, KeptDay>,
     groups: Groups,
+    pub(super) turns: Turns,
     /// Conversations have numbers here, by the hashes of their ids, so that those of many days are
     /// counted fast.
     talks: HashMap<u64, u32>,

@@ -9,6 +9,7 @@ mod kept;
 mod query;
 mod reports;
 mod rows;
+mod turns;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,7 +18,8 @@ pub use answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, CompressionSums, ContextReport,
     ContextRow, ContextSums, DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorSums,
     ErrorsReport, LatencyMs, LatencyReport, LatencyRow, LatencySums, ModelRow, ModelSums,
-    ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow, UsageSums,
+    ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow,
+    UsageSums,
 };
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope};
 

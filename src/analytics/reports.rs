@@ -62,7 +62,17 @@ impl Analytics {
             ..all_days(&[Dimension::Model, Dimension::Config])
         };
         let scope = query.scope("usage", &by_day)?;
-        report!(UsageReport { UsageRow }: self, scope, query, |_| true, rows::usage)
+        let mut kept = self.caught_up()?;
+        kept.turns.catch_up(&self.store)?;
+        let (rows, row_count) = kept.sums(&scope, query.rows_max(), |_| true, rows::usage);
+        let rows = rows.into_iter().map(|(of, sums)| UsageRow { of, sums });
+        Ok(UsageReport {
+            rows: rows.collect(),
+            row_count,
+            total: kept.total(&scope, rows::usage),
+            turns: kept.turns.rows(&scope, query.rows_max()),
+            scope,
+        })
     }
 
     /// What requests came to: by model and configuration unless told otherwise, of the current

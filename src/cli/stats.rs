@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use decklog::{
     ActiveReport, AnalyticsQuery, Bucket, CompressionSums, ContextSums, DashboardMetrics, Day,
     Dimension, ErrorSample, ErrorsReport, LatencyMs, LatencySums, ModelSums, RowKey, Scope,
-    TaskSums, UsageSums,
+    TaskSums, TurnSums, UsageReport, UsageSums,
 };
 use serde::Serialize;
 
@@ -100,7 +100,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     match args.name {
         Name::Usage => {
-            tell!(context, analytics.usage(&query)?, USAGE_COLUMNS, usage);
+            let report = analytics.usage(&query)?;
+            tell!(context, &report, USAGE_COLUMNS, usage);
+            if !context.json {
+                print_turns(context, &report)?;
+            }
         }
         Name::Models => {
             let columns = [
@@ -309,6 +313,34 @@ fn print(
         output::say(&format!("{shown} of {all} rows shown: set --limit"));
     }
     Ok(())
+}
+
+/// What turn.completed events say, which messages may say as well.
+fn print_turns(context: &mut Context, report: &UsageReport) -> Result<(), Failure> {
+    if report.turns.is_empty() {
+        return Ok(());
+    }
+    let by_model = report.scope.group.contains(&Dimension::Model);
+    let scope = Scope {
+        group: by_model.then_some(Dimension::Model).into_iter().collect(),
+        ..report.scope.clone()
+    };
+    let mut table = Table::new(&scope, &[], &["TURNS", "TOKENS IN", "TOKENS OUT"]);
+    for row in &report.turns {
+        let TurnSums {
+            turns,
+            tokens_in,
+            tokens_out,
+        } = row.sums;
+        let numbers = [turns, tokens_in, tokens_out].map(grouped);
+        table.row(&row.of, &[], numbers.to_vec());
+    }
+    context.out.line("")?;
+    show::row(
+        &mut context.out,
+        "turn.completed events, not counted above:",
+    )?;
+    table.print(context)
 }
 
 fn print_samples(context: &mut Context, samples: &[ErrorSample]) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Inner, Kept, Reads, Store, Txn};
+use crate::store::{Inner, Kept, Reads, Store, Txn, View};
 
 const KIND: Kind = Kind::Events;
 
@@ -228,6 +228,30 @@ pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event
         }
     }
     Ok(None)
+}
+
+/// The sequence numbers past one of the events of a type.
+pub(crate) fn seqs_of_type(view: &View<'_>, event_type: &str, after: u64) -> Vec<u64> {
+    let table = view.table(KIND);
+    let hash = view.hasher().lookup(event_type);
+    let first = table.row_from_seq(after.saturating_add(1));
+    let rows = (first.0..).map(RowId);
+    let rows = rows.map_while(|id| table.row(id).map(|row| (id, row)));
+    let found = rows.filter(|(id, row)| row.stands() && table.has_lookup(*id, 1, hash));
+    found.map(|(_, row)| row.seq).collect()
+}
+
+/// The events with these sequence numbers, but for those that are gone.
+pub(crate) fn with_seqs(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Event>> {
+    let table = view.table(KIND);
+    let mut found = Vec::with_capacity(seqs.len());
+    for seq in seqs {
+        let id = table.row_from_seq(*seq);
+        if table.row(id).is_some_and(|row| row.seq == *seq) {
+            found.extend(standing_as::<Event>(view, id)?);
+        }
+    }
+    Ok(found)
 }
 
 /// As [`children`], giving writers their turn meanwhile.

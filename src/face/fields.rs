@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::collections::SearchCursor;
-use crate::record::{GIVEN_NUMBER_MAX, Kind, epoch_ms};
+use crate::record::{GIVEN_NUMBER_MAX, Kind, ProposalStatus, epoch_ms};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
@@ -287,6 +287,27 @@ mod tests {
             let error = serde_json::from_str::<Attempt>(json).unwrap_err();
             let error = error.to_string();
             assert!(error.contains("1 to 9223372036854775807"), "{error}");
+        }
+    }
+}
+
+/// What a step makes of a proposal.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Decision {
+    Approved,
+    Denied,
+    Applied,
+    Reverted,
+}
+
+impl From<Decision> for ProposalStatus {
+    fn from(decision: Decision) -> ProposalStatus {
+        match decision {
+            Decision::Approved => ProposalStatus::Approved,
+            Decision::Denied => ProposalStatus::Denied,
+            Decision::Applied => ProposalStatus::Applied,
+            Decision::Reverted => ProposalStatus::Reverted,
         }
     }
 }

@@ -20,10 +20,11 @@ use super::puts::{Handed, Put};
 use super::when::When;
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::Millis;
+use crate::face::fields::{Decision, Millis};
 use crate::face::pages::{After, Paged};
 use crate::record::{
-    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, now, payload_text_required,
+    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Validity, now,
+    payload_text_required,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -37,17 +38,27 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewProposal {
+    /// `retracted` takes the proposal back. Default: `pending`.
+    #[serde(alias = "status")]
+    op: Option<Proposed>,
     /// The request that proposes the edit.
     request_id: Uuid,
     /// When it is proposed.
     created_at: When,
-    /// How sure the agent is.
+    /// The agent's confidence.
     #[schema(minimum = 0, maximum = 1)]
     confidence: Option<f64>,
     /// The edits: an object or array, kept to the byte, or a string.
     #[serde(with = "payload_text_required")]
     #[schema(value_type = serde_json::Value)]
     diffs_json: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Proposed {
+    Pending,
+    Retracted,
 }
 
 /// Records an edit that is proposed.
@@ -71,47 +82,77 @@ async fn propose(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewProposal>,
 ) -> Result<Made, Problem> {
+    let is_valid = new.created_at.0.is_valid && new.op != Some(Proposed::Retracted);
     let handed = Handed::one(CodeEditProposal {
-        created_at: new.created_at.0,
+        created_at: Validity {
+            is_valid,
+            ..new.created_at.0
+        },
         confidence: new.confidence,
         ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
     });
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
-/// The next step of a proposal.
+/// The next step of a proposal, by the names of the files. `status` and `at` are other names for
+/// `op` and for the time of the step.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewStep {
-    status: ProposalStatus,
+    #[serde(alias = "status")]
+    op: Decision,
     at: Option<Millis>,
+    decided_at: Option<Millis>,
+    applied_at: Option<Millis>,
     commit_hash: Option<String>,
 }
 
-// By hand, because only some steps have a commit.
+impl NewStep {
+    fn of(self, request_id: Uuid) -> ProposalStep {
+        let millis = |time: Option<Millis>| time.map(|time| time.0);
+        let (decided_at, applied_at) = (millis(self.decided_at), millis(self.applied_at));
+        let own = match self.op {
+            Decision::Approved | Decision::Denied => decided_at,
+            Decision::Applied => applied_at,
+            Decision::Reverted => None,
+        };
+        let at = millis(self.at).or(own).unwrap_or_else(now);
+        ProposalStep {
+            decided_at,
+            applied_at,
+            commit_hash: self.commit_hash,
+            ..ProposalStep::new(request_id, self.op.into(), at)
+        }
+    }
+}
+
+// By hand, because each step has a time of its own and only some have a commit.
 impl PartialSchema for NewStep {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String);
-        let step = |words: [&str; 2]| {
-            let status = text().enum_values(Some(words));
+        let step = |words: &[&str], time: &str| {
             let null = ObjectBuilder::new().schema_type(Type::Null);
-            let at = OneOfBuilder::new().item(Millis::schema()).item(null);
             ObjectBuilder::new()
-                .property("status", status)
-                .required("status")
-                .property("at", at)
+                .property("op", text().enum_values(Some(words.iter().copied())))
+                .required("op")
+                .property(time, OneOfBuilder::new().item(Millis::schema()).item(null))
                 .additional_properties(Some(AdditionalProperties::FreeForm(false)))
         };
         let or_null = SchemaType::from_iter([Type::String, Type::Null]);
-        let commit = text()
-            .schema_type(or_null)
-            .min_length(Some(1))
-            .max_length(Some(NAME_BYTES_MAX));
-        let made = step(["applied", "reverted"]).property("commit_hash", commit);
+        let commit = || {
+            text()
+                .schema_type(or_null.clone())
+                .min_length(Some(1))
+                .max_length(Some(NAME_BYTES_MAX))
+        };
         let either = OneOfBuilder::new().description(Some(
-            "The next step. `at`: when, in epoch milliseconds; default: now. `commit_hash`: the commit that applied the edit.",
+            "The next step. Times are in epoch milliseconds; default: now. `commit_hash`: the commit that applied the edit.",
         ));
-        either.item(step(["approved", "denied"])).item(made).into()
+        either
+            .item(step(&["approved", "denied"], "decided_at"))
+            .item(step(&["applied"], "applied_at").property("commit_hash", commit()))
+            .item(step(&["reverted"], "at").property("commit_hash", commit()))
+            .into()
     }
 }
 
@@ -141,11 +182,7 @@ async fn step(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewStep>,
 ) -> Result<Made, Problem> {
-    let at = new.at.map_or_else(now, |at| at.0);
-    let handed = Handed::one(ProposalStep {
-        commit_hash: new.commit_hash,
-        ..ProposalStep::new(request_id, new.status, at)
-    });
+    let handed = Handed::one(new.of(request_id));
     let answer = handed.answer::<Put>(&app, params.wait, |e| e.into()).await;
     let Err(problem) = answer else { return answer };
     if !problem.is(ErrorKind::Lifecycle) {

@@ -9,6 +9,7 @@ use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
+use crate::face::fields::Decision;
 use crate::face::pages::After;
 use crate::record::{
     CodeEditProposal, Kind, ProposalStatus, ProposalStep, now, payload_text_required,
@@ -80,27 +81,6 @@ struct Step {
     /// The commit that applied the edit, where it is applied or reverted.
     #[schema(min_length = 1, max_length = 1024)]
     commit_hash: Option<String>,
-}
-
-/// What can become of a proposal.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Decision {
-    Approved,
-    Denied,
-    Applied,
-    Reverted,
-}
-
-impl From<Decision> for ProposalStatus {
-    fn from(decision: Decision) -> ProposalStatus {
-        match decision {
-            Decision::Approved => ProposalStatus::Approved,
-            Decision::Denied => ProposalStatus::Denied,
-            Decision::Applied => ProposalStatus::Applied,
-            Decision::Reverted => ProposalStatus::Reverted,
-        }
-    }
 }
 
 fn decide(call: &Call<'_>, given: Step) -> Result<CodeEditProposal, Fault> {

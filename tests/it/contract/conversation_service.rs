@@ -969,3 +969,134 @@ fn the_role_developer_is_system_and_content_may_be_blocks() {
         .post(&path, &bad)
         .expect_problem(422, "invalid_input", Some("/content"));
 }
+
+/// The eight reports of the document, each of the same five messages.
+#[test]
+fn each_report_says_what_the_query_of_the_document_would() {
+    let mut faces = Faces::new();
+    begin(&faces, ID, "w");
+    let other = "67e55044-10b1-426f-9247-bb680e5fe0aa";
+    begin(&faces, other, "w");
+    let answer = |day: &str, model: &str, mode: &str, latency: i64, context: f64| {
+        json!({
+            "role": "assistant", "content": "x", "timestamp": format!("{day}T10:00:00Z"),
+            "model_used": model, "config_used": "D3", "orchestration_mode": mode,
+            "task_type": "code", "tokens_in": 100, "tokens_out": 10, "latency_ms": latency,
+            "context_utilization": context, "compression_applied": latency > 200,
+        })
+    };
+    let failed = json!({
+        "role": "assistant", "content": "x", "timestamp": "2025-12-28T11:00:00Z",
+        "model_used": "b", "config_used": "T1", "task_type": "debug",
+        "error": "late", "error_type": "timeout",
+    });
+    for (id, message) in [
+        (ID, answer("2025-12-27", "a", "single", 100, 0.25)),
+        (ID, answer("2025-12-27", "a", "debate", 300, 0.75)),
+        (other, answer("2025-12-27", "b", "debate", 500, 0.5)),
+        (other, answer("2025-12-28", "b", "debate", 700, 0.5)),
+        (other, failed),
+    ] {
+        let path = format!("/conversations/{id}/messages");
+        faces.http.post(&path, &message).expect(201);
+    }
+    let mut report = |name: &str, group: &str| -> Vec<Value> {
+        let mut path = format!("/analytics/{name}?since=2025-12-27");
+        let mut args = vec!["stats", name, "--since", "2025-12-27"];
+        if !group.is_empty() {
+            path = format!("{path}&bucket=all&group={group}");
+            args.extend(["--bucket", "all", "--group", group]);
+        }
+        let over_http = faces.http.get(&path).expect(200);
+        assert_eq!(faces.cli(&args)[0], over_http, "{name}");
+        if name == "usage" {
+            let asked = json!({ "since": "2025-12-27", "group": [group] });
+            assert_eq!(faces.tool("usage_report", asked), over_http);
+        }
+        over_http["rows"].as_array().unwrap().clone()
+    };
+    // By name, the members that count.
+    let told = |rows: &[Value], name: &str, members: &[&str]| -> Vec<(String, Vec<f64>)> {
+        let number = |row: &Value, at: &str| row.pointer(at).and_then(Value::as_f64).unwrap_or(0.0);
+        let mut told: Vec<(String, Vec<f64>)> = rows
+            .iter()
+            .map(|row| {
+                let numbers = members.iter().map(|at| number(row, at)).collect();
+                (row[name].as_str().unwrap_or("-").to_owned(), numbers)
+            })
+            .collect();
+        told.sort_by(|one, next| one.0.cmp(&next.0));
+        told
+    };
+    let row = |name: &str, numbers: &[f64]| (name.to_owned(), numbers.to_vec());
+
+    // Token usage by model, and by config.
+    let tokens = ["/tokens_in", "/tokens_out"];
+    assert_eq!(
+        told(&report("usage", "model"), "model_used", &tokens),
+        [row("a", &[200.0, 20.0]), row("b", &[200.0, 20.0])]
+    );
+    assert_eq!(
+        told(&report("usage", "config"), "config_used", &tokens),
+        [row("D3", &[400.0, 40.0]), row("T1", &[0.0, 0.0])]
+    );
+    // Latency by orchestration mode.
+    let latency = ["/latency_ms/avg", "/latency_ms/count"];
+    assert_eq!(
+        told(&report("latency", "mode"), "orchestration_mode", &latency),
+        [
+            row("-", &[0.0, 0.0]),
+            row("debate", &[500.0, 3.0]),
+            row("single", &[100.0, 1.0])
+        ]
+    );
+    // Error rate by model, and the example query.
+    let model = [
+        "/requests",
+        "/latency_ms/avg",
+        "/tokens_in",
+        "/tokens_out",
+        "/context_utilization_avg",
+        "/errors",
+        "/error_rate",
+    ];
+    assert_eq!(
+        told(&report("models", "model"), "model_used", &model),
+        [
+            row("a", &[2.0, 200.0, 200.0, 20.0, 0.5, 0.0, 0.0]),
+            row("b", &[3.0, 600.0, 200.0, 20.0, 0.5, 1.0, 1.0 / 3.0]),
+        ]
+    );
+    assert_eq!(
+        told(&report("errors", "model"), "error_type", &["/errors"]),
+        [row("timeout", &[1.0])]
+    );
+    // Task type distribution.
+    assert_eq!(
+        told(
+            &report("tasks", "task_type"),
+            "task_type",
+            &["/requests", "/share"]
+        ),
+        [row("code", &[4.0, 0.8]), row("debug", &[1.0, 0.2])]
+    );
+    // Context utilization by model.
+    assert_eq!(
+        told(&report("context", "model"), "model_used", &["/avg"]),
+        [row("a", &[0.5]), row("b", &[0.5])]
+    );
+    // Compression frequency.
+    assert_eq!(
+        told(
+            &report("compression", "model"),
+            "model_used",
+            &["/compressed", "/rate"]
+        ),
+        [row("a", &[1.0, 0.5]), row("b", &[2.0, 2.0 / 3.0])]
+    );
+    // Daily active conversations.
+    assert_eq!(
+        told(&report("active", ""), "bucket", &["/conversations"]),
+        [row("2025-12-27", &[2.0]), row("2025-12-28", &[1.0])]
+    );
+}

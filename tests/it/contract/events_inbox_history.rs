@@ -1,7 +1,8 @@
 //! Requirement 002: the tables `events`, `inbox` and `history`, and what is derived from them.
 
 use decklog::{
-    InboxTask, Keep, Kind, PrivacySettings, Record, RetentionSettings, TaskQuery, TaskStatus,
+    AnalyticsQuery, Bucket, InboxTask, Keep, Kind, PrivacySettings, Record, RetentionSettings,
+    TaskQuery, TaskStatus,
 };
 use serde_json::{Value, json};
 
@@ -248,4 +249,239 @@ fn a_claim_needs_no_body() {
     assert_eq!(claimed["attempts"], 1);
     let odd = faces.http.json("POST", "/inbox/claim", b"[]");
     assert_eq!(odd.status, 422);
+}
+
+/// Every type of the document, with its payload and under its parent, as the document draws it.
+#[test]
+fn events_of_every_type_make_the_trees_that_are_drawn() {
+    let mut faces = Faces::new();
+    let mut ids: Vec<i64> = Vec::new();
+    // The place of each one's parent in this list.
+    let drawn: [(&str, Option<usize>, Value); 17] = [
+        (
+            "process.started",
+            None,
+            json!({ "role": "supervisor", "pid": 1, "version": "1" }),
+        ),
+        ("worker.spawned", Some(0), json!({ "pid": 2 })),
+        (
+            "process.started",
+            Some(0),
+            json!({ "role": "worker", "pid": 2, "version": "1" }),
+        ),
+        (
+            "worker.exited",
+            Some(0),
+            json!({ "exit_code": 0, "uptime_seconds": 5 }),
+        ),
+        (
+            "revision.promoted",
+            Some(0),
+            json!({ "revision": "a1b2c3" }),
+        ),
+        (
+            "crash_loop.detected",
+            Some(0),
+            json!({ "threshold": 3, "window_seconds": 60 }),
+        ),
+        (
+            "rollback.attempted",
+            Some(0),
+            json!({ "target_revision": "a1b2c3", "success": true }),
+        ),
+        (
+            "agent.started",
+            None,
+            json!({ "chat_id": 1, "task_id": 1, "update_id": 7, "text": "hi" }),
+        ),
+        ("turn.started", Some(7), json!({ "model_name": "m" })),
+        (
+            "tool_call.started",
+            Some(8),
+            json!({ "tool_name": "t", "arguments": {} }),
+        ),
+        (
+            "tool_call.completed",
+            Some(8),
+            json!({ "tool_name": "t", "output": "o", "latency_ms": 3 }),
+        ),
+        (
+            "tool_call.failed",
+            Some(8),
+            json!({ "tool_name": "t", "error": "e" }),
+        ),
+        (
+            "turn.completed",
+            Some(7),
+            json!({ "model_name": "m", "latency_ms": 9, "input_tokens": 3, "output_tokens": 4 }),
+        ),
+        ("reply.sent", Some(7), json!({ "chat_id": 1 })),
+        ("agent.completed", Some(7), json!({ "task_id": 1 })),
+        (
+            "agent.started",
+            None,
+            json!({ "chat_id": 1, "task_id": 2, "update_id": 8, "text": "ho" }),
+        ),
+        (
+            "agent.failed",
+            Some(15),
+            json!({ "task_id": 2, "error": "late" }),
+        ),
+    ];
+    for (at, (event_type, parent, payload)) in (DAY_1..).zip(&drawn) {
+        let event = json!({
+            "event_type": event_type, "parent_id": parent.map(|parent| ids[parent]),
+            "payload": payload, "timestamp": at,
+        });
+        let id = if at % 2 == 0 {
+            faces.http.post("/events", &event).expect(201)["id"].clone()
+        } else {
+            faces.tool("event_log", event)["id"].clone()
+        };
+        ids.push(id.as_i64().unwrap());
+    }
+    assert!(ids.is_sorted(), "{ids:?}");
+    let listed = faces.cli(&["events"]);
+    for (((event_type, parent, payload), id), row) in drawn.iter().zip(&ids).zip(&listed) {
+        assert_eq!(row["id"], *id);
+        assert_eq!(row["event_type"], *event_type);
+        assert_eq!(&row["payload"], payload);
+        assert_eq!(row["parent_id"].as_i64(), parent.map(|parent| ids[parent]));
+        let over_http = faces.http.get(&format!("/events/{id}")).expect(200);
+        assert_eq!(&over_http["payload"], payload);
+    }
+    for (root, below) in [(0, 7), (7, 8), (15, 2)] {
+        let tree = faces
+            .http
+            .get(&format!("/events/{}/tree", ids[root]))
+            .expect(200);
+        assert_eq!(tree["nodes"].as_array().unwrap().len(), below, "{tree}");
+        let tree = faces.tool("event_tree", json!({ "id": ids[root] }));
+        assert_eq!(tree["nodes"].as_array().unwrap().len(), below);
+    }
+    // The types are constants of the library, which has them all.
+    for (event_type, ..) in &drawn {
+        assert!(
+            decklog::event_type::ALL.contains(event_type),
+            "{event_type}"
+        );
+    }
+}
+
+#[test]
+fn the_tokens_of_completed_turns_are_reported_by_model() {
+    let mut faces = Faces::new();
+    let http = faces.http.clone();
+    let log = |payload: Value, day: i64| {
+        let event = json!({
+            "event_type": "turn.completed", "payload": payload,
+            "timestamp": DAY_1 + day * 86_400_000,
+        });
+        http.post("/events", &event).expect(201);
+    };
+    let tokens = |model: &str, input: i64, output: i64| {
+        json!({
+            "model_name": model, "latency_ms": 1, "input_tokens": input, "output_tokens": output,
+        })
+    };
+    let none = faces.http.get("/analytics/usage").expect(200);
+    assert_eq!(none["turns"], json!([]));
+    log(tokens("a", 100, 10), 0);
+    log(tokens("a", 200, 20), 1);
+    log(tokens("b", 7, 3), 1);
+    // What is not a number of tokens counts as none.
+    log(
+        json!({ "model_name": "b", "input_tokens": "many", "output_tokens": -4 }),
+        1,
+    );
+    log(json!("no object"), 1);
+    let other = json!({
+        "event_type": "turn.failed", "payload": tokens("a", 1_000, 1_000), "timestamp": DAY_1,
+    });
+    faces.http.post("/events", &other).expect(201);
+    let expected = json!([
+        { "model_used": "a", "turns": 2, "tokens_in": 300, "tokens_out": 30 },
+        { "model_used": "b", "turns": 2, "tokens_in": 7, "tokens_out": 3 },
+    ]);
+    let all = "/analytics/usage?bucket=all&group=model";
+    let report = faces.http.get(all).expect(200);
+    assert_eq!(report["turns"], expected);
+    // Messages may say the same: their sums do not have these.
+    assert_eq!(report["total"]["tokens_in"], 0);
+    let usage = ["stats", "usage", "--bucket", "all", "--group", "model"];
+    assert_eq!(faces.cli(&usage)[0]["turns"], expected);
+    let over_mcp = faces.tool("usage_report", json!({}));
+    assert_eq!(over_mcp["turns"], expected);
+    let text = faces.run(&usage);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("turn.completed") && text.contains("300"),
+        "{text}"
+    );
+    // By day, of one day, and without the models.
+    let by_day = faces.http.get("/analytics/usage?group=model").expect(200);
+    assert_eq!(by_day["turns"].as_array().unwrap().len(), 3);
+    let day = decklog::Day::of(DAY_1 + 86_400_000).unwrap();
+    let path = format!("{all}&since={day}");
+    let of_day = faces.http.get(&path).expect(200);
+    assert_eq!(of_day["turns"][0]["tokens_in"], 200);
+    let together = AnalyticsQuery {
+        group: Some(Vec::new()),
+        bucket: Some(Bucket::All),
+        ..AnalyticsQuery::default()
+    };
+    let together = faces.store().analytics().usage(&together).unwrap();
+    assert_eq!(
+        serde_json::to_value(&together.turns).unwrap(),
+        json!([{ "turns": 4, "tokens_in": 307, "tokens_out": 33 }])
+    );
+    // What comes later is added, and what is lost is not counted any more.
+    log(tokens("b", 1, 1), 2);
+    let report = faces.http.get(all).expect(200);
+    assert_eq!(report["turns"][1]["tokens_in"], 8);
+}
+
+#[test]
+fn a_task_is_claimed_by_one_worker_and_ends_once() {
+    let mut faces = Faces::new();
+    let task = |update_id: i64| json!({ "update_id": update_id, "chat_id": 1, "text": "hi", "message_date": 1 });
+    for update_id in [5, 6, 7] {
+        faces.http.post("/inbox", &task(update_id)).expect(201);
+    }
+    // Telegram sends an update again until it is acknowledged.
+    assert_eq!(faces.http.post("/inbox", &task(5)).status, 200);
+    assert_eq!(faces.store().telegram_offset().unwrap(), 8);
+    let over_http = faces.http.post("/inbox/claim", &json!({})).expect(200);
+    let over_mcp = faces.tool("inbox_claim", json!({}))["task"].take();
+    let typed = faces.store().inbox().claim().unwrap().unwrap();
+    let claimed = [&over_http["id"], &over_mcp["id"], &json!(typed.id)];
+    assert_eq!(claimed, [&json!(1), &json!(2), &json!(3)]);
+    for task in [&over_http, &over_mcp] {
+        assert_eq!(
+            (&task["status"], &task["attempts"]),
+            (&json!("in_progress"), &json!(1))
+        );
+        assert!(task["locked_at"].is_i64());
+    }
+    assert_eq!(faces.tool("inbox_claim", json!({}))["task"], Value::Null);
+    // Each ends by its face, once, and only for who holds it.
+    let held = json!({ "attempt": 1 });
+    let stolen = faces.http.post("/inbox/1/done", &json!({ "attempt": 2 }));
+    assert_eq!(stolen.status, 409);
+    assert_eq!(
+        faces.http.post("/inbox/1/done", &held).expect(200)["status"],
+        "done"
+    );
+    let given = json!({ "id": 2, "attempt": 1, "error": "no such host" });
+    let failed = faces.tool("inbox_fail", given);
+    assert_eq!(
+        (&failed["status"], &failed["error"]),
+        (&json!("failed"), &json!("no such host"))
+    );
+    faces.store().inbox().done(&typed).unwrap();
+    let other = faces.tool_fails("inbox_done", json!({ "id": 2, "attempt": 1 }));
+    assert_eq!(other["code"], "LIFECYCLE");
+    let rows = faces.cli(&["inbox"]);
+    let statuses: Vec<&Value> = rows.iter().map(|row| &row["status"]).collect();
+    assert_eq!(statuses, ["done", "failed", "done"]);
 }

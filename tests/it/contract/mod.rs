@@ -8,6 +8,10 @@
 //! | 000: `arguments_json` may be redacted, the hash correlates | `observability::redacted_arguments_keep_the_hash_of_what_was_given` |
 //! | 000: the trait and its types; serialize and deserialize | `observability::the_trait_is_used_through_pointers_and_its_types_convert` |
 //! | 000: `error_kind`, `error_msg` on failed | `observability::a_completed_call_has_no_error_on_any_face` |
+//! | 000: turns are upserted by their id; `list_conversation_since` | `observability::a_turn_is_upserted_by_its_id_on_every_face` |
+//! | 000: `kind` of a turn | `observability::a_turn_has_one_of_five_kinds_on_every_face` |
+//! | 000: the lifecycle of a call, its idempotency; `list_tool_calls_by_parent` | `observability::a_call_is_requested_and_done_once_on_every_face` |
+//! | 000: `code_edit_proposals` and their lifecycle | `observability::a_proposal_and_its_steps_have_the_names_of_the_files` |
 //! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json` |
@@ -16,17 +20,20 @@
 //! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |
 //! | 001: indexes by time and workspace; history, debugging | `conversation_service::messages_of_all_conversations_are_found_by_what_they_say`, `search_finds_over_http_what_the_command_finds` |
 //! | 001: error rate, error capture | `conversation_service::an_error_is_a_failed_request_whatever_its_role` |
+//! | 001: the eight reports and the example query | `conversation_service::each_report_says_what_the_query_of_the_document_would` |
 //! | 001: task type distribution, `capture_request` and `capture_response` | `conversation_service::an_answer_has_the_task_type_of_the_request_before_it` |
 //! | 001: retention of messages and error logs | `conversation_service::errors_are_kept_shorter_until_a_success_follows`, `config_shows_the_settings_in_force_and_knows_every_name_that_help_mentions` |
 //! | 001: the client; what clients of providers send | `conversation_service::a_client_has_any_short_name`, `the_role_developer_is_system_and_content_may_be_blocks` |
 //! | payloads are JSON | `conversation_service::json_scalars_come_back_as_they_were_given` |
 //! | 002: `events`: id, timestamp, parent_id, event_type, payload | `events_inbox_history::an_event_takes_timestamp_on_every_face` |
 //! | 002: `events` are never deleted | `events_inbox_history::events_inbox_and_history_are_kept_forever` |
+//! | 002: the types of events, their payloads and parents | `events_inbox_history::events_of_every_type_make_the_trees_that_are_drawn` |
+//! | 002: `input_tokens` and `output_tokens` of turns | `events_inbox_history::the_tokens_of_completed_turns_are_reported_by_model` |
 //! | 002: `inbox`: chat_id, text, message_date, status, attempts, locked_at, error, created_at, updated_at | `events_inbox_history::an_inbox_row_has_the_columns_of_the_table` |
 //! | 002: `history`: id, chat_id, role, text, created_at | `events_inbox_history::a_history_row_has_the_columns_of_the_table` |
 //! | 002 §4: `telegram_offset`, `current_good_rev`, `worker_instance_seq` | `events_inbox_history::what_is_derived_is_told_on_every_face` |
 //! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |
-//! | 002: a worker claims a task | `events_inbox_history::a_claim_needs_no_body` |
+//! | 002: a worker claims a task and ends it; updates are queued once | `events_inbox_history::a_task_is_claimed_by_one_worker_and_ends_once`, `a_claim_needs_no_body` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |

@@ -306,3 +306,279 @@ fn a_completed_call_has_no_error_on_any_face() {
     let (_, outcome) = faces.store().get_tool_call(request, "c").unwrap().unwrap();
     assert_eq!(outcome, None);
 }
+
+#[test]
+fn a_turn_is_upserted_by_its_id_on_every_face() {
+    let mut faces = Faces::new();
+    let turn = |id: u128, content: &str| {
+        json!({
+            "id": Uuid::from_u128(id), "message_id": Uuid::from_u128(id), "kind": "user",
+            "created_at": DAY_1, "content": content,
+        })
+    };
+    let as_line = |id, content: &str| {
+        let mut line = turn(id, content);
+        line["turn_kind"] = line["kind"].take();
+        line["kind"] = json!("conversation_turns");
+        line.to_string()
+    };
+    let typed = |id, content: &str| -> ConversationTurn {
+        serde_json::from_value(turn(id, content)).unwrap()
+    };
+    for content in ["first", "first", "second"] {
+        let store = faces.store();
+        store.upsert_conversation_turn(typed(1, content)).unwrap();
+        let answer = faces.http.post("/turns", &turn(2, content));
+        assert!([200, 201].contains(&answer.status), "{}", answer.text());
+        let mut over_mcp = turn(3, content);
+        over_mcp["thread_id"] = json!(PARENT);
+        faces.tool("turn_record", over_mcp);
+        let (is_taken, said) = faces.cli_takes(&["record"], &as_line(4, content));
+        assert!(is_taken, "{said}");
+    }
+    // One row each, as it was given last; and what came twice stands once in the files.
+    let since = faces.store().list_conversation_since(DAY_1, 10).unwrap();
+    let mut found: Vec<(u128, &str)> = since
+        .iter()
+        .map(|it| (it.id.as_u128(), &*it.content))
+        .collect();
+    found.sort_unstable();
+    let all = [1, 2, 3, 4].map(|id| (id, "second"));
+    assert_eq!(found, all);
+    assert_eq!(faces.store().last_lines(100).unwrap().len(), 8);
+    for (since, limit, count) in [(DAY_1 + 1, 10, 0), (DAY_1, 3, 3), (DAY_1, 0, 0)] {
+        let listed = faces.store().list_conversation_since(since, limit).unwrap();
+        assert_eq!(listed.len(), count);
+    }
+    let path = format!("/turns?since={DAY_1}&limit=3");
+    let listed = faces.http.get(&path).expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3);
+    let since = DAY_1.to_string();
+    assert_eq!(faces.cli(&["turns", "--since", &since]).len(), 4);
+    let listed = faces.tool(
+        "turns_since",
+        json!({ "since": DAY_1, "thread_id": PARENT }),
+    );
+    assert_eq!(listed["turns"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_turn_has_one_of_five_kinds_on_every_face() {
+    let mut faces = Faces::new();
+    for (n, kind) in (1..).zip(["user", "assistant", "system", "sysinfo", "tool", "model"]) {
+        let is_known = kind != "model";
+        let turn = json!({
+            "id": Uuid::from_u128(n), "message_id": Uuid::from_u128(n), "kind": kind,
+            "created_at": DAY_1, "content": "x",
+        });
+        let status = faces.http.post("/turns", &turn).status;
+        assert_eq!(status, if is_known { 201 } else { 422 }, "{kind}");
+        let given = json!({ "kind": kind, "content": "x" });
+        assert_eq!(
+            faces.mcp.call("turn_record", given)["ok"],
+            is_known,
+            "{kind}"
+        );
+        let mut line = turn.clone();
+        (line["kind"], line["turn_kind"]) = (json!("conversation_turns"), json!(kind));
+        line["id"] = json!(Uuid::from_u128(n + 10));
+        let (is_taken, said) = faces.cli_takes(&["record"], &line.to_string());
+        assert_eq!(is_taken, is_known, "{kind}: {said}");
+        assert_eq!(TurnKind::try_from(kind).is_ok(), is_known);
+    }
+}
+
+#[test]
+fn a_call_is_requested_and_done_once_on_every_face() {
+    let mut faces = Faces::new();
+    let key = |call_id: &str| json!({ "request_id": REQUEST, "call_id": call_id });
+    let done = |status: &str| json!({ "status": status, "ended_at": DAY_1 + 9, "latency_ms": 9 });
+    let merged = |mut one: Value, other: Value| {
+        let members = other.as_object().unwrap().clone();
+        one.as_object_mut().unwrap().extend(members);
+        one
+    };
+    let arguments = json!({ "arguments_json": { "a": 1 } });
+
+    // Over HTTP: requested again, done, done again, and neither done nor requested anew after that.
+    let path = format!("/tool-calls/{REQUEST}/http/done");
+    let unknown = faces.http.post(&path, &done("completed"));
+    unknown.expect_problem(404, "not_found", None);
+    let asked = with("http", arguments.clone());
+    faces.http.post("/tool-calls", &asked).expect(201);
+    faces.http.post("/tool-calls", &asked).expect(200);
+    faces.http.post(&path, &done("completed")).expect(201);
+    faces.http.post(&path, &done("completed")).expect(200);
+    assert_eq!(faces.http.post(&path, &done("failed")).status, 409);
+    faces.http.post("/tool-calls", &asked).expect(200);
+
+    // Over MCP.
+    let outcome = |status| merged(key("mcp"), done(status));
+    let early = faces.tool_fails("tool_call_done", outcome("completed"));
+    assert_eq!(early["code"], "LIFECYCLE");
+    let asked = with("mcp", arguments.clone());
+    for status in ["added", "unchanged"] {
+        let put = faces.tool("tool_call_requested", asked.clone());
+        assert_eq!(put["status"], status);
+    }
+    for status in ["added", "unchanged"] {
+        assert_eq!(
+            faces.tool("tool_call_done", outcome("failed"))["status"],
+            status
+        );
+    }
+    let other = faces.tool_fails("tool_call_done", outcome("completed"));
+    assert_eq!(other["code"], "CONFLICT");
+
+    // As lines, and by the trait.
+    let store = faces.store();
+    let line = |op: &str, members: Value| {
+        let line = merged(key("line"), json!({ "kind": "tool_calls", "op": op }));
+        merged(line, members).to_string()
+    };
+    let asked = as_line(with("line", arguments));
+    let ended = json!({ "ended_at": DAY_1 + 9, "latency_ms": 9 });
+    for (line, is_taken) in [
+        (line("completed", ended.clone()), false),
+        (asked.clone(), true),
+        (asked.clone(), true),
+        (line("completed", ended.clone()), true),
+        (line("completed", ended.clone()), true),
+        (line("failed", ended), false),
+        (asked, true),
+    ] {
+        let (taken, said) = faces.cli_takes(&["record"], &line);
+        assert_eq!(taken, is_taken, "{line}: {said}");
+    }
+    let req = request(1, "trait", DAY_1);
+    let outcome = |status| ToolCallDone {
+        request_id: req.request_id,
+        call_id: req.call_id.clone(),
+        ended_at: Validity::at(DAY_1 + 9),
+        latency_ms: 9,
+        outcome_json: None,
+        error_kind: None,
+        error_msg: None,
+        status,
+    };
+    let early = store.record_tool_call_done(outcome(ToolStatus::Completed));
+    assert_eq!(early.unwrap_err().kind(), ErrorKind::Lifecycle);
+    for _ in 0..2 {
+        store.record_tool_call_requested(req.clone()).unwrap();
+        store
+            .record_tool_call_done(outcome(ToolStatus::Completed))
+            .unwrap();
+    }
+    let other = store.record_tool_call_done(outcome(ToolStatus::Failed));
+    assert_eq!(other.unwrap_err().kind(), ErrorKind::Conflict);
+    // A request that says more of a call that is done updates the call, and leaves the outcome.
+    let renamed = ToolCallReq {
+        tool_name: "another_tool".into(),
+        ..req.clone()
+    };
+    store.record_tool_call_requested(renamed).unwrap();
+    let (now, done) = store
+        .get_tool_call(req.request_id, "trait")
+        .unwrap()
+        .unwrap();
+    assert_eq!(now.tool_name, "another_tool");
+    assert_eq!(done, Some(outcome(ToolStatus::Completed)));
+
+    // Each call is there once, wherever it is looked for.
+    let listed = faces.http.get(&format!("/tool-calls?request_id={REQUEST}"));
+    let listed = listed.expect(200)["items"].as_array().unwrap().len();
+    assert_eq!(listed, 3);
+    assert_eq!(faces.cli(&["calls", "--request", REQUEST]).len(), 3);
+    let listed = faces.tool("tool_calls_list", json!({ "request_id": REQUEST }));
+    assert_eq!(listed["calls"].as_array().unwrap().len(), 3);
+    let parent = PARENT.parse().unwrap();
+    assert_eq!(
+        faces
+            .store()
+            .list_tool_calls_by_parent(parent, 10)
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(
+        faces
+            .store()
+            .list_tool_calls_by_parent(parent, 2)
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+/// The names of the files are those of every face.
+#[test]
+fn a_proposal_and_its_steps_have_the_names_of_the_files() {
+    let mut faces = Faces::new();
+    let steps = [
+        json!({ "op": "approved", "decided_at": DAY_1 + 1 }),
+        json!({ "op": "applied", "applied_at": DAY_1 + 2, "commit_hash": "abc" }),
+        json!({ "op": "reverted", "at": DAY_1 + 3, "commit_hash": "abc" }),
+    ];
+    let proposal = |id: u128| {
+        json!({
+            "op": "pending", "request_id": Uuid::from_u128(id), "created_at": DAY_1,
+            "confidence": 0.5, "diffs_json": [{ "file": "a.rs" }],
+        })
+    };
+    faces.http.post("/proposals", &proposal(1)).expect(201);
+    let path = format!("/proposals/{}", Uuid::from_u128(1));
+    for step in &steps {
+        faces.http.post(&format!("{path}/steps"), step).expect(201);
+        faces.http.post(&format!("{path}/steps"), step).expect(200);
+    }
+    let mut lines = vec![proposal(2)];
+    lines.extend(steps.iter().cloned());
+    for mut line in lines {
+        line["kind"] = json!("code_edit_proposals");
+        line["request_id"] = json!(Uuid::from_u128(2));
+        let (is_taken, said) = faces.cli_takes(&["record"], &line.to_string());
+        assert!(is_taken, "{line}: {said}");
+    }
+    let mut over_mcp = proposal(3);
+    over_mcp.as_object_mut().unwrap().remove("op");
+    faces.tool("proposal_record", over_mcp);
+    for step in [
+        json!({ "status": "approved", "at": DAY_1 + 1 }),
+        json!({ "status": "applied", "at": DAY_1 + 2, "commit_hash": "abc" }),
+        json!({ "status": "reverted", "at": DAY_1 + 3 }),
+    ] {
+        let mut step = step;
+        step["request_id"] = json!(Uuid::from_u128(3));
+        faces.tool("proposal_decide", step);
+    }
+    for id in [1, 2, 3] {
+        let path = format!("/proposals/{}", Uuid::from_u128(id));
+        let stands = faces.http.get(&path).expect(200);
+        assert_eq!(
+            stands,
+            json!({
+                "request_id": Uuid::from_u128(id), "created_at": DAY_1,
+                "confidence": 0.5, "status": "reverted", "decided_at": DAY_1 + 1,
+                "applied_at": DAY_1 + 2, "commit_hash": "abc", "diffs_json": [{ "file": "a.rs" }],
+            })
+        );
+    }
+    // What the steps of a proposal cannot be is refused by the same names.
+    faces.http.post("/proposals", &proposal(4)).expect(201);
+    let path = format!("/proposals/{}/steps", Uuid::from_u128(4));
+    for step in [
+        json!({ "op": "approved", "decided_at": DAY_1, "at": DAY_1 + 5 }),
+        json!({ "op": "denied", "applied_at": DAY_1 }),
+        json!({ "op": "pending" }),
+        json!({ "decided_at": DAY_1 }),
+    ] {
+        assert_eq!(faces.http.post(&path, &step).status, 422, "{step}");
+    }
+    let mut retracted = proposal(4);
+    retracted["op"] = json!("retracted");
+    faces.http.post("/proposals", &retracted).expect(201);
+    let gone = faces
+        .http
+        .get(&format!("/proposals/{}", Uuid::from_u128(4)));
+    assert_eq!(gone.status, 404);
+}

@@ -1,0 +1,100 @@
+//! What `turn.completed` events say of tokens. An agent that records its messages as well says the
+//! same there, so these sums are kept apart from those of messages.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::answers::{RowKey, TurnRow, TurnSums};
+use super::query::{Dimension, Scope};
+use crate::collections::{events_with_seqs, seqs_of_events};
+use crate::error::Result;
+use crate::record::{Day, Event, event_type};
+use crate::store::{Moment, Store};
+
+/// So many events are read at a time; writers wait for no more.
+const EVENTS_AT_A_TIME: usize = 128;
+
+/// The payload of the event, as far as it counts. What is of another type is taken as missing.
+#[derive(Deserialize)]
+struct Payload {
+    #[serde(default)]
+    model_name: serde_json::Value,
+    #[serde(default)]
+    input_tokens: serde_json::Value,
+    #[serde(default)]
+    output_tokens: serde_json::Value,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// When the log was as it is counted here.
+    moment: Option<Moment>,
+    days: BTreeMap<(Day, Option<String>), TurnSums>,
+}
+
+impl Turns {
+    /// Takes in the events that came since, or all of them if lines were moved or removed.
+    pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
+        let before = self.moment;
+        let (now, is_added_to, seqs) = store.inner().ask(|view| {
+            let now = view.moment();
+            let since = before.filter(|moment| now.has_rows_of(*moment));
+            let after = since.map_or(0, |moment| moment.last_seq);
+            let seqs = seqs_of_events(view, event_type::TURN_COMPLETED, after);
+            Ok((now, since.is_some(), seqs))
+        })?;
+        // What fails half-way is done again from the beginning.
+        self.moment = None;
+        if !is_added_to {
+            self.days.clear();
+        }
+        for seqs in seqs.chunks(EVENTS_AT_A_TIME) {
+            for event in store.inner().ask(|view| events_with_seqs(view, seqs))? {
+                self.add(&event);
+            }
+        }
+        self.moment = Some(now);
+        Ok(())
+    }
+
+    fn add(&mut self, event: &Event) {
+        let payload = event.payload.as_deref();
+        let payload = payload.and_then(|text| serde_json::from_str::<Payload>(text).ok());
+        let day = Day::of(event.created_at).ok();
+        let (Some(payload), Some(day)) = (payload, day) else {
+            return;
+        };
+        if event.event_type != event_type::TURN_COMPLETED {
+            return;
+        }
+        let model = payload.model_name.as_str().map(str::to_owned);
+        let sums = self.days.entry((day, model)).or_default();
+        sums.turns += 1;
+        let tokens = |value: &serde_json::Value| value.as_u64().unwrap_or(0);
+        sums.add_tokens(
+            tokens(&payload.input_tokens),
+            tokens(&payload.output_tokens),
+        );
+    }
+
+    /// The rows of a report: by its buckets and, if it tells models apart, by model.
+    pub(super) fn rows(&self, scope: &Scope, rows_max: usize) -> Vec<TurnRow> {
+        let by_model = scope.group.contains(&Dimension::Model);
+        let mut rows: BTreeMap<RowKey, TurnSums> = BTreeMap::new();
+        for ((day, model), sums) in &self.days {
+            if scope.has(*day) {
+                let of = RowKey {
+                    bucket: scope.bucket.of(*day),
+                    model_used: model.clone().filter(|_| by_model),
+                    ..RowKey::default()
+                };
+                let row = rows.entry(of).or_default();
+                row.turns += sums.turns;
+                row.add_tokens(sums.tokens_in, sums.tokens_out);
+            }
+        }
+        let rows = rows.into_iter().map(|(of, sums)| TurnRow { of, sums });
+        rows.take(rows_max).collect()
+    }
+}
