@@ -23,7 +23,7 @@ use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use agents::Agents;
 use content::Content;
 use shape::Line;
-use shape::{CacheCreation, Fork, OutputDetails, Spoken, Titled, UsageObject, Whole};
+use shape::{CacheCreation, Fork, Iteration, OutputDetails, Spoken, Titled, UsageObject, Whole};
 
 /// The model named in what the client itself wrote in the model's place.
 const SYNTHETIC: &str = "<synthetic>";
@@ -289,6 +289,9 @@ fn said<'a>(
                 response,
                 line: Some(turn.id),
             });
+            if let Some(usage) = spoken.usage() {
+                content.facts.advice = advice(session, response, usage, &talk, at)?;
+            }
         }
     }
     fill(&mut message, content.message_texts());
@@ -297,6 +300,46 @@ fn said<'a>(
         message,
         counted,
     })
+}
+
+/// The tokens of the models that advised the one which answers. Its usage leaves them out.
+fn advice<'a>(
+    session: &mut Session,
+    response: Uuid,
+    usage: UsageObject<'a>,
+    talk: &Talk<'a>,
+    at: i64,
+) -> Result<Vec<Said<'a>>, String> {
+    let mut advice = Vec::new();
+    let iterations = json::array(usage.iterations).ok().flatten();
+    for (n, raw) in iterations.unwrap_or_default().into_iter().enumerate() {
+        let iteration: Iteration<'_> = json::object(raw).ok().flatten().unwrap_or_default();
+        let kind = json::text(iteration.kind).ok().flatten();
+        let tokens = json::object(raw).ok().flatten().and_then(tokens);
+        let tokens = tokens.filter(|tokens| *tokens != Tokens::default());
+        let (Some("advisor_message"), Some(tokens)) = (kind.as_deref(), tokens) else {
+            continue;
+        };
+        let id = named("claude-code:advice", &format!("{response}:{n}"));
+        let (_, is_first) = session.growth(id, tokens);
+        if !is_first {
+            continue;
+        }
+        let mut message = blank_message(id, talk.id, Role::Assistant, at)?;
+        message.part_of = Some(response);
+        message.model_used = json::owned_text(iteration.model)?;
+        message.inference_metadata = Some(metadata(raw));
+        count(&mut message, tokens);
+        advice.push(Said {
+            talk: talk.clone(),
+            message,
+            counted: Some(Counted {
+                response: id,
+                line: None,
+            }),
+        });
+    }
+    Ok(advice)
 }
 
 /// Whether a message's id has the form of Anthropic's, which are never used again.

@@ -20,6 +20,8 @@ pub(super) struct Facts<'a> {
     /// A `latency_ms` of 0 is still to be told from the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) said: Option<Said<'a>>,
+    /// What other models took part in the answer that the line is of.
+    pub(super) advice: Vec<Said<'a>>,
     /// The call that the line answers, where its result was told before.
     pub(super) answered: Option<Uuid>,
     /// What the line says of whole conversations.

@@ -156,6 +156,9 @@ impl<'a> Run<'a> {
             && let Some(said) = facts.said
         {
             self.say(place, said, answered, thread)?;
+            for said in facts.advice {
+                self.say(place, said, None, thread)?;
+            }
         }
         Ok(())
     }

@@ -57,6 +57,13 @@ shapes! {
         cache_read: "cache_read_input_tokens",
         output: "output_tokens",
         output_details: "output_tokens_details",
+        iterations: "iterations",
+    }
+
+    /// A part of what a request took.
+    Iteration {
+        kind: "type",
+        model: "model",
     }
 
     /// A line that gives a title.

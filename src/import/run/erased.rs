@@ -50,6 +50,7 @@ impl Run<'_> {
             let is_new = id.is_some_and(|id| self.erased.insert(id));
             let records = usize::from(facts.turn.is_some())
                 + usize::from(facts.said.is_some())
+                + facts.advice.len()
                 + facts.calls.len()
                 + facts.results.len();
             self.leave_out(place, is_new, records);

@@ -226,6 +226,49 @@ fn tokens_are_told_apart_by_what_they_were() {
     assert_eq!(kept, [123, 20, 100, 9, 4].map(Some));
 }
 
+/// A model may ask another one for advice within a request. What that one took is beside the usage.
+#[test]
+fn advice_counts_for_the_model_that_gave_it() {
+    let advice = json!({"type": "advisor_message", "model": "m2", "input_tokens": 800,
+        "cache_read_input_tokens": 50, "output_tokens": 90});
+    let usage = |iterations: Value| json!({"input_tokens": 3, "output_tokens": 9, "iterations": iterations});
+    let own = json!({"type": "message", "input_tokens": 3, "output_tokens": 9});
+    let lines = [
+        assistant("u1", "m1", json!([]), usage(json!([own]))),
+        assistant("u2", "m1", json!([]), usage(json!([own, advice]))),
+        assistant("u3", "m1", json!([]), usage(json!([own, advice]))),
+        assistant(
+            "u4",
+            "m2",
+            json!([]),
+            usage(json!(["odd", {"type": 7}, {"type": "advisor_message"}])),
+        ),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let log = MemoryLog::default();
+    let report = import(&log, &lines);
+    assert_eq!(broken(&report), []);
+    assert_eq!(
+        (report.api_responses, report.tokens_in, report.tokens_out),
+        (2, 856, 108)
+    );
+    let messages = log.messages();
+    let given: Vec<_> = messages
+        .iter()
+        .filter(|it| it.model_used.as_deref() == Some("m2"))
+        .collect();
+    let [given] = given[..] else {
+        panic!("{given:?}")
+    };
+    assert_eq!(
+        (given.tokens_in, given.tokens_cache_read, given.tokens_out),
+        (Some(850), Some(50), Some(90))
+    );
+    assert_eq!(given.part_of, Some(messages[0].id));
+    assert_eq!(messages.len(), 5);
+    assert_eq!(import(&log, &lines).added, 0);
+}
+
 #[test]
 fn tokens_written_to_the_cache_are_told_by_how_long_it_keeps_them() {
     let parts = json!({"ephemeral_5m_input_tokens": 11, "ephemeral_1h_input_tokens": 5});
