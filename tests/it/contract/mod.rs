@@ -53,7 +53,7 @@
 //! | first day: several calls in one message keep their ids | `first_day::several_calls_of_a_line_keep_their_ids` |
 //! | first day: summaries and first prompts become `title` | `first_day::a_session_has_the_title_that_it_was_given`, `first_day::a_title_that_a_person_gave_stays`, `http::conversations::sub_agents_are_conversations_of_their_own_and_all_may_have_a_title` |
 //! | first day: sub-agents are conversations of their own, linked to the call that started them, under their parent's project | `first_day::sub_agents_are_linked_to_the_call_that_started_them`, `first_day::a_sub_agent_of_codex_is_a_part_of_the_session_that_started_it` |
-//! | first day: Codex 0.155 as it writes today: commands, changes of files, sub-agents, usage records | `first_day::what_codex_says_of_complete_items_is_kept` |
+//! | first day: Codex 0.155 as it writes today: commands, changes of files, calls to MCP servers, sub-agents, usage records | `first_day::what_codex_says_of_complete_items_is_kept` |
 
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod conversation_service;
