@@ -11,15 +11,15 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made};
 use super::pages::IsCut;
-use super::params::{Limit, Query, Time, WaitParams};
+use super::params::{Limit, Query, Time, WaitParams, same_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
 use crate::collections::{CallQuery, Order};
-use crate::face::fields::{Length, Millis};
+use crate::face::fields::Length;
 use crate::face::pages::After;
 use crate::record::{
-    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, payload_text,
+    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, payload_text,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -127,10 +127,15 @@ async fn request(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewOutcome {
+    /// The model request that asked for the call, as in the path. Default: that of the path.
+    request_id: Option<Uuid>,
+    /// The call's id within the request, as in the path. Default: that of the path.
+    #[schema(min_length = 1, max_length = 1024)]
+    call_id: Option<String>,
     /// How it ended.
     status: ToolStatus,
-    /// When it ended.
-    ended_at: Millis,
+    /// When it ended. An outcome cannot be taken back: `is_valid` must be true.
+    ended_at: When,
     /// How long it took, in milliseconds.
     latency_ms: Length,
     /// What the tool returned: an object or array, kept to the byte, or a string.
@@ -166,10 +171,12 @@ async fn done(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewOutcome>,
 ) -> Result<Made, Problem> {
+    same_as_path("request_id", new.request_id.as_ref(), &key.request_id, "")?;
+    same_as_path("call_id", new.call_id.as_ref(), &key.call_id, "")?;
     let handed = Handed::one(ToolCallDone {
         request_id: key.request_id,
         call_id: key.call_id,
-        ended_at: Validity::at(new.ended_at.0),
+        ended_at: new.ended_at.0,
         latency_ms: new.latency_ms.0,
         outcome_json: new.outcome_json,
         error_kind: new.error_kind,

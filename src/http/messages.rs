@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
-use super::params::{Id, IdempotencyKey, Query, Wait};
+use super::params::{Id, IdempotencyKey, Query, Wait, same_as_path};
 use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, Warning};
@@ -138,16 +138,12 @@ struct Block {
 impl NewMessage {
     /// Checks that it is of the conversation that the path names.
     fn check_conversation(&self, of: Uuid, pointer: &str) -> Result<(), Problem> {
-        match self.conversation_id {
-            Some(id) if id != of => {
-                let detail = format!(
-                    "conversation_id is {id}, and the path names {of}: give the same id, or leave it out"
-                );
-                let field = format!("{pointer}/conversation_id");
-                Err(Problem::invalid(detail).with_field(field))
-            }
-            _ => Ok(()),
-        }
+        same_as_path(
+            "conversation_id",
+            self.conversation_id.as_ref(),
+            &of,
+            pointer,
+        )
     }
 
     /// The message, as the `nth` of a request.

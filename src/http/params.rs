@@ -124,6 +124,21 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
+/// Checks that a field of a body, which stands at a JSON pointer, says what the path says, if it is
+/// given.
+pub(super) fn same_as_path<T: PartialEq>(
+    name: &str,
+    given: Option<&T>,
+    in_path: &T,
+    pointer: &str,
+) -> Result<(), Problem> {
+    if given.is_none_or(|given| given == in_path) {
+        return Ok(());
+    }
+    let detail = format!("{name} is not that of the path: give the same one, or leave it out");
+    Err(Problem::invalid(detail).with_field(format!("{pointer}/{name}")))
+}
+
 /// Reads a number: all parameters are texts.
 pub(super) fn number<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
     from: D,

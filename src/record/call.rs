@@ -143,15 +143,15 @@ impl ToolCallDone {
     pub(super) fn check(&self) -> Result<()> {
         check_name("call_id", &self.call_id, false)?;
         if !self.ended_at.is_valid {
-            return Err(Error::invalid(
-                "ended_at is not valid: an outcome cannot be retracted, retract the call by its started_at",
-            ));
+            let message = "ended_at is not valid: an outcome cannot be retracted, retract the call by its started_at";
+            return Err(Error::invalid(message).with_field("ended_at"));
         }
         if self.latency_ms < 0 {
             return Err(Error::invalid(format!(
                 "latency_ms {} is negative: give milliseconds from 0 up",
                 self.latency_ms
-            )));
+            ))
+            .with_field("latency_ms"));
         }
         if self.status == ToolStatus::Completed {
             for (name, value) in [

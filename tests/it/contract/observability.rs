@@ -510,6 +510,41 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     );
 }
 
+#[test]
+fn the_outcome_of_a_call_is_posted_as_the_document_has_it() {
+    let faces = Faces::new();
+    let asked = with("c 1", json!({ "arguments_json": { "a": 1 } }));
+    faces.http.post("/tool-calls", &asked).expect(201);
+    let path = format!("/tool-calls/{REQUEST}/c%201/done");
+    // All fields of ToolCallDone.
+    let done = json!({
+        "request_id": REQUEST, "call_id": "c 1", "status": "completed", "latency_ms": 9,
+        "ended_at": { "at": DAY_1 + 9, "is_valid": true }, "outcome_json": "{}",
+        "error_kind": null, "error_msg": null,
+    });
+    let changed = |name: &str, value: Value| {
+        let mut done = done.clone();
+        done[name] = value;
+        done
+    };
+    for (name, value) in [
+        ("request_id", json!(Uuid::from_u128(9))),
+        ("call_id", json!("c")),
+        ("ended_at", json!({ "at": DAY_1, "is_valid": false })),
+        ("latency_ms", json!(-1)),
+    ] {
+        let refused = faces.http.post(&path, &changed(name, value));
+        refused.expect_problem(422, "invalid_input", Some(&format!("/{name}")));
+    }
+    faces.http.post(&path, &done).expect(201);
+    faces.http.post(&path, &done).expect(200);
+    // The time alone says the same.
+    let by_number = changed("ended_at", json!(DAY_1 + 9));
+    faces.http.post(&path, &by_number).expect(200);
+    let read = faces.http.get(path.strip_suffix("/done").unwrap());
+    assert_eq!(read.expect(200)["ended_at"], DAY_1 + 9);
+}
+
 /// The names of the files are those of every face.
 #[test]
 fn a_proposal_and_its_steps_have_the_names_of_the_files() {

@@ -52,7 +52,7 @@ fn endpoints() -> Vec<Endpoint> {
         "tool_name": "t", "started_at": at, "args_sha256": decklog::args_sha256("{}"), "arguments_json": {},
     });
     let outcome = json!({
-        "status": "failed", "ended_at": at, "latency_ms": 1, "outcome_json": {},
+        "request_id": unknown, "call_id": "none", "status": "failed", "ended_at": at, "latency_ms": 1, "outcome_json": {},
         "error_kind": "k", "error_msg": "m",
     });
     let proposal = json!({
