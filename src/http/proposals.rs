@@ -52,6 +52,19 @@ struct NewProposal {
     #[serde(with = "payload_text_required")]
     #[schema(value_type = serde_json::Value)]
     diffs_json: String,
+    /// The step that decides has it: null here.
+    #[schema(schema_with = only_null)]
+    decided_at: Option<Millis>,
+    /// The step that applies has it: null here.
+    #[schema(schema_with = only_null)]
+    applied_at: Option<Millis>,
+    /// The step that applies has it: null here.
+    #[schema(schema_with = only_null)]
+    commit_hash: Option<String>,
+}
+
+fn only_null() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Null).into()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -89,6 +102,9 @@ async fn propose(
             ..new.created_at.0
         },
         confidence: new.confidence,
+        decided_at: new.decided_at.map(|at| at.0),
+        applied_at: new.applied_at.map(|at| at.0),
+        commit_hash: new.commit_hash,
         ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
     });
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
@@ -131,11 +147,13 @@ impl PartialSchema for NewStep {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String);
         let step = |words: &[&str], time: &str| {
-            let null = ObjectBuilder::new().schema_type(Type::Null);
             ObjectBuilder::new()
                 .property("op", text().enum_values(Some(words.iter().copied())))
                 .required("op")
-                .property(time, OneOfBuilder::new().item(Millis::schema()).item(null))
+                .property(
+                    time,
+                    OneOfBuilder::new().item(Millis::schema()).item(only_null()),
+                )
                 .additional_properties(Some(AdditionalProperties::FreeForm(false)))
         };
         let or_null = SchemaType::from_iter([Type::String, Type::Null]);

@@ -88,14 +88,20 @@ impl CodeEditProposal {
 
     pub(super) fn check(&self) -> Result<()> {
         check_fraction("confidence", self.confidence)?;
-        let is_new = self.decided_at.is_none() && self.applied_at.is_none();
-        if self.status != ProposalStatus::Pending || !is_new || self.commit_hash.is_some() {
-            return Err(Error::invalid(format!(
-                "the proposal is {}: record it as pending, without decided_at, applied_at and commit_hash, and then each step that follows",
+        let of_steps = [
+            ("status", self.status != ProposalStatus::Pending),
+            ("decided_at", self.decided_at.is_some()),
+            ("applied_at", self.applied_at.is_some()),
+            ("commit_hash", self.commit_hash.is_some()),
+        ];
+        match of_steps.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => Err(Error::invalid(format!(
+                "the proposal is {}, and {name} belongs to a later step: record it as pending, without decided_at, applied_at and commit_hash, and then each step that follows",
                 self.status
-            )));
+            ))
+            .with_field(name)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -617,3 +617,28 @@ fn a_proposal_and_its_steps_have_the_names_of_the_files() {
         .get(&format!("/proposals/{}", Uuid::from_u128(4)));
     assert_eq!(gone.status, 404);
 }
+
+#[test]
+fn a_proposal_is_posted_as_a_row_of_the_document() {
+    let faces = Faces::new();
+    let row = json!({
+        "request_id": Uuid::from_u128(5), "diffs_json": [{ "file": "a.rs" }], "confidence": null,
+        "status": "pending", "created_at": { "at": DAY_1, "is_valid": true },
+        "decided_at": null, "applied_at": null, "commit_hash": null,
+    });
+    faces.http.post("/proposals", &row).expect(201);
+    faces.http.post("/proposals", &row).expect(200);
+    // What a later step says, is recorded with it.
+    for (name, value) in [
+        ("decided_at", json!(DAY_1 + 1)),
+        ("applied_at", json!(DAY_1 + 2)),
+        ("commit_hash", json!("abc")),
+        ("status", json!("approved")),
+    ] {
+        let mut row = row.clone();
+        row["request_id"] = json!(Uuid::from_u128(6));
+        row[name] = value;
+        let refused = faces.http.post("/proposals", &row);
+        refused.expect_problem(422, "invalid_input", Some(&format!("/{name}")));
+    }
+}

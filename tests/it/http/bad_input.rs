@@ -57,6 +57,7 @@ fn endpoints() -> Vec<Endpoint> {
     });
     let proposal = json!({
         "request_id": unknown, "created_at": at, "confidence": 0.5, "diffs_json": [],
+        "decided_at": null, "applied_at": null, "commit_hash": null,
     });
     let step = json!({"status": "applied", "at": at, "commit_hash": "c"});
     let event = json!({
