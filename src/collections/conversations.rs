@@ -402,10 +402,10 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     {
         conversation.status = ConversationStatus::Error;
         conversation.last_error = message.error;
-    } else if conversation.status == ConversationStatus::Error
-        && decoded.seq.is_some_and(|said| said < talk.answered)
-    {
-        conversation.status = ConversationStatus::Active;
+    } else if talk.error.is_none() && decoded.seq.is_some_and(|said| said < talk.answered) {
+        if conversation.status == ConversationStatus::Error {
+            conversation.status = ConversationStatus::Active;
+        }
         conversation.last_error = None;
     }
     // A message's line that someone forged may say a time that is none.

@@ -268,7 +268,7 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Resul
     if let Record::Message(message) = kept.record()
         && message.task_type.is_none()
         && message.is_answer()
-        && let Some(task_type) = asked_for(txn, conversation)?
+        && let Some(task_type) = asked_for(txn, conversation, sequence)?
     {
         kept.set_task_type(task_type);
     }
@@ -297,16 +297,39 @@ fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
     talk.map_or(0, |talk| talk.last_sequence.max(0))
 }
 
-/// The task type of the last request of a conversation.
-fn asked_for(from: &impl Reads, conversation: Uuid) -> Result<Option<String>> {
+/// The task type of the last request of a conversation before this sequence.
+fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
     let key = from.hasher().key([&conversation.to_string(), ""]);
-    let talk = from.index().talks().get(key);
-    let Some((_, line)) = talk.and_then(|talk| talk.asked) else {
+    let Some(talk) = from.index().talks().get(key) else {
+        return Ok(None);
+    };
+    if sequence < talk.asked_at {
+        return asked_before(from, conversation, sequence);
+    }
+    let Some((_, line)) = talk.asked else {
         return Ok(None);
     };
     let request: Box<ConversationMessage> = read_as(from, line)?;
     let request = Some(request).filter(|request| request.conversation_id == conversation);
     Ok(request.and_then(|request| request.task_type))
+}
+
+/// As [`asked_for`], of an answer that is recorded late: the messages before it are read, the last
+/// one first.
+fn asked_before(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
+    let hash = from.hasher().lookup(&conversation.to_string());
+    let end = Position::before(sequence);
+    let rows = from
+        .table(KIND)
+        .walk(Select::Lookup(0, hash), Position::FIRST, end);
+    for row in rows.rev() {
+        let message = read(from, row)?;
+        let message = message.filter(|found| found.conversation_id == conversation);
+        if let Some(request) = message.filter(|found| found.role == Role::User) {
+            return Ok(request.task_type);
+        }
+    }
+    Ok(None)
 }
 
 fn at_sequence(

@@ -48,13 +48,18 @@ pub(crate) struct Talk {
     pub models: Vec<(u64, Loc)>,
     /// A message of each configuration, likewise.
     pub configs: Vec<(u64, Loc)>,
-    /// The last message with an error, by its sequence number in the log, unless an answer without
-    /// one followed.
+    /// The last message with an error, with its sequence number in the log, unless an answer without
+    /// one follows it in the conversation.
     pub error: Option<(u64, Loc)>,
     /// The sequence number in the log of the last answer without an error, or 0.
     pub answered: u64,
-    /// The last request, by its sequence number in the log, if it has a task type.
+    /// The greatest sequence of a message with an error and of an answer; -1 if there is none. A
+    /// message that is recorded late, before it in the conversation, says nothing of the status.
+    pub said_at: i64,
+    /// The last request, with its sequence number in the log, if it has a task type.
     pub asked: Option<(u64, Loc)>,
+    /// The greatest sequence of a request; -1 if there is none.
+    pub asked_at: i64,
     /// The greatest sequence of a message that is numbered on from; -1 if there is none.
     pub last_sequence: i64,
     /// The latest time of a message.
@@ -112,7 +117,9 @@ impl Talks {
             configs: Vec::new(),
             error: None,
             answered: 0,
+            said_at: -1,
             asked: None,
+            asked_at: -1,
             last_sequence: -1,
             latest: entry.at,
         });
@@ -134,20 +141,32 @@ impl Talks {
             talk.last_sequence = talk.last_sequence.max(entry.number);
         }
         talk.latest = talk.latest.max(entry.at);
-        if measured.role == Some(Role::User) {
+        if measured.role == Some(Role::User) && is_last(entry.number, &mut talk.asked_at) {
             talk.asked = measured.has_task_type.then_some((entry.seq, entry.loc));
+        }
+        let is_answer = measured.role == Some(Role::Assistant);
+        if !(measured.is_error || is_answer) || !is_last(entry.number, &mut talk.said_at) {
+            return Says::Nothing;
         }
         if measured.is_error {
             talk.error = Some((entry.seq, entry.loc));
             return Says::Error;
         }
-        if measured.role == Some(Role::Assistant) {
-            talk.error = None;
-            talk.answered = entry.seq;
-            return Says::Well;
-        }
-        Says::Nothing
+        talk.error = None;
+        talk.answered = entry.seq;
+        Says::Well
     }
+}
+
+/// Whether a message is past those before it in its conversation, whose greatest sequence this is
+/// and is raised to its own. A number that the log does not go on from counts, and raises nothing.
+fn is_last(sequence: i64, greatest: &mut i64) -> bool {
+    if sequence > NUMBER_MAX {
+        return true;
+    }
+    let is_last = sequence >= *greatest;
+    *greatest = sequence.max(*greatest);
+    is_last
 }
 
 impl Talks {
@@ -165,8 +184,9 @@ impl Talks {
             ] {
                 out.u64(sum);
             }
-            out.i64(talk.last_sequence);
-            out.i64(talk.latest);
+            for number in [talk.said_at, talk.asked_at, talk.last_sequence, talk.latest] {
+                out.i64(number);
+            }
             let (error, asked) = (Vec::from_iter(talk.error), Vec::from_iter(talk.asked));
             for list in [&talk.models, &talk.configs, &error, &asked] {
                 out.count(list.len());
@@ -192,6 +212,8 @@ impl Talks {
                 tokens_out: from.u64()?,
                 latency_ms: from.u64()?,
                 answered: from.u64()?,
+                said_at: from.i64()?,
+                asked_at: from.i64()?,
                 last_sequence: from.i64()?,
                 latest: from.i64()?,
                 models: lines(from)?,
@@ -206,7 +228,7 @@ impl Talks {
 }
 
 /// A talk with no lines.
-const TALK_BYTES_MIN: usize = 100;
+const TALK_BYTES_MIN: usize = 116;
 
 fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
     let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));

@@ -393,15 +393,17 @@ enum Told {
     Message {
         is_error: bool,
         is_answer: bool,
+        sequence: i64,
     },
 }
 
 fn told() -> impl Strategy<Value = (u32, Told)> {
     let said = prop::sample::select(STATUSES.to_vec()).prop_map(Told::Said);
-    let message = (prop::bool::weighted(0.3), any::<bool>());
-    let message = message.prop_map(|(is_error, is_answer)| Told::Message {
+    let message = (prop::bool::weighted(0.3), any::<bool>(), 0..200i64);
+    let message = message.prop_map(|(is_error, is_answer, sequence)| Told::Message {
         is_error,
         is_answer,
+        sequence,
     });
     (0..12u32, prop_oneof![said, message])
 }
@@ -434,6 +436,7 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
         Told::Message {
             is_error,
             is_answer,
+            sequence,
         } => {
             let measured = Measured {
                 conversation: plain.key,
@@ -450,6 +453,7 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
             let entry = Entry {
                 key: key(1000 + seq),
                 op: Op::Added,
+                number: sequence,
                 sums,
                 ..plain
             };
@@ -462,22 +466,32 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
 fn status_of(conversation: u32, told: &[(u32, Told)], are_messages_gone: bool) -> Option<Op> {
     let of_it = told.iter().filter(|(of, _)| *of == conversation);
     let (mut own, mut state) = (None, None);
+    let mut said_at = -1;
     for (_, told) in of_it {
         match told {
             Told::Said(status) => {
                 own = Some(status_state(*status));
                 state = own;
             }
-            _ if are_messages_gone || state.is_none() => {}
-            Told::Message { is_error: true, .. } => state = Some(Op::Failed),
             Told::Message {
-                is_answer: true, ..
-            } if state == Some(Op::Failed) => {
-                // By its own word, or until it was answered.
-                let failed = own == Some(Op::Failed);
-                state = if failed { Some(Op::Created) } else { own };
+                is_error,
+                is_answer,
+                sequence,
+            } => {
+                // One that is recorded late says nothing of how the conversation stands.
+                if !(*is_error || *is_answer) || *sequence < said_at {
+                    continue;
+                }
+                said_at = *sequence;
+                if are_messages_gone || state.is_none() {
+                    continue;
+                }
+                state = match own {
+                    _ if *is_error => Some(Op::Failed),
+                    Some(Op::Failed) => Some(Op::Created),
+                    own => own,
+                };
             }
-            Told::Message { .. } => {}
         }
     }
     state

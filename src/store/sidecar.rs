@@ -20,7 +20,7 @@ const PATH: &str = "cache/index";
 /// The bytes that the file begins with: its layout and the version that wrote it. The index of
 /// another version may keep other things.
 const MAGIC: &[u8] =
-    concat!("decklog index 3, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+    concat!("decklog index 4, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// A file whose times are younger than this when they are noted may be changed once more and keep
 /// them: clocks of file systems are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;

@@ -612,8 +612,9 @@ impl Mirror {
                         known.conversation_id == message.conversation_id
                             && known.role == Role::User
                             && *seq < ack.seq
+                            && known.sequence < message.sequence
                     });
-                    let asked = asked.max_by_key(|(seq, _)| *seq);
+                    let asked = asked.max_by_key(|(_, known)| known.sequence);
                     message.task_type = asked.and_then(|(_, asked)| asked.task_type.clone());
                 }
                 self.messages.push((ack.seq, *message));
@@ -675,7 +676,7 @@ impl Mirror {
             let name = name.as_ref().filter(is_new).cloned();
             names.extend(name);
         };
-        let (mut failed, mut answered) = (None, 0);
+        let (mut failed, mut answered, mut said_at) = (None, 0, None);
         for (seq, message) in &self.messages {
             if message.conversation_id != id {
                 continue;
@@ -686,22 +687,27 @@ impl Mirror {
             add(&mut stats.total_latency_ms, message.latency_ms);
             note(&mut stats.models_used, &message.model_used);
             note(&mut stats.configs_used, &message.config_used);
-            if message.error.is_some() {
-                failed = Some((seq, message.error.clone()));
-            } else if message.role == Role::Assistant {
-                failed = None;
-                answered = *seq;
+            let says = message.error.is_some() || message.role == Role::Assistant;
+            if says && message.sequence >= said_at {
+                said_at = message.sequence;
+                let error = message.error.clone();
+                if error.is_none() {
+                    answered = *seq;
+                }
+                failed = error.map(|error| (seq, error));
             }
             if message.timestamp.at() > conversation.updated_at.at() {
                 conversation.updated_at = Timestamp::from_ms(message.timestamp.at()).unwrap();
             }
         }
         let is_news = |seq: &u64| seq > said;
-        if let Some((_, error)) = failed.filter(|(seq, _)| is_news(seq)) {
+        if let Some((_, error)) = failed.clone().filter(|(seq, _)| is_news(seq)) {
             conversation.status = ConversationStatus::Error;
-            conversation.last_error = error;
-        } else if is_news(&answered) && conversation.status == ConversationStatus::Error {
-            conversation.status = ConversationStatus::Active;
+            conversation.last_error = Some(error);
+        } else if failed.is_none() && is_news(&answered) {
+            if conversation.status == ConversationStatus::Error {
+                conversation.status = ConversationStatus::Active;
+            }
             conversation.last_error = None;
         }
         Some((conversation, stats))

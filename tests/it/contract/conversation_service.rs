@@ -1100,3 +1100,59 @@ fn each_report_says_what_the_query_of_the_document_would() {
         [row("2025-12-27", &[2.0]), row("2025-12-28", &[1.0])]
     );
 }
+
+/// Capture that does not wait may come in another order than what it captures.
+#[test]
+fn messages_that_come_late_stand_where_their_sequence_says() {
+    let faces = Faces::new();
+    begin(&faces, ID, "w");
+    let path = format!("/conversations/{ID}/messages");
+    let add = |message: Value| faces.http.post(&path, &message).expect(201);
+    let user = |sequence: i64, task: &str| json!({ "sequence": sequence, "role": "user", "content": "q", "task_type": task });
+    let answer =
+        |sequence: i64| json!({ "sequence": sequence, "role": "assistant", "content": "a" });
+    let error = |sequence: i64| json!({ "sequence": sequence, "role": "system", "content": "e", "error": "late" });
+    let stands = || {
+        let stands = faces.http.get(&format!("/conversations/{ID}")).expect(200);
+        let listed = faces.http.get("/conversations?status=error").expect(200);
+        assert_eq!(listed["total"] == 1, stands["status"] == "error");
+        (stands["status"].clone(), stands["last_error"].clone())
+    };
+    for message in [user(1, "code"), user(7, "explain"), answer(2), answer(8)] {
+        add(message);
+    }
+    assert_eq!(stands(), (json!("active"), Value::Null));
+    // Of an error before the last answer nothing is left; one after it stands, and goes.
+    add(error(4));
+    assert_eq!(stands(), (json!("active"), Value::Null));
+    add(error(9));
+    assert_eq!(stands(), (json!("error"), json!("late")));
+    add(answer(6));
+    assert_eq!(stands(), (json!("error"), json!("late")));
+    let done = json!({ "status": "completed" });
+    faces.http.json(
+        "PATCH",
+        &format!("/conversations/{ID}"),
+        done.to_string().as_bytes(),
+    );
+    add(answer(10));
+    assert_eq!(stands(), (json!("completed"), Value::Null));
+    let read = faces.http.get(&format!("{path}?limit=100")).expect(200);
+    let of = |sequence: i64| {
+        let items = read["items"].as_array().unwrap();
+        let one = items.iter().find(|it| it["sequence"] == sequence).unwrap();
+        one["task_type"].clone()
+    };
+    assert_eq!(
+        [2, 4, 6, 8, 9, 10].map(of),
+        ["code", "code", "code", "explain", "explain", "explain"]
+    );
+    // A store that is opened anew reads the same.
+    let again = decklog::Store::open(faces.store().path()).unwrap();
+    let (conversation, _) = again
+        .get_conversation(ID.parse().unwrap())
+        .unwrap()
+        .unwrap();
+    assert_eq!(conversation.status, ConversationStatus::Completed);
+    assert_eq!(conversation.last_error, None);
+}
