@@ -147,7 +147,8 @@ impl Record {
         let mut line = String::with_capacity(text.len() + 64);
         for (name, value) in &members {
             let name: &str = name;
-            if name == "kind" || name == "turn_kind" || UNUSED.contains(&name) {
+            let is_derived = kind == Kind::Conversations && DERIVED.contains(&name);
+            if name == "kind" || name == "turn_kind" || is_derived || UNUSED.contains(&name) {
                 continue;
             }
             let envelope = [("at", Type::Integer), ("op", Type::Text)];
@@ -185,6 +186,16 @@ impl Record {
         Ok(decoded.record)
     }
 }
+
+/// What a conversation that was read says of its messages: they say so themselves.
+const DERIVED: [&str; 6] = [
+    "message_count",
+    "total_tokens_in",
+    "total_tokens_out",
+    "total_latency_ms",
+    "models_used",
+    "configs_used",
+];
 
 /// What an event may call its `created_at`, which may be a text then.
 const TIMESTAMP: &str = "timestamp";

@@ -161,18 +161,22 @@ pub struct Conversation {
     /// Its id.
     pub id: Uuid,
     /// The workspace or directory that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
+    #[cfg_attr(feature = "face", schema(required))]
     pub workspace: Option<String>,
     /// The project that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
+    #[cfg_attr(feature = "face", schema(required))]
     pub project: Option<String>,
     /// Where it is held.
     pub client: Client,
     /// Whose it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
+    #[cfg_attr(feature = "face", schema(required))]
     pub user_id: Option<String>,
     /// The client's session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
+    #[cfg_attr(feature = "face", schema(required))]
     pub session_id: Option<String>,
     /// The conversation that it is a part of: that of the agent that started it, if it is a
     /// sub-agent's. It need not be in the log.

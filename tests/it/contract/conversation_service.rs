@@ -1156,3 +1156,50 @@ fn messages_that_come_late_stand_where_their_sequence_says() {
     assert_eq!(conversation.status, ConversationStatus::Completed);
     assert_eq!(conversation.last_error, None);
 }
+
+/// The model of the document has fields that may be null, and none that may be missing.
+#[test]
+fn a_conversation_has_every_field_of_the_model_on_every_face() {
+    let mut faces = Faces::new();
+    let begun = faces
+        .http
+        .post("/conversations", &json!({ "id": ID, "client": "cli" }));
+    let begun = begun.expect(201);
+    let answer = json!({ "role": "assistant", "content": "a", "tokens_in": 3 });
+    let path = format!("/conversations/{ID}");
+    faces
+        .http
+        .post(&format!("{path}/messages"), &answer)
+        .expect(201);
+    let listed = faces.http.get("/conversations").expect(200)["conversations"][0].take();
+    let over_mcp = faces.tool("conversation_get", json!({ "id": ID }))["conversation"].take();
+    let got = faces.cli(&["get", "conversations", ID]).remove(0);
+    let shown = faces.cli(&["conversations"]).remove(0);
+    for one in [
+        &begun,
+        &faces.http.get(&path).expect(200),
+        &listed,
+        &over_mcp,
+        &got,
+        &shown,
+    ] {
+        for name in ["workspace", "project", "user_id", "session_id"] {
+            assert_eq!(one.get(name), Some(&Value::Null), "{name} of {one}");
+        }
+        for name in ["id", "created_at", "updated_at", "client", "status"] {
+            assert!(one[name].is_string(), "{name} of {one}");
+        }
+    }
+    // What was read is recorded in another log, without what its messages add up to.
+    let other = Faces::new();
+    let mut line = shown;
+    line["kind"] = json!("conversations");
+    let (is_taken, said) = other.cli_takes(&["record"], &line.to_string());
+    assert!(is_taken, "{said}");
+    let there = other.http.get(&path).expect(200);
+    assert_eq!(
+        (&there["message_count"], &there["id"]),
+        (&json!(0), &json!(ID))
+    );
+    assert_eq!(there["created_at"], begun["created_at"]);
+}

@@ -14,7 +14,8 @@
 //! | 000: `code_edit_proposals` and their lifecycle | `observability::a_proposal_and_its_steps_have_the_names_of_the_files`, `a_proposal_is_posted_as_a_row_of_the_document` |
 //! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
-//! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json` |
+//! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json`, `a_conversation_has_every_field_of_the_model_on_every_face` |
+//! | 001: the order of messages is that of `sequence`, however they come | `conversation_service::messages_that_come_late_stand_where_their_sequence_says` |
 //! | 001: InferenceMetadata | `conversation_service::inference_metadata_alone_fills_a_message` |
 //! | 001: the `conversation_id` is made on the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
 //! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |

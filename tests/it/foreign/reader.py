@@ -356,20 +356,20 @@ def listed(lines):
     for one in sorted(standing(lines, "conversations"), key=lambda one: (one["first"].at, one["first"].seq)):
         said = {"status": "active"} | one["record"].record
         mine = [m for m in messages if m.record["conversation_id"] == said["id"]]
-        since = [m for m in sorted(mine, key=lambda m: m.seq) if m.seq > one["record"].seq]
-        errors = [m.record.get("error") for m in since]
-        answered = max((n for n, m in enumerate(since) if m.record["role"] == "assistant" and errors[n] is None), default=-1)
-        if said["status"] == "error" and answered >= 0:
-            said["status"] = "active"
+        says = [m for m in mine if "error" in m.record or m.record["role"] == "assistant"]
+        last = max(says, key=lambda m: (m.record["sequence"], m.seq), default=None)
+        if last and last.seq > one["record"].seq:
             said.pop("last_error", None)
-        for error in errors[answered + 1:]:
-            if error is not None:
-                said |= {"status": "error", "last_error": error}
+            if "error" in last.record:
+                said |= {"status": "error", "last_error": last.record["error"]}
+            elif said["status"] == "error":
+                said["status"] = "active"
         latest = max(mine, key=lambda m: m.at, default=None)
         if latest and latest.at > instant(said["updated_at"]):
             said["updated_at"] = latest.at
         total = lambda name: sum(max(m.record.get(name, 0), 0) for m in mine)
-        found["conversations"].append(said | {
+        names = ("workspace", "project", "user_id", "session_id")
+        found["conversations"].append(dict.fromkeys(names) | said | {
             "message_count": len(mine), "total_tokens_in": total("tokens_in"),
             "total_tokens_out": total("tokens_out"), "total_latency_ms": total("latency_ms")})
     shown = lambda kind: [one["record"].record for one in standing(lines, kind)]
