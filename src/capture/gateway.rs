@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::collections::IfKnown;
 use crate::error::{Error, Result};
-use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record, Role, Source};
+use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record, Role};
 use crate::store::Store;
 
 impl Store {
@@ -66,9 +66,9 @@ impl Store {
         self.record(message).map(|_| id)
     }
 
-    /// Records a failure in place of an answer: an assistant's message without content, whose
-    /// error becomes the conversation's `last_error` and its status `error`. Returns the message's
-    /// id.
+    /// Records a failure in place of an answer: a message of the system whose content is the error,
+    /// which becomes the conversation's `last_error`. The conversation's status is `error` until an
+    /// answer follows. Returns the message's id.
     ///
     /// # Errors
     /// As [`record`](Store::record).
@@ -112,20 +112,23 @@ pub(super) fn response(
     ConversationMessage::new(conversation_id, Role::Assistant, content).with_metadata(metadata)
 }
 
-/// A failure, by its class and what was said. It speaks in the assistant's role, so that it counts
-/// among the answers; without metadata no model is known to have had a part in it.
+/// A failure, by its class and what was said. Where nothing was answered before it, the gateway says
+/// so itself, as the system; else it belongs to the answer that broke off.
 pub(super) fn failure(
     conversation_id: Uuid,
     content: String,
     (error_type, error): (String, String),
     metadata: Option<&InferenceMetadata>,
 ) -> ConversationMessage {
+    let message = if content.is_empty() {
+        // Not with `Error: ` before it, which would hide secrets at its beginning from the redactor.
+        ConversationMessage::new(conversation_id, Role::System, error.clone())
+    } else {
+        ConversationMessage::new(conversation_id, Role::Assistant, content)
+    };
     let message = match metadata {
-        Some(metadata) => response(conversation_id, content, metadata),
-        None => ConversationMessage {
-            source: Source::System,
-            ..ConversationMessage::new(conversation_id, Role::Assistant, content)
-        },
+        Some(metadata) => message.with_metadata(metadata),
+        None => message,
     };
     ConversationMessage {
         error_type: Some(error_type),

@@ -167,9 +167,9 @@ impl Capture {
         self.record(message).map(|()| id)
     }
 
-    /// Queues a failure in place of an answer: an assistant's message without content, whose
-    /// error becomes the conversation's `last_error` and its status `error`. Returns the message's
-    /// id.
+    /// Queues a failure in place of an answer: a message of the system whose content is the error,
+    /// which becomes the conversation's `last_error`. The conversation's status is `error` until an
+    /// answer follows. Returns the message's id.
     ///
     /// # Errors
     /// As [`record`](Capture::record).

@@ -644,13 +644,15 @@ fn an_error_is_the_state_of_its_conversation() {
     let second = store.capture_error(waited, "no_route", "no model", None);
     let message = |id: decklog::Result<Uuid>| store.get_message(id.unwrap()).unwrap().unwrap();
     let (first, second) = (message(first), message(second));
-    assert_eq!((first.role, first.source), (Role::Assistant, Source::Model));
+    for (message, content) in [(&first, "no answer"), (&second, "no model")] {
+        assert_eq!(
+            (message.role, message.source),
+            (Role::System, Source::System)
+        );
+        assert_eq!(message.content, content);
+    }
     assert_eq!(first.model_used.as_deref(), Some("big-2"));
     assert_eq!(first.error_type.as_deref(), Some("timeout"));
-    assert_eq!(
-        (second.role, second.source),
-        (Role::Assistant, Source::System)
-    );
     assert_eq!(second.model_used, None);
     for (id, error) in [(queued, "no answer"), (waited, "no model")] {
         let (conversation, stats) = store.get_conversation(id).unwrap().unwrap();

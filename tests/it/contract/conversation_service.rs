@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use decklog::{
     Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    InferenceMetadata, Keep, MessageQuery, RetainOptions, Role, Settings, Timestamp,
+    InferenceMetadata, Keep, MessageQuery, RetainOptions, Role, Settings, Source, Timestamp,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -715,7 +715,13 @@ fn an_answer_has_the_task_type_of_the_request_before_it() {
         .capture_response(id, "because", &InferenceMetadata::default())
         .unwrap();
     let again = decklog::Store::open(store.path()).unwrap();
-    again.capture_error(id, "timeout", "late", None).unwrap();
+    let error = again.capture_error(id, "timeout", "late", None).unwrap();
+    let error = again.get_message(error).unwrap().unwrap();
+    assert_eq!((error.role, error.source), (Role::System, Source::System));
+    assert_eq!(
+        (&*error.content, error.error.as_deref()),
+        ("late", Some("late"))
+    );
     assert_eq!(types(id), [some("debug"), some("debug"), some("debug")]);
 }
 
