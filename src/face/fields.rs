@@ -177,6 +177,18 @@ impl PartialSchema for Moment {
 
 impl ToSchema for Moment {}
 
+/// What is given by one name of a field or by another one, but not by both.
+pub(crate) fn by_one_name<T>(
+    (name, given): (&str, Option<T>),
+    (other_name, other): (&'static str, Option<T>),
+) -> crate::Result<Option<T>> {
+    if given.is_some() && other.is_some() {
+        let message = format!("{other_name} is another name for {name}: give one of them");
+        return Err(crate::Error::invalid(message).with_field(other_name));
+    }
+    Ok(given.or(other))
+}
+
 /// A name or id, which may not be empty.
 #[cfg(feature = "mcp")]
 #[derive(Debug, Clone)]

@@ -276,6 +276,22 @@ pub(super) enum OneOrMore<T> {
     More(Vec<T>),
 }
 
+impl<T> OneOrMore<T> {
+    /// Checks each, with the JSON pointer to it, up to the first that fails.
+    pub(super) fn try_each(
+        &mut self,
+        mut check: impl FnMut(&mut T, &str) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        match self {
+            OneOrMore::One(one) => check(one, ""),
+            OneOrMore::More(more) => {
+                let mut more = more.iter_mut().enumerate();
+                more.try_for_each(|(nth, one)| check(one, &format!("/{nth}")))
+            }
+        }
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OneOrMore<T>, D::Error> {
         struct Either<T>(std::marker::PhantomData<T>);

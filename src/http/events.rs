@@ -13,7 +13,7 @@ use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order, SupervisorState};
-use crate::face::fields::{AnyInt, Int, Moment, NewId};
+use crate::face::fields::{AnyInt, Int, Moment, NewId, by_one_name};
 use crate::face::pages::{After, Paged};
 use crate::record::{Event, Record, now, payload_text};
 
@@ -37,9 +37,10 @@ struct NewEvent {
     /// What happened: a dotted name, such as `worker.spawned`.
     #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
     event_type: String,
-    /// When: epoch milliseconds or RFC 3339; `timestamp` is another name for it. Default: now.
-    #[serde(alias = "timestamp")]
+    /// When: epoch milliseconds or RFC 3339. Default: now.
     created_at: Option<Moment>,
+    /// Another name for `created_at`: give one of them.
+    timestamp: Option<Moment>,
     /// What there is to say of it: an object or array, kept to the byte, or a string.
     #[serde(default, with = "payload_text")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -49,6 +50,16 @@ struct NewEvent {
 type NewEvents = OneOrMore<NewEvent>;
 
 impl NewEvent {
+    /// Takes the time by either of its names.
+    fn one_time(&mut self, pointer: &str) -> Result<(), Problem> {
+        let names = (
+            ("created_at", self.created_at),
+            ("timestamp", self.timestamp),
+        );
+        self.created_at = by_one_name(names.0, names.1).map_err(|e| Problem::at(&e, pointer))?;
+        Ok(())
+    }
+
     fn into_record(self) -> (Record, IfKnown) {
         let if_known = match self.created_at {
             Some(_) => IfKnown::Judged,
@@ -86,8 +97,9 @@ impl NewEvent {
 async fn log(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
-    body: NewEvents,
+    mut body: NewEvents,
 ) -> Result<Made, Problem> {
+    body.try_each(NewEvent::one_time)?;
     let handed = Handed::new(body, NewEvent::into_record);
     handed
         .answer::<Numbered>(&app, params.wait, |e| e.into())

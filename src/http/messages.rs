@@ -288,16 +288,9 @@ async fn add(
     Id(conversation): Id<Uuid>,
     Query(params): Query<AddParams>,
     key: IdempotencyKey,
-    body: NewMessages,
+    mut body: NewMessages,
 ) -> Result<Made, Problem> {
-    match &body {
-        OneOrMore::One(message) => message.check_conversation(conversation, "")?,
-        OneOrMore::More(messages) => {
-            for (nth, message) in messages.iter().enumerate() {
-                message.check_conversation(conversation, &format!("/{nth}"))?;
-            }
-        }
-    }
+    body.try_each(|message, pointer| message.check_conversation(conversation, pointer))?;
     begin(&app, conversation, &params).await?;
     let mut ids = Vec::new();
     let handed = Handed::new(body, |new: NewMessage| {

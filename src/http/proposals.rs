@@ -20,7 +20,7 @@ use super::puts::{Handed, Put};
 use super::when::When;
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::{Decision, Millis};
+use crate::face::fields::{Decision, Millis, by_one_name};
 use crate::face::pages::{After, Paged};
 use crate::record::{
     CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Validity, now,
@@ -39,8 +39,9 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[serde(deny_unknown_fields)]
 struct NewProposal {
     /// `retracted` takes the proposal back. Default: `pending`.
-    #[serde(alias = "status")]
     op: Option<Proposed>,
+    /// Another name for `op`: give one of them.
+    status: Option<Proposed>,
     /// The request that proposes the edit.
     request_id: Uuid,
     /// When it is proposed.
@@ -95,7 +96,8 @@ async fn propose(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewProposal>,
 ) -> Result<Made, Problem> {
-    let is_valid = new.created_at.0.is_valid && new.op != Some(Proposed::Retracted);
+    let op = by_one_name(("op", new.op), ("status", new.status))?;
+    let is_valid = new.created_at.0.is_valid && op != Some(Proposed::Retracted);
     let handed = Handed::one(CodeEditProposal {
         created_at: Validity {
             is_valid,

@@ -8,7 +8,7 @@ use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, Status, Time, length, limit, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{EventNode, SupervisorState, Warning};
-use crate::face::fields::{AnyInt, Int, NewId};
+use crate::face::fields::{AnyInt, Int, NewId, by_one_name};
 use crate::record::{Event, Kind, now, payload_text};
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -54,9 +54,10 @@ struct NewEvent {
     payload: Option<String>,
     /// Its id: sent again with the same one, it is logged once. Default: the next one.
     id: Option<NewId>,
-    /// When; timestamp is another name for it. Default: now.
-    #[serde(alias = "timestamp")]
+    /// When. Default: now.
     created_at: Option<Time>,
+    /// Another name for created_at: give one of them.
+    timestamp: Option<Time>,
 }
 
 /// That an event is in the log.
@@ -75,14 +76,19 @@ struct Logged {
 
 fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
     let id = given.id.map_or(0, |id| id.0);
+    let names = (
+        ("created_at", given.created_at),
+        ("timestamp", given.timestamp),
+    );
+    let created_at = by_one_name(names.0, names.1)?;
     let event = Event {
         id,
         parent_id: given.parent_id.map(|id| id.0),
         event_type: given.event_type,
-        created_at: given.created_at.map_or_else(now, |at| at.0),
+        created_at: created_at.map_or_else(now, |at| at.0),
         payload: given.payload,
     };
-    let ack = put(call, event, given.created_at.is_some())?;
+    let ack = put(call, event, created_at.is_some())?;
     Ok(Logged {
         id: ack.assigned.unwrap_or(id),
         seq: ack.seq,

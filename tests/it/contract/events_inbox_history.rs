@@ -43,11 +43,44 @@ fn an_event_takes_timestamp_on_every_face() {
     // One name for it at a time.
     let mut both = event(json!(DAY_1));
     both["created_at"] = DAY_1.into();
-    faces.http.post("/events", &both).expect(422);
-    faces.tool_fails("event_log", both.clone());
+    let refused = faces.http.post("/events", &both);
+    refused.expect_problem(422, "invalid_input", Some("/timestamp"));
+    let refused = faces
+        .http
+        .post("/events", &json!([event(json!(DAY_1)), &both]));
+    refused.expect_problem(422, "invalid_input", Some("/1/timestamp"));
+    assert!(refused.text().contains("created_at"), "{}", refused.text());
+    let refused = faces.tool_fails("event_log", both.clone());
+    assert!(
+        refused.to_string().contains("timestamp is another name"),
+        "{refused}"
+    );
     both["kind"] = "events".into();
     let error = Record::from_json(&both.to_string()).unwrap_err();
     assert_eq!(error.field(), Some("timestamp"));
+    // What is taken is described.
+    let described = faces.http.get("/openapi.json").expect(200);
+    let schemas = &described["components"]["schemas"];
+    let of_status = &schemas["NewProposal"]["properties"]["status"];
+    let listed = faces.mcp.ask("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "event_log");
+    let of_tool = &tool.unwrap()["inputSchema"]["properties"]["timestamp"];
+    for of_field in [
+        &schemas["NewEvent"]["properties"]["timestamp"],
+        of_status,
+        of_tool,
+    ] {
+        // Where it stands beside or within a choice.
+        let said = of_field.to_string();
+        assert!(said.contains("Another name for"), "{said}");
+    }
+    let both = json!({
+        "op": "pending", "status": "pending", "request_id": uuid::Uuid::from_u128(1),
+        "created_at": DAY_1, "diffs_json": [],
+    });
+    let refused = faces.http.post("/proposals", &both);
+    refused.expect_problem(422, "invalid_input", Some("/status"));
 }
 
 #[test]
