@@ -41,9 +41,10 @@ struct NewTask {
     update_id: UpdateId,
     /// The chat that it comes from, where it is a message of one.
     chat_id: Option<AnyInt>,
-    /// The message's text.
+    /// The message's text. Required with a `chat_id`.
     text: Option<String>,
-    /// The message's time as its sender gives it: Telegram's is in epoch seconds.
+    /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
+    /// with a `chat_id`.
     message_date: Option<AnyInt>,
     /// When it was queued. Default: now.
     created_at: Option<Millis>,

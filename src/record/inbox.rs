@@ -36,10 +36,11 @@ pub struct InboxTask {
     /// The chat that it comes from, where it is a message of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_id: Option<i64>,
-    /// The message's text, kept to the byte.
+    /// The message's text, kept to the byte. Required with a `chat_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The message's time as its sender gives it: Telegram's is in epoch seconds.
+    /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
+    /// with a `chat_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_date: Option<i64>,
     /// When it was queued, in epoch milliseconds.
@@ -109,6 +110,17 @@ impl InboxTask {
                 "the task is {} after {} attempts: queue it without attempts, locked_at and error, and record each step that follows",
                 self.status, self.attempts
             )));
+        }
+        let of_message = [
+            ("text", self.text.is_none()),
+            ("message_date", self.message_date.is_none()),
+        ];
+        let missing = of_message.into_iter().find(|(_, is_missing)| *is_missing);
+        if let Some((name, _)) = missing.filter(|_| self.chat_id.is_some()) {
+            let message = format!(
+                "{name} is missing: a task with a chat_id is a message, give its text and its message_date"
+            );
+            return Err(Error::invalid(message).with_field(name));
         }
         Ok(())
     }

@@ -435,11 +435,14 @@ impl Mirror {
         };
         let is_new = self.tasks.values().all(|task| task.update_id != update_id);
         let at = at(rng);
+        let chat_id = some(rng, |rng| rng.next() as i64);
+        // A message of a chat has both.
+        let (message_text, message_date) = (text(rng), rng.next() as i64);
         InboxTask {
             id: new_id(rng, &self.tasks),
-            chat_id: some(rng, |rng| rng.next() as i64),
-            text: some(rng, text),
-            message_date: some(rng, |rng| rng.next() as i64),
+            chat_id,
+            text: some(rng, text).or(chat_id.map(|_| message_text)),
+            message_date: some(rng, |rng| rng.next() as i64).or(chat_id.map(|_| message_date)),
             created_at: at,
             updated_at: at,
             ..InboxTask::new(

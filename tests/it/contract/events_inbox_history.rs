@@ -160,6 +160,40 @@ fn an_inbox_row_has_the_columns_of_the_table() {
     assert_eq!(read.status, TaskStatus::Failed);
 }
 
+/// `text` and `message_date` are NOT NULL, and so they are for each message of a chat.
+#[test]
+fn a_task_of_a_chat_has_a_text_and_a_date_on_every_face() {
+    let faces = Faces::new();
+    let task = json!({ "update_id": 1, "chat_id": -42, "text": "", "message_date": 0 });
+    for name in ["text", "message_date"] {
+        for is_null in [true, false] {
+            let mut task = task.clone();
+            if is_null {
+                task[name] = Value::Null;
+            } else {
+                task.as_object_mut().unwrap().remove(name);
+            }
+            let refused = faces.http.post("/inbox", &task);
+            refused.expect_problem(422, "invalid_input", Some(&format!("/{name}")));
+            task["kind"] = "inbox".into();
+            let (is_taken, said) = faces.cli_takes(&["record"], &task.to_string());
+            assert!(
+                !is_taken && said.contains(&format!("{name} is missing")),
+                "{said}"
+            );
+            let record = Record::from_json(&task.to_string()).unwrap();
+            let error = faces.store().record(record).unwrap_err();
+            assert_eq!(error.field(), Some(name), "{error}");
+        }
+    }
+    faces.http.post("/inbox", &task).expect(201);
+    // A task without a chat needs neither.
+    faces
+        .http
+        .post("/inbox", &json!({ "update_id": 2 }))
+        .expect(201);
+}
+
 #[test]
 fn a_history_row_has_the_columns_of_the_table() {
     let faces = Faces::new();

@@ -30,7 +30,7 @@
 //! | 002: `events` are never deleted | `events_inbox_history::events_inbox_and_history_are_kept_forever` |
 //! | 002: the types of events, their payloads and parents | `events_inbox_history::events_of_every_type_make_the_trees_that_are_drawn` |
 //! | 002: `input_tokens` and `output_tokens` of turns | `events_inbox_history::the_tokens_of_completed_turns_are_reported_by_model` |
-//! | 002: `inbox`: chat_id, text, message_date, status, attempts, locked_at, error, created_at, updated_at | `events_inbox_history::an_inbox_row_has_the_columns_of_the_table` |
+//! | 002: `inbox`: chat_id, text, message_date, status, attempts, locked_at, error, created_at, updated_at | `events_inbox_history::an_inbox_row_has_the_columns_of_the_table`, `a_task_of_a_chat_has_a_text_and_a_date_on_every_face` |
 //! | 002: `history`: id, chat_id, role, text, created_at | `events_inbox_history::a_history_row_has_the_columns_of_the_table` |
 //! | 002 §4: `telegram_offset`, `current_good_rev`, `worker_instance_seq` | `events_inbox_history::what_is_derived_is_told_on_every_face` |
 //! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |

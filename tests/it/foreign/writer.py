@@ -223,9 +223,11 @@ def random_line(writer, rng):
             op, record = rng.choice([("done", {}), ("failed", {"error": text(rng)}), ("queued", {"error": "again"})])
             record = {"id": known.record["id"], "attempts": attempts, **record}
         else:
+            # A message of a chat has a text and a date.
+            message = {"chat_id": rng.randrange(-2, 2), "message_date": rng.randrange(9**9), "text": text(rng)}
             op, record = "queued", {"id": next_id("id"), "update_id": next_id("update_id"), "created_at": at,
-                                    **some(rng, chat_id=rng.randrange(-2, 2), message_date=rng.randrange(9**9),
-                                           text=text(rng), payload=payload(rng))}
+                                    **rng.choice([message, some(rng, text=message["text"])]),
+                                    **some(rng, payload=payload(rng))}
     elif kind == "history":
         op, record = "added", {"id": next_id("id"), "chat_id": rng.randrange(-2, 2), "role": "user",
                                "created_at": at, "text": text(rng)}
