@@ -85,7 +85,7 @@ impl ThoughtQuery {
             check_sha256("prev_hash", hash)?;
         }
         if self.limit == 0 {
-            let message = "limit is 0: give a number from 1, or none for all";
+            let message = "limit is 0: give a number from 1";
             return Err(Error::invalid(message).with_field("limit"));
         }
         Ok(())

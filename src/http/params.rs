@@ -102,22 +102,25 @@ impl PartialSchema for Time {
 
 impl ToSchema for Time {}
 
-/// How many records, at most.
+/// How many records, at most and at least `MIN`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit(pub(super) usize);
+pub(super) struct Limit<const MIN: usize = 0>(pub(super) usize);
 
-impl Default for Limit {
-    fn default() -> Limit {
+impl<const MIN: usize> Default for Limit<MIN> {
+    fn default() -> Self {
         Limit(LIMIT)
     }
 }
 
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Limit, D::Error> {
+impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(from)?;
-        let limit = text.parse::<usize>().ok().filter(|it| *it <= LIMIT_MAX);
+        let limit = text.parse::<usize>().ok();
+        let limit = limit.filter(|it| (MIN..=LIMIT_MAX).contains(it));
         let limit = limit.ok_or_else(|| {
-            let message = format!("give a number from 0 to {LIMIT_MAX}, and ask for the next page");
+            let message = format!(
+                "give a number from {MIN} to {LIMIT_MAX}: what does not fit on a page is on the next one, by `after`"
+            );
             D::Error::custom(message)
         })?;
         Ok(Limit(limit))

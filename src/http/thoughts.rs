@@ -124,7 +124,7 @@ struct ListParams {
     /// Maximum number of thoughts. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
-    limit: Limit,
+    limit: Limit<1>,
     after: Option<After>,
 }
 

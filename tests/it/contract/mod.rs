@@ -39,7 +39,7 @@
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
 //! | 003 §4c: `listThoughtRecords` | `thoughts::behaviour_18_list_empty` to `behaviour_24_list_keeps_chain` |
-//! | 003 §4c, §5b: no limit is all of them, over MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
+//! | 003 §4c, §5b: no limit is all of them, over HTTP and MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
 //! | 003 §4d, §5: the tools and their envelopes | `thoughts::behaviour_25_tool_envelope` to `behaviour_30_double_registration` |
 //! | 003 §5a: `details.issues` | `thoughts::issues_name_each_argument_at_fault` |
 //! | 003 §6: lookup by `prev_hash` | `thoughts::thoughts_are_found_by_the_hash_before_them` |

@@ -502,9 +502,14 @@ fn filters_that_cannot_be_are_rejected_on_every_face() {
     rejected(thoughts.verify_chain("").unwrap_err(), "task_id");
     rejected(thoughts.list(None, Some(0)).unwrap_err(), "limit");
     drop(thoughts);
-    for (query, field) in [("task_id=", "task_id"), ("limit=0", "limit")] {
-        let answer = faces.http.get(&format!("/thoughts?{query}"));
-        answer.expect_problem(400, "bad_request", Some(field));
+    let answer = faces.http.get("/thoughts?task_id=");
+    answer.expect_problem(400, "bad_request", Some("task_id"));
+    // Over HTTP a list is read in pages, with a limit or without one: each message says so.
+    for limit in ["0", "-1", "1001", "1.5", "x"] {
+        let answer = faces.http.get(&format!("/thoughts?limit={limit}"));
+        answer.expect_problem(400, "bad_request", Some("limit"));
+        let said = answer.text();
+        assert!(said.contains("from 1 to 1000"), "{limit}: {said}");
     }
     let answer = faces.http.get("/thoughts/verify?task_id=");
     answer.expect_problem(400, "bad_request", Some("task_id"));
@@ -534,6 +539,15 @@ fn a_list_without_limit_is_all_in_pages() {
         .collect();
     assert_eq!(list(faces.store(), Some("t"), None), made);
     assert_eq!(faces.cli(&["thoughts"]).len(), 300);
+    let mut pages = vec![faces.http.get("/thoughts?task_id=t").expect(200)];
+    while let Some(next) = pages.last().unwrap()["next"].as_str() {
+        let next = format!("/thoughts?task_id=t&after={next}");
+        pages.push(faces.http.get(&next).expect(200));
+    }
+    let of_page = |page: &Value| page["items"].as_array().unwrap().clone();
+    assert_eq!(of_page(&pages[0]).len(), 100);
+    let over_http: Vec<Value> = pages.iter().flat_map(of_page).collect();
+    assert_eq!(json!(over_http), serde_json::to_value(&made).unwrap());
     for asked in [
         json!({}),
         json!({ "task_id": "t" }),
