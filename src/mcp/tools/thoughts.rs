@@ -16,14 +16,14 @@ pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::new(
             "thought_record",
-            "Record a thought",
+            "thought_record",
             "Records a plan, analysis, decision or reflection in the audit trail of a task. The record is chained to the one before it by its hash and can never be changed or removed. Call it when you plan, before you act on a decision, and when you look back on one.",
             Effect::Adds,
             record,
         ),
         Tool::new(
             "thought_record_list",
-            "List thoughts",
+            "thought_record_list",
             "Lists recorded thoughts, oldest first: of one task, or of all. Call it to see what was planned and decided before.",
             Effect::Reads,
             list,

@@ -441,7 +441,8 @@ fn behaviour_29_both_names_are_registered() {
     let listed = faces.mcp.ask("tools/list", json!({}));
     let listed = listed["tools"].as_array().unwrap();
     for name in ["thought_record", "thought_record_list"] {
-        assert!(listed.iter().any(|tool| tool["name"] == name), "{name}");
+        let tool = listed.iter().find(|tool| tool["name"] == name).unwrap();
+        assert_eq!(tool["title"], name);
     }
 }
 
