@@ -41,8 +41,8 @@ pub struct PrivacySettings {
     /// Whether a `user_id` is replaced by its HMAC-SHA-256, under a key that is kept outside the
     /// store. Default: true.
     pub hash_user_id: bool,
-    /// How many days messages, turns, tool calls and events are kept, where `retention` says
-    /// nothing else. Default: 90.
+    /// How many days messages, turns and tool calls are kept, where `retention` says nothing else.
+    /// Default: 90.
     pub retention_days: u32,
     /// Whether what is past its time is removed by itself, once a day, by a process that writes
     /// the store. Default: true.
