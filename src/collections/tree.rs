@@ -1,5 +1,6 @@
 //! Trees of events: what happened under an event, how it ended and how long it took.
 
+mod names;
 mod spans;
 
 use std::cell::RefCell;
@@ -8,7 +9,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use self::spans::close_spans;
+use self::spans::{End, close_below, close_spans, end_status, what};
 use super::events::{find, under};
 use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
@@ -21,16 +22,17 @@ const KIND: Kind = Kind::Events;
 /// What a node takes beside its texts, roughly.
 const NODE_BYTES: usize = 128;
 
-/// How what began with an event ended.
+/// How what began with an event ended. What is open when a span above it ends, such as a turn of a
+/// run that failed, ends with that and has its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
 pub enum SpanStatus {
-    /// It began, and no event says that it ended.
+    /// It began, and no event says that it, or a span above it, ended.
     Running,
-    /// It ended well.
+    /// It ended well, or was open when a span above it ended well.
     Completed,
-    /// It failed.
+    /// It failed, or was open when a span above it failed.
     Failed,
 }
 
@@ -57,7 +59,8 @@ pub struct EventNode {
     /// Of an event that begins something: how that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SpanStatus>,
-    /// Of an event that begins something: how long that took, in milliseconds, once it ended.
+    /// Of an event that begins something: how long that took, in milliseconds, once it ended;
+    /// where no event ends it, up to the end of the span above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
     /// It names a parent that is not in the log any more.
@@ -76,17 +79,22 @@ pub struct EventTree {
 impl Store {
     /// The tree under an event; `None` if there is no such event.
     ///
-    /// What `x.started` began ends with the `x.completed` or `x.failed` under it or, failing
-    /// that, beside it: the one whose payload names the same `call_id` or, where one of the two
-    /// names none, the first that no other began. Events with other endings, such as
-    /// `worker.spawned`, have neither status nor duration.
+    /// What `x.started` began ends with the `x.completed` or `x.failed` under it or, failing that,
+    /// beside it. Of those beside it, an end belongs to the start with its `call_id`; else to the
+    /// first open one with its `tool_name`, or for agents its `task_id`; else to the first open one
+    /// that names no other. No end belongs to a start that names another call, tool or task. A
+    /// process has its `pid` for a `call_id`, and ends with `worker.exited`. Events with other
+    /// endings, such as `worker.spawned`, have neither status nor duration.
+    ///
+    /// What no event ends is ended by the end of the nearest span above it: it has the status of
+    /// that, and its duration is the time up to that end.
     ///
     /// ```
     /// # use decklog::{SpanStatus, Store, event_type};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let run = store.log_event(None, event_type::AGENT_STARTED, None)?;
-    /// let call = Some(r#"{"call_id":"c1","tool":"bash"}"#);
+    /// let call = Some(r#"{"call_id":"c1","tool_name":"bash"}"#);
     /// store.log_event(Some(run), event_type::TOOL_CALL_STARTED, call)?;
     /// store.log_event(Some(run), event_type::TOOL_CALL_FAILED, call)?;
     /// let nodes = store.event_tree(run)?.expect("logged above").nodes;
@@ -121,7 +129,7 @@ impl Store {
             None => false,
         };
         close_spans(&mut nodes);
-        close_root(inner, &mut nodes[0])?;
+        close_from_above(inner, &mut nodes)?;
         Ok(Some(EventTree { nodes }))
     }
 }
@@ -300,38 +308,69 @@ fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result
     Ok(nodes)
 }
 
-/// How a root ended by what stands beside it, which is not in its tree.
-fn close_root(inner: &Inner, root: &mut EventNode) -> Result<()> {
-    let (Some(SpanStatus::Running), Some(parent)) = (root.status, root.event.parent_id) else {
+/// Ends what the tree does not say the end of: a root by what stands beside it, and what runs by
+/// the end of a span above it.
+fn close_from_above(inner: &Inner, nodes: &mut [EventNode]) -> Result<()> {
+    if !nodes.iter().any(is_running) {
         return Ok(());
+    }
+    if is_running(&nodes[0]) {
+        let found = closed(inner, nodes[0].event.clone())?;
+        (nodes[0].status, nodes[0].duration_ms) = (found.status, found.duration_ms);
+    }
+    let mut above = None;
+    let mut seen = HashSet::from([nodes[0].event.id]);
+    let mut parent = match End::of(&nodes[0]) {
+        Some(_) => None,
+        None => nodes[0].event.parent_id,
     };
-    let what = |event: &Event| {
-        event
-            .event_type
-            .rsplit_once('.')
-            .map(|(what, _)| what.to_owned())
-    };
-    let wanted = what(&root.event);
-    // What is above takes the first end that is beside.
-    let above = event(inner, parent)?;
-    let mut around = Vec::from_iter(above.map(|event| node(0, event)));
-    for beside in under(inner, parent)? {
-        if what(&beside) != wanted {
-            continue;
+    // Only a forged log has an event above itself.
+    while let Some(id) = parent.filter(|id| seen.insert(*id)) {
+        let Some(event) = event(inner, id)? else {
+            break;
+        };
+        parent = event.parent_id;
+        if event.event_type.ends_with(".started") {
+            above = End::of(&closed(inner, event)?);
+            parent = parent.filter(|_| above.is_none());
         }
-        let below = under(inner, beside.id)?;
-        around.push(node(1, beside));
-        let below = below.into_iter().filter(|event| what(event) == wanted);
+    }
+    close_below(nodes, above);
+    Ok(())
+}
+
+fn is_running(node: &EventNode) -> bool {
+    node.status == Some(SpanStatus::Running)
+}
+
+/// An event that began something, with how that ended by what stands under it and beside it.
+fn closed(inner: &Inner, of: Event) -> Result<EventNode> {
+    let above = match of.parent_id {
+        Some(parent) => event(inner, parent)?,
+        None => None,
+    };
+    let mut beside = match of.parent_id {
+        Some(parent) => under(inner, parent)?,
+        None => vec![of.clone()],
+    };
+    beside.retain(|event| what(event) == what(&of));
+    let has_ends = beside.iter().any(|event| end_status(event).is_some());
+    // What is above takes the first end that is beside.
+    let mut around = Vec::from_iter(above.map(|event| node(0, event)));
+    for event in beside {
+        // Where nothing ends beside them, the others do not matter.
+        let below = if has_ends || event.id == of.id {
+            under(inner, event.id)?
+        } else {
+            Vec::new()
+        };
+        around.push(node(1, event));
+        let below = below.into_iter().filter(|event| what(event) == what(&of));
         around.extend(below.map(|event| node(2, event)));
     }
     close_spans(&mut around);
-    let found = around
-        .into_iter()
-        .find(|node| node.event.id == root.event.id);
-    if let Some(found) = found {
-        (root.status, root.duration_ms) = (found.status, found.duration_ms);
-    }
-    Ok(())
+    let found = around.into_iter().find(|node| node.event.id == of.id);
+    Ok(found.unwrap_or_else(|| node(0, of)))
 }
 
 fn node(depth: usize, event: Event) -> EventNode {

@@ -214,6 +214,7 @@ fn calls_beside_each_other_end_by_their_own_ids() {
 /// Pairs as one would by hand: for each end, in the order in which the tree is drawn, look at
 /// everything before it.
 fn spans_by_hand(events: &[Event]) -> BTreeMap<i64, (SpanStatus, Option<i64>)> {
+    let mut ends = BTreeMap::new();
     let call = |event: &Event| {
         let payload: serde_json::Value = serde_json::from_str(event.payload.as_deref()?).ok()?;
         payload.get("call_id").map(ToString::to_string)
@@ -236,22 +237,34 @@ fn spans_by_hand(events: &[Event]) -> BTreeMap<i64, (SpanStatus, Option<i64>)> {
             .filter(|other| other.event_type == began)
             .filter(|other| spans[&other.id].0 == SpanStatus::Running)
             .collect();
-        let above = open.iter().find(|other| Some(other.id) == event.parent_id);
-        let mut beside = open
-            .iter()
-            .filter(|other| other.parent_id == event.parent_id);
-        let found = above.or_else(|| match call(event) {
-            None => beside.next(),
-            own => {
-                let named = beside.clone().find(|other| call(other) == own);
-                named.or_else(|| beside.find(|other| call(other).is_none()))
-            }
+        let names_another = |other: &Event| {
+            let (own, other) = (call(event), call(other));
+            own.is_some() && other.is_some() && own != other
+        };
+        let open = open.iter().filter(|other| !names_another(other));
+        let above = open.clone().find(|other| Some(other.id) == event.parent_id);
+        let mut beside = open.filter(|other| other.parent_id == event.parent_id);
+        let found = above.or_else(|| {
+            let named = beside.clone().find(|other| call(other) == call(event));
+            named
+                .filter(|_| call(event).is_some())
+                .or_else(|| beside.next())
         });
         if let Some(found) = found {
             spans.insert(
                 found.id,
                 (status, Some(event.created_at - found.created_at)),
             );
+            ends.insert(found.id, (status, event.created_at));
+        }
+    }
+    // What no event ended ends with what is above it.
+    for event in events.iter().filter(|event| !ends.contains_key(&event.id)) {
+        let parent = |id: i64| events.iter().find(|event| event.id == id)?.parent_id;
+        let mut above = std::iter::successors(event.parent_id, |id| parent(*id));
+        let end = above.find_map(|id| ends.get(&id));
+        if let (Some(span), Some((status, at))) = (spans.get_mut(&event.id), end) {
+            *span = (*status, Some((at - event.created_at).max(0)));
         }
     }
     spans

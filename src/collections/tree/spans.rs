@@ -1,11 +1,11 @@
 //! Pairs what began with what ended.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::value::RawValue;
+use serde_json::Value;
 
+use super::names::{Name, Names, Wanted, wanted};
 use super::{EventNode, SpanStatus};
 use crate::record::{Event, event_type};
 
@@ -20,8 +20,62 @@ pub(super) fn close_spans(nodes: &mut [EventNode]) {
     }
 }
 
+/// How and when a span ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    status: SpanStatus,
+    at: i64,
+}
+
+impl End {
+    /// The end of what began with an event; `None` if it runs or if nothing began with it.
+    pub(super) fn of(node: &EventNode) -> Option<End> {
+        let at = node.event.created_at.saturating_add(node.duration_ms?);
+        Some(End {
+            status: node.status?,
+            at,
+        })
+    }
+}
+
+/// Ends what runs under a span that ended, as that ended. `above` is the end of the nearest span
+/// above the root that has one.
+pub(super) fn close_below(nodes: &mut [EventNode], above: Option<End>) {
+    // At each depth the end that holds for what is under the event there.
+    let mut ends: Vec<Option<End>> = Vec::new();
+    for node in nodes {
+        ends.truncate(node.depth);
+        let above = ends.last().copied().unwrap_or(above);
+        let own = End::of(node);
+        if let (Some(SpanStatus::Running), Some(end)) = (node.status, above) {
+            // It may have been logged later than that end.
+            let took = end.at.saturating_sub(node.event.created_at).max(0);
+            (node.status, node.duration_ms) = (Some(end.status), Some(took));
+        }
+        ends.push(own.or(above));
+    }
+}
+
+/// What an event begins or ends: its type without the last word, or the process of a worker.
+pub(super) fn what(event: &Event) -> Option<&str> {
+    if event.event_type == event_type::WORKER_EXITED {
+        return Some(PROCESS);
+    }
+    event.event_type.rsplit_once('.').map(|(what, _)| what)
+}
+
 /// What `process.started` begins and `worker.exited` ends.
-const PROCESS: &str = "process";
+pub(super) const PROCESS: &str = "process";
+
+/// How an event says that something ended.
+pub(super) fn end_status(event: &Event) -> Option<SpanStatus> {
+    match event.event_type.rsplit_once('.')?.1 {
+        "completed" => Some(SpanStatus::Completed),
+        "failed" => Some(SpanStatus::Failed),
+        _ if event.event_type == event_type::WORKER_EXITED => Some(exit_status(event)),
+        _ => None,
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
@@ -39,48 +93,50 @@ impl Span {
 fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
     let mut spans: Vec<Option<Span>> = vec![None; nodes.len()];
     // The event at each depth that the next node may be under, and what is open right under it.
-    let mut above: Vec<Option<usize>> = Vec::new();
+    let mut above: Vec<Option<Begun<'_>>> = Vec::new();
     let mut beside: Vec<Siblings<'_>> = Vec::new();
     for (place, node) in nodes.iter().enumerate() {
         let (event, depth) = (&node.event, node.depth);
-        above.resize(depth, None);
-        above.push(Some(place));
+        above.resize_with(depth, || None);
         if beside.len() < depth + 2 {
             beside.resize_with(depth + 2, Siblings::default);
         }
         beside[depth + 1].clear();
-        let Some((what, word)) = event.event_type.rsplit_once('.') else {
+        let Some(what) = what(event) else {
+            above.push(None);
             continue;
         };
+        above.push(Some(Begun::new(place, what, event)));
         let siblings = &mut beside[depth];
         let is_open =
             |place: usize| matches!(spans[place], Some(span) if span.status == SpanStatus::Running);
-        let status = match word {
-            "started" => {
-                siblings.begin(Begun::new(place, what, event), is_open);
-                spans[place] = Some(Span::RUNNING);
-                continue;
-            }
-            "completed" => SpanStatus::Completed,
-            "failed" => SpanStatus::Failed,
-            _ if event.event_type == event_type::WORKER_EXITED => exit_status(event),
-            _ => continue,
+        if event.event_type.ends_with(".started") {
+            siblings.begin(Begun::new(place, what, event), is_open);
+            spans[place] = Some(Span::RUNNING);
+            continue;
+        }
+        let Some(status) = end_status(event) else {
+            continue;
         };
         let is_exit = event.event_type == event_type::WORKER_EXITED;
-        let what = if is_exit { PROCESS } else { what };
-        let over = depth.checked_sub(1).and_then(|depth| above[depth]);
+        let over = depth.checked_sub(1).and_then(|depth| above[depth].as_ref());
         let over = over.filter(|over| {
-            let over = &nodes[*over].event;
-            let over_type = over.event_type.rsplit_once('.');
             // What a supervisor tells of a worker under its own event does not end the supervisor.
-            let may_end = !is_exit || over.parent_id.is_some();
-            over_type.is_some_and(|(over_what, _)| over_what == what) && may_end
+            let may_end = !is_exit || over.event.parent_id.is_some();
+            over.what == what && may_end && is_open(over.place)
         });
-        let over = over.filter(|over| is_open(*over));
+        if over.is_none() && !siblings.may_have(what, is_open) {
+            continue;
+        }
+        let wanted = wanted(Names::of(event));
+        let over = over.filter(|over| wanted.iter().flatten().any(|wanted| over.is(wanted)));
+        let over = over.map(|over| over.place);
+        let mut wanted = wanted.into_iter().flatten();
+        let mut beside = || wanted.find_map(|wanted| siblings.find(what, wanted, is_open));
         let begun = if is_exit {
-            siblings.find(what, event, is_open).or(over)
+            beside().or(over)
         } else {
-            over.or_else(|| siblings.find(what, event, is_open))
+            over.or_else(beside)
         };
         if let Some(begun) = begun {
             let began_at = nodes[begun].event.created_at;
@@ -98,8 +154,8 @@ struct Begun<'a> {
     place: usize,
     what: &'a str,
     event: &'a Event,
-    /// The call that it names, once that was asked for.
-    call_id: OnceCell<Option<Cow<'a, str>>>,
+    /// What it names, once that was asked for.
+    names: OnceCell<Names<'a>>,
 }
 
 impl<'a> Begun<'a> {
@@ -108,12 +164,14 @@ impl<'a> Begun<'a> {
             place,
             what,
             event,
-            call_id: OnceCell::new(),
+            names: OnceCell::new(),
         }
     }
 
-    fn call_id(&self) -> Option<&str> {
-        self.call_id.get_or_init(|| call_id(self.event)).as_deref()
+    fn is(&self, [call, tool]: &Wanted<'_>) -> bool {
+        let names = || self.names.get_or_init(|| Names::of(self.event));
+        (*call == Name::Any || *call == names().call)
+            && (*tool == Name::Any || *tool == names().tool)
     }
 }
 
@@ -122,8 +180,9 @@ impl<'a> Begun<'a> {
 struct Siblings<'a> {
     /// Up to [`FEW`], which are looked through.
     few: Vec<Begun<'a>>,
-    /// Once there were more, all of them.
-    many: HashMap<&'a str, Queues<'a>>,
+    /// Once there were more, all of them: places in the list of nodes, for whatever an end may
+    /// look for.
+    many: HashMap<(&'a str, Wanted<'a>), VecDeque<usize>>,
 }
 
 const FEW: usize = 32;
@@ -151,115 +210,66 @@ impl<'a> Siblings<'a> {
     }
 
     fn queue(&mut self, begun: &Begun<'a>) {
-        let queues = self.many.entry(begun.what).or_default();
-        queues.all.push_back(begun.place);
-        let own = match call_id(begun.event) {
-            Some(call_id) => queues.calls.entry(call_id).or_default(),
-            None => &mut queues.others,
+        let Names { call, tool } = Names::of(begun.event);
+        let mut put = |wanted| {
+            let queue = self.many.entry((begun.what, wanted)).or_default();
+            queue.push_back(begun.place);
         };
-        own.push_back(begun.place);
+        put([Name::Any, Name::Any]);
+        put([Name::Any, tool.clone()]);
+        put([call.clone(), Name::Any]);
+        if call == Name::Missing {
+            put([call, tool]);
+        }
     }
 
-    /// The one that an end belongs to: that of its call or, if neither names another call, the
-    /// first.
-    fn find(&mut self, what: &str, end: &Event, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        if let Some(queues) = self.many.get_mut(what) {
-            return queues.find(call_id(end).as_deref(), is_open);
-        }
-        let mut open = self
-            .few
-            .iter()
-            .filter(|begun| begun.what == what && is_open(begun.place));
-        let first = open.next()?;
-        let Some(call_id) = call_id(end) else {
-            return Some(first.place);
-        };
-        let mut other = None;
-        for begun in std::iter::once(first).chain(open) {
-            match begun.call_id() {
-                Some(own) if own == call_id => return Some(begun.place),
-                Some(_) => {}
-                None => other = other.or(Some(begun.place)),
-            }
-        }
-        other
+    /// Whether any may be open.
+    fn may_have(&self, what: &str, is_open: impl Fn(usize) -> bool) -> bool {
+        let mut few = self.few.iter();
+        !self.many.is_empty() || few.any(|begun| begun.what == what && is_open(begun.place))
     }
-}
 
-/// What is open under one event, of one sort: places in the list of nodes, the first begun first.
-#[derive(Default)]
-struct Queues<'a> {
-    all: VecDeque<usize>,
-    /// Those whose payload names a call, by its name.
-    calls: HashMap<Cow<'a, str>, VecDeque<usize>>,
-    /// Those whose payload names none.
-    others: VecDeque<usize>,
-}
-
-impl Queues<'_> {
-    fn find(&mut self, call_id: Option<&str>, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut first = |places: &mut VecDeque<usize>| {
-            // What has ended meanwhile never opens again.
-            while places.front().is_some_and(|place| !is_open(*place)) {
-                places.pop_front();
-            }
-            places.front().copied()
-        };
-        match call_id {
-            Some(call_id) => self
-                .calls
-                .get_mut(call_id)
-                .and_then(&mut first)
-                .or_else(|| first(&mut self.others)),
-            None => first(&mut self.all),
+    /// The first that is open and has such names.
+    fn find(
+        &mut self,
+        what: &'a str,
+        wanted: Wanted<'a>,
+        is_open: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if self.many.is_empty() {
+            let mut open = self.few.iter().filter(|begun| is_open(begun.place));
+            let found = open.find(|begun| begun.what == what && begun.is(&wanted));
+            return found.map(|begun| begun.place);
         }
+        let queue = self.many.get_mut(&(what, wanted))?;
+        // What has ended meanwhile never opens again.
+        while queue.front().is_some_and(|place| !is_open(*place)) {
+            queue.pop_front();
+        }
+        queue.front().copied()
     }
 }
 
-/// How a worker ended that exited.
+/// How a worker ended that exited: it failed if its code is not 0, also as text, or if there is
+/// a signal in its place.
 fn exit_status(event: &Event) -> SpanStatus {
     #[derive(serde::Deserialize)]
     struct Payload {
-        exit_code: Option<i64>,
+        exit_code: Option<Value>,
+        signal: Option<Value>,
     }
-    let payload = event
-        .payload
-        .as_deref()
-        .map(serde_json::from_str::<Payload>);
-    match payload {
-        Some(Ok(Payload {
-            exit_code: Some(code),
-        })) if code != 0 => SpanStatus::Failed,
-        _ => SpanStatus::Completed,
-    }
-}
-
-/// The call, or of a process the `pid`, that an event's payload names, as JSON.
-fn call_id(event: &Event) -> Option<Cow<'_, str>> {
-    #[derive(serde::Deserialize)]
-    struct Payload<'a> {
-        #[serde(borrow)]
-        call_id: Option<&'a RawValue>,
-        #[serde(borrow)]
-        pid: Option<&'a RawValue>,
-    }
-    let payload: Payload<'_> = serde_json::from_str(event.payload.as_deref()?).ok()?;
-    let is_of_process = matches!(
-        &*event.event_type,
-        event_type::PROCESS_STARTED | event_type::WORKER_EXITED
-    );
-    let id = if is_of_process {
-        payload.pid
+    let payload = event.payload.as_deref();
+    let payload = payload.and_then(|text| serde_json::from_str::<Payload>(text).ok());
+    let is_failed = payload.is_some_and(|payload| match payload.exit_code {
+        Some(Value::String(text)) => text.trim().parse().is_ok_and(|code: i64| code != 0),
+        Some(code) => code.as_i64().is_some_and(|code| code != 0),
+        None => payload.signal.is_some(),
+    });
+    if is_failed {
+        SpanStatus::Failed
     } else {
-        payload.call_id
-    };
-    let id = id?.get();
-    // Others may be spelled in several ways.
-    if id.starts_with('"') && !id.contains('\\') {
-        return Some(Cow::Borrowed(id));
+        SpanStatus::Completed
     }
-    let id: serde_json::Value = serde_json::from_str(id).ok()?;
-    Some(Cow::Owned(id.to_string()))
 }
 
 #[cfg(test)]
@@ -268,39 +278,63 @@ mod tests {
 
     use super::*;
 
-    fn child(id: usize, word: &str, what: usize, call: usize) -> EventNode {
+    /// What a drawn event names: 0 is nothing.
+    type Drawn = (usize, usize, usize, usize);
+
+    const WHAT: [(&str, &str); 3] = [
+        ("turn", "tool_name"),
+        ("tool_call", "tool_name"),
+        ("agent", "task_id"),
+    ];
+
+    fn child(id: usize, word: &str, (_, what, call, tool): Drawn) -> EventNode {
+        let (what, name_of_tool) = WHAT[what];
+        let mut payload = serde_json::Map::new();
+        if call > 0 {
+            payload.insert("call_id".to_owned(), format!("c{call}").into());
+        }
+        if tool > 0 {
+            payload.insert(name_of_tool.to_owned(), tool.into());
+        }
         let event = Event {
             id: i64::try_from(id).unwrap() + 2,
             parent_id: Some(1),
-            event_type: format!("{}.{word}", ["turn", "tool_call"][what]),
+            event_type: format!("{what}.{word}"),
             created_at: i64::try_from(id).unwrap(),
-            payload: (call > 0).then(|| format!(r#"{{"call_id":"c{call}"}}"#)),
+            payload: (!payload.is_empty()).then(|| Value::from(payload).to_string()),
         };
         super::super::node(1, event)
     }
 
-    /// For every end the place of what it ends, found by looking through all that is open.
-    fn by_looking(nodes: &[EventNode]) -> Vec<Option<usize>> {
+    /// How well an end fits a start, the best first; `None` if it names another.
+    fn fit(start: Drawn, end: Drawn) -> Option<usize> {
+        let (_, start_what, start_call, start_tool) = start;
+        let (_, end_what, end_call, end_tool) = end;
+        let are_both = |one, other| one > 0 && other > 0;
+        if start_what != end_what {
+            None
+        } else if are_both(start_call, end_call) {
+            (start_call == end_call).then_some(0)
+        } else if are_both(start_tool, end_tool) {
+            (start_tool == end_tool).then_some(1)
+        } else {
+            Some(2)
+        }
+    }
+
+    /// For every event the place of what it ends, found by looking through all that is open.
+    fn by_looking(drawn: &[Drawn], begins: usize) -> Vec<Option<usize>> {
         let mut open: Vec<usize> = Vec::new();
-        let what = |place: usize| nodes[place].event.event_type.split('.').next();
-        let call = |place: usize| nodes[place].event.payload.clone();
         let mut ended = Vec::new();
-        for (place, node) in nodes.iter().enumerate() {
-            if node.event.event_type.ends_with("started") {
+        for (place, end) in drawn.iter().enumerate() {
+            if end.0 < begins {
                 open.push(place);
+                ended.push(None);
                 continue;
             }
-            let mine = |at: &usize| what(open[*at]) == what(place);
-            let of_call = |wanted: Option<String>| {
-                (0..open.len())
-                    .filter(mine)
-                    .find(|at| call(open[*at]) == wanted)
-            };
-            let at = match call(place) {
-                Some(own) => of_call(Some(own)).or_else(|| of_call(None)),
-                None => (0..open.len()).find(mine),
-            };
-            ended.push(at.map(|at| open.remove(at)));
+            let fitting = open.iter().enumerate();
+            let fitting = fitting.filter_map(|(at, start)| Some((fit(drawn[*start], *end)?, at)));
+            ended.push(fitting.min().map(|(_, at)| open.remove(at)));
         }
         ended
     }
@@ -310,25 +344,95 @@ mod tests {
         #[test]
         fn siblings_are_paired_as_by_looking_through_them(
             begins in 1..10usize,
-            drawn in proptest::collection::vec((0..10usize, 0..2usize, 0..20usize), 0..200),
+            drawn in proptest::collection::vec((0..10usize, 0..3usize, 0..20usize, 0..6usize), 0..200),
+            // With fewer names more of them fit in several ways.
+            names in 1..20usize,
         ) {
-            let drawn = drawn.into_iter().enumerate();
-            let mut nodes: Vec<EventNode> = drawn.map(|(id, (word, what, call))| {
-                let word = if word < begins { "started" } else { "completed" };
-                child(id, word, what, call)
+            let few = |(word, what, call, tool)| (word, what, call % names, tool % names);
+            let drawn: Vec<Drawn> = drawn.into_iter().map(few).collect();
+            let mut nodes: Vec<EventNode> = drawn.iter().enumerate().map(|(id, drawn)| {
+                let word = if drawn.0 < begins { "started" } else { "completed" };
+                child(id, word, *drawn)
             }).collect();
-            let ended = by_looking(&nodes);
             close_spans(&mut nodes);
-            let is_end = |node: &&EventNode| node.event.event_type.ends_with("completed");
-            let ends = nodes.iter().filter(is_end).zip(ended);
             let mut expected = vec![None; nodes.len()];
-            for (end, begun) in ends {
+            for (end, begun) in by_looking(&drawn, begins).into_iter().enumerate() {
                 if let Some(begun) = begun {
-                    expected[begun] = Some(end.event.created_at - nodes[begun].event.created_at);
+                    expected[begun] = Some(i64::try_from(end - begun).unwrap());
                 }
             }
             let found: Vec<_> = nodes.iter().map(|node| node.duration_ms).collect();
             prop_assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn a_worker_failed_whose_code_is_not_0_or_which_a_signal_ended() {
+        let status = |payload: &str| {
+            let mut event = Event::new(None, event_type::WORKER_EXITED);
+            event.payload = Some(payload.to_owned());
+            exit_status(&event)
+        };
+        for failed in [
+            r#"{"exit_code":1}"#,
+            r#"{"exit_code":-1,"uptime_seconds":3}"#,
+            r#"{"exit_code":"1"}"#,
+            r#"{"exit_code":" 137 "}"#,
+            r#"{"exit_code":null,"signal":"SIGKILL"}"#,
+            r#"{"signal":9}"#,
+        ] {
+            assert_eq!(status(failed), SpanStatus::Failed, "{failed}");
+        }
+        for completed in [
+            r#"{"exit_code":0}"#,
+            r#"{"exit_code":"0"}"#,
+            r#"{"exit_code":0,"signal":"SIGTERM"}"#,
+            r#"{"exit_code":null,"signal":null}"#,
+            r#"{"exit_code":null}"#,
+            r#"{"exit_code":"unknown"}"#,
+            "{}",
+            "no JSON",
+        ] {
+            assert_eq!(status(completed), SpanStatus::Completed, "{completed}");
+        }
+    }
+
+    #[test]
+    fn what_runs_takes_the_end_of_the_nearest_span_above_that_ended() {
+        let at = |depth, id: i64, event_type: &str| {
+            let mut event = Event::new(None, event_type);
+            (event.id, event.created_at) = (id, 10 * id);
+            super::super::node(depth, event)
+        };
+        let mut nodes = [
+            at(0, 1, "agent.started"),
+            at(1, 2, "turn.started"),
+            at(2, 3, "note.taken"),
+            at(3, 4, "tool_call.started"),
+            at(1, 5, "turn.completed"),
+            at(1, 6, "turn.started"),
+            at(2, 7, "tool_call.started"),
+            at(1, 8, "agent.failed"),
+            // Logged too late.
+            at(1, 9, "turn.started"),
+        ];
+        close_spans(&mut nodes);
+        close_below(&mut nodes, None);
+        let found = nodes.each_ref().map(|node| (node.status, node.duration_ms));
+        let failed = |ms| (Some(SpanStatus::Failed), Some(ms));
+        let completed = |ms| (Some(SpanStatus::Completed), Some(ms));
+        let none = (None, None);
+        let expected = [
+            failed(70),
+            completed(30),
+            none,
+            completed(10),
+            none,
+            failed(20),
+            failed(10),
+            none,
+            failed(0),
+        ];
+        assert_eq!(found, expected);
     }
 }

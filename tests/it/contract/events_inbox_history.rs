@@ -279,7 +279,7 @@ fn a_worker_that_exited_runs_no_more() {
     log(supervisor, "worker.spawned", spawned(10));
     let crashed = log(supervisor, "process.started", worker(10));
     // As the document has it, without a pid.
-    let exit = json!({ "exit_code": 1, "uptime_seconds": 1 });
+    let exit = json!({ "exit_code": "1", "uptime_seconds": 1 });
     log(supervisor, "worker.exited", exit);
     let one = log(supervisor, "process.started", worker(11));
     let two = log(supervisor, "process.started", worker(12));
@@ -305,6 +305,121 @@ fn a_worker_that_exited_runs_no_more() {
     assert_eq!(ended(three), (json!("completed"), json!(1_000)));
     assert_eq!(ended(one), (json!("running"), Value::Null));
     assert_eq!(ended(supervisor), (json!("running"), Value::Null));
+    // Also where the worker is asked for alone.
+    let alone = faces.tool("event_tree", json!({ "id": crashed }));
+    assert_eq!(alone["nodes"][0]["status"], "failed");
+}
+
+/// The statuses and durations of the starts of a tree by id, as every face tells them.
+fn outcomes(faces: &mut Faces, root: i64) -> Vec<(i64, Value, Value)> {
+    let tree = faces.http.get(&format!("/events/{root}/tree")).expect(200);
+    let over_mcp = faces.tool("event_tree", json!({ "id": root }));
+    assert_eq!(over_mcp["nodes"], tree["nodes"]);
+    let lines = faces.cli(&["tree", &root.to_string()]);
+    assert_eq!(Value::from(lines), tree["nodes"]);
+    let nodes = tree["nodes"].as_array().unwrap().iter();
+    let spans = nodes.filter(|node| node.get("status").is_some());
+    let outcome = |node: &Value| {
+        let id = node["id"].as_i64().unwrap();
+        (id, node["status"].clone(), node["duration_ms"].clone())
+    };
+    spans.map(outcome).collect()
+}
+
+/// Logs events over HTTP, a second after each other: the place of each one's parent in the list,
+/// from 1, its type and its payload. Their ids are their places.
+fn log_all(faces: &Faces, events: &[(i64, &str, Value)]) {
+    for (nth, (parent, event_type, payload)) in (1_i64..).zip(events) {
+        let event = json!({
+            "event_type": event_type, "parent_id": (*parent > 0).then_some(*parent),
+            "payload": payload, "timestamp": DAY_1 + nth * 1_000,
+        });
+        assert_eq!(faces.http.post("/events", &event).expect(201)["id"], nth);
+    }
+}
+
+#[test]
+fn parallel_calls_and_agents_have_their_own_outcomes() {
+    let mut faces = Faces::new();
+    let tool = |name: &str| json!({ "tool_name": name });
+    let task = |id: i64| json!({ "task_id": id });
+    let events = [
+        (0, "agent.started", task(1)),
+        (1, "turn.started", json!({ "model_name": "m" })),
+        (2, "tool_call.started", tool("ls")),
+        (2, "tool_call.started", tool("rm")),
+        (2, "tool_call.failed", tool("rm")),
+        (2, "tool_call.completed", tool("ls")),
+        (2, "tool_call.started", tool("cat")),
+        // Of a call that was not logged: it is none of cat's.
+        (2, "tool_call.failed", tool("rm")),
+        // Agents that this one started.
+        (1, "agent.started", task(2)),
+        (1, "agent.started", task(3)),
+        (1, "agent.failed", task(3)),
+        (1, "agent.completed", task(2)),
+    ];
+    log_all(&faces, &events);
+    let running = |id: i64| (id, json!("running"), Value::Null);
+    let expected = [
+        running(1),
+        running(2),
+        (3, json!("completed"), json!(3_000)),
+        (4, json!("failed"), json!(1_000)),
+        running(7),
+        (9, json!("completed"), json!(3_000)),
+        (10, json!("failed"), json!(1_000)),
+    ];
+    assert_eq!(outcomes(&mut faces, 1), expected);
+    assert_eq!(outcomes(&mut faces, 4), expected[3..4]);
+}
+
+#[test]
+fn nothing_runs_under_a_run_that_ended() {
+    let mut faces = Faces::new();
+    let none = || json!({});
+    let events = [
+        (
+            0,
+            "process.started",
+            json!({ "role": "supervisor", "pid": 1 }),
+        ),
+        (1, "process.started", json!({ "role": "worker", "pid": 2 })),
+        (2, "agent.started", json!({ "task_id": 1 })),
+        (3, "turn.started", none()),
+        (4, "tool_call.started", json!({ "tool_name": "ls" })),
+        (3, "turn.completed", none()),
+        (3, "turn.started", none()),
+        // Under what it ends, as the document has it.
+        (3, "agent.failed", json!({ "task_id": 1, "error": "late" })),
+        (2, "agent.started", json!({ "task_id": 2 })),
+        (9, "turn.started", none()),
+        // Beside what it ends.
+        (1, "worker.exited", json!({ "exit_code": 0, "pid": 2 })),
+    ];
+    log_all(&faces, &events);
+    let completed = |id: i64, seconds: i64| (id, json!("completed"), json!(1_000 * seconds));
+    let failed = |id: i64, seconds: i64| (id, json!("failed"), json!(1_000 * seconds));
+    let expected = [
+        (1, json!("running"), Value::Null),
+        completed(2, 9),
+        failed(3, 5),
+        completed(4, 2),
+        completed(5, 1),
+        failed(7, 1),
+        completed(9, 2),
+        completed(10, 1),
+    ];
+    assert_eq!(outcomes(&mut faces, 1), expected);
+    // Parts of the tree say the same, though what ends them is not in them.
+    for (root, part) in [(5, 4..5), (7, 5..6), (9, 6..8), (10, 7..8)] {
+        assert_eq!(outcomes(&mut faces, root), expected[part]);
+    }
+    let drawn = String::from_utf8(faces.run(&["tree", "3"]).stdout).unwrap();
+    assert!(
+        drawn.contains("#7 turn.started  failed 1,000 ms"),
+        "{drawn}"
+    );
 }
 
 #[test]

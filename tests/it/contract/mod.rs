@@ -34,6 +34,8 @@
 //! | 002: `history`: id, chat_id, role, text, created_at | `events_inbox_history::a_history_row_has_the_columns_of_the_table` |
 //! | 002 §4: `telegram_offset`, `current_good_rev`, `worker_instance_seq` | `events_inbox_history::what_is_derived_is_told_on_every_face` |
 //! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |
+//! | 002: ends pair with starts by `tool_name` and `task_id`, the names in the payloads | `events_inbox_history::parallel_calls_and_agents_have_their_own_outcomes` |
+//! | 002: Agent, Turn, ToolCall: what ended has nothing running under it | `events_inbox_history::nothing_runs_under_a_run_that_ended` |
 //! | 002: a worker claims a task and ends it; updates are queued once | `events_inbox_history::a_task_is_claimed_by_one_worker_and_ends_once`, `a_claim_needs_no_body` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
