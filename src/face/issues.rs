@@ -6,7 +6,12 @@ use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 /// The most characters of a name or a message that are shown.
+#[cfg(feature = "mcp")]
 const SHOWN_CHARS_MAX: usize = 200;
+/// The most characters of a message among others.
+const TOLD_CHARS_MAX: usize = 1_000;
+/// The most fields at fault that are told.
+const ISSUES_MAX: usize = 20;
 
 /// A field at fault.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,6 +23,24 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
+    /// What a parser found wrong with `whole`, if that is known. A field that is missing or given twice is named.
+    pub(crate) fn of_error(path: &Path, message: String, whole: Option<&Value>) -> Issue {
+        let mut path = steps(path);
+        let at = |whole| {
+            path.iter().try_fold(whole, |at: &Value, step| match step {
+                Value::String(name) => at.get(name),
+                place => at.get(usize::try_from(place.as_u64()?).ok()?),
+            })
+        };
+        // What a parser was given within a text has no place in the whole.
+        if whole.is_none_or(|whole| at(whole).is_some_and(Value::is_object)) {
+            let mut said = ["missing field `", "duplicate field `"].into_iter();
+            let name = said.find_map(|said| message.strip_prefix(said)?.split_once('`'));
+            path.extend(name.map(|(name, _)| name.into()));
+        }
+        Issue { path, message }
+    }
+
     pub(crate) fn of_field(field: &str, message: impl Into<String>) -> Issue {
         Issue {
             path: vec![field.into()],
@@ -25,7 +48,18 @@ impl Issue {
         }
     }
 
+    /// The path as a JSON pointer, such as `/steps/0/status`.
+    #[cfg(feature = "http")]
+    pub(crate) fn pointer(&self) -> String {
+        let step = |step: &Value| match step {
+            Value::String(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+            place => format!("/{place}"),
+        };
+        self.path.iter().map(step).collect()
+    }
+
     /// The same without the rest of long texts: a client made them up.
+    #[cfg(feature = "mcp")]
     pub(crate) fn short(self) -> Issue {
         let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
         let path = self.path.iter();
@@ -53,8 +87,20 @@ impl Issue {
     }
 }
 
-/// Why an object does not read as a `T`, of which these fields are required: each field at fault, those
-/// that are missing first. Empty if each field reads alone.
+/// All of them as one text.
+pub(crate) fn told(issues: &[Issue]) -> String {
+    let told = |issue: &Issue| {
+        let message = issue.message.chars().take(TOLD_CHARS_MAX).collect();
+        match issue.field() {
+            field if field.is_empty() => message,
+            field => format!("{field}: {message}"),
+        }
+    };
+    issues.iter().map(told).collect::<Vec<_>>().join("; ")
+}
+
+/// Why an object does not read as a `T`, of which these fields are required: each field at fault, up to
+/// [`ISSUES_MAX`], those that are missing first. Empty if each field reads alone.
 pub(crate) fn issues<T: DeserializeOwned>(
     given: &Map<String, Value>,
     required: &[String],
@@ -63,15 +109,13 @@ pub(crate) fn issues<T: DeserializeOwned>(
     let missing = missing.map(|name| Issue::of_field(name, "missing, but required"));
     let wrong = given.iter().filter_map(|(name, value)| {
         // What is missing beside it is told of the whole object.
-        let alone = Map::from_iter([(name.clone(), value.clone())]);
-        let error = serde_path_to_error::deserialize::<_, T>(Value::Object(alone)).err()?;
-        let path = steps(error.path());
-        (!path.is_empty()).then(|| Issue {
-            path,
-            message: error.into_inner().to_string(),
-        })
+        let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        let error = serde_path_to_error::deserialize::<_, T>(&alone).err()?;
+        let path = error.path().clone();
+        let is_of_field = path.iter().next().is_some();
+        is_of_field.then(|| Issue::of_error(&path, error.into_inner().to_string(), Some(&alone)))
     });
-    missing.chain(wrong).collect()
+    missing.chain(wrong).take(ISSUES_MAX).collect()
 }
 
 fn steps(path: &Path) -> Vec<Value> {
@@ -120,7 +164,7 @@ mod tests {
         let odd = json!({ "count": 300, "other": 1, "steps": [{ "at": 1 }, { "at": "x" }] });
         assert_eq!(fields(odd), ["name", "count", "other", "steps[1].at"]);
         let nested = json!({ "name": "n", "count": 1, "steps": [{}] });
-        assert_eq!(fields(nested), ["steps[0]"]);
+        assert_eq!(fields(nested), ["steps[0].at"]);
         assert_eq!(
             fields(json!({ "name": "n", "count": null })),
             ["count".to_owned()]

@@ -5,6 +5,5 @@ pub(crate) mod chain;
 pub(crate) mod conversation;
 pub(crate) mod feed;
 pub(crate) mod fields;
-#[cfg(feature = "mcp")]
 pub(crate) mod issues;
 pub(crate) mod pages;

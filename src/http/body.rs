@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::error::Category;
 use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
@@ -19,9 +20,12 @@ use utoipa::{PartialSchema, ToSchema};
 use super::app::{HELD, Shared};
 use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
+use crate::face::issues::{Issue, issues, told};
 
 /// The longest answer in JSON: a page, and a record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
+/// The longest body of which all faults are named: of a longer one, the first.
+const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 /// The most records of a body.
 const BATCH_MAX: usize = 1_000;
 
@@ -32,7 +36,7 @@ impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Json<T>, Problem> {
-        let Object(value) = json(request, app, required::<T>).await?;
+        let Object(value) = json::<Object<T>, T>(request, app).await?;
         Ok(Json(value))
     }
 }
@@ -40,7 +44,7 @@ impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for Json<T> {
 /// A body that is a JSON object, or none, which is the default.
 pub(super) struct JsonOrNone<T>(pub(super) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<Shared> for JsonOrNone<T> {
+impl<T: DeserializeOwned + PartialSchema + Default> FromRequest<Shared> for JsonOrNone<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<JsonOrNone<T>, Problem> {
@@ -50,7 +54,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Shared> for JsonOrNone<T> {
             return Ok(JsonOrNone(T::default()));
         }
         check_is_json(&parts.headers)?;
-        from_json(&body, Vec::new).map(|Object(value)| JsonOrNone(value))
+        from_json::<Object<T>, T>(&body).map(|Object(value)| JsonOrNone(value))
     }
 }
 
@@ -58,18 +62,18 @@ impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for OneOrMore<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Shared) -> Result<OneOrMore<T>, Problem> {
-        json(request, app, required::<T>).await
+        json::<OneOrMore<T>, T>(request, app).await
     }
 }
 
-async fn json<T: DeserializeOwned>(
-    request: Request,
-    app: &Shared,
-    required: fn() -> Vec<String>,
-) -> Result<T, Problem> {
+async fn json<B, T>(request: Request, app: &Shared) -> Result<B, Problem>
+where
+    B: DeserializeOwned,
+    T: DeserializeOwned + PartialSchema,
+{
     check_is_json(request.headers())?;
     let body = read(request.into_body(), app).await?;
-    from_json(&body, required)
+    from_json::<B, T>(&body)
 }
 
 /// The fields that must be given.
@@ -187,23 +191,24 @@ pub(super) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
 }
 
-/// Reads JSON; what does not fit is told with its place.
-fn from_json<T: DeserializeOwned>(
-    body: &[u8],
-    required: fn() -> Vec<String>,
-) -> Result<T, Problem> {
+/// Reads JSON that is one `T` or several; what does not fit is told with its place.
+fn from_json<B, T>(body: &[u8]) -> Result<B, Problem>
+where
+    B: DeserializeOwned,
+    T: DeserializeOwned + PartialSchema,
+{
     match serde_json::from_slice(body) {
         Ok(value) => Ok(value),
         // Where, is asked only where something is wrong.
-        Err(e) => Err(why_not::<T>(body, &e, required)),
+        Err(e) => Err(why_not::<B, T>(body, &e)),
     }
 }
 
-fn why_not<T: DeserializeOwned>(
-    body: &[u8],
-    error: &serde_json::Error,
-    required: fn() -> Vec<String>,
-) -> Problem {
+fn why_not<B, T>(body: &[u8], error: &serde_json::Error) -> Problem
+where
+    B: DeserializeOwned,
+    T: DeserializeOwned + PartialSchema,
+{
     if std::str::from_utf8(body).is_err() {
         return Problem::bad_request("the body is not UTF-8");
     }
@@ -214,59 +219,33 @@ fn why_not<T: DeserializeOwned>(
         return Problem::bad_request(detail);
     }
     let mut from = serde_json::Deserializer::from_slice(body);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut from) else {
+    let Err(error) = serde_path_to_error::deserialize::<_, B>(&mut from) else {
         return Problem::invalid(error.to_string());
     };
-    let pointer = pointer(error.path());
-    let reason = error.into_inner().to_string();
-    let missing = reason.strip_prefix("missing field `");
-    if let Some((name, _)) = missing.and_then(|rest| rest.split_once('`')) {
-        return missing_fields(body, &pointer, name, required());
-    }
-    let problem = Problem::invalid(reason);
-    if pointer.is_empty() {
-        problem
-    } else {
-        problem.with_field(pointer)
-    }
-}
-
-/// Names every field that an object of the body lacks, where one is `missing`.
-fn missing_fields(body: &[u8], pointer: &str, missing: &str, required: Vec<String>) -> Problem {
-    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let object = body.pointer(pointer);
-    let is_missing = |name: &String| object.is_some_and(|object| object.get(name).is_none());
-    let mut names: Vec<String> = required.into_iter().filter(is_missing).collect();
-    // An object within another one has other fields.
-    if !names.iter().any(|name| name == missing) {
-        names = vec![missing.to_owned()];
-    }
-    let fields = if names.len() == 1 { "field" } else { "fields" };
-    let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    let detail = format!("missing {fields} {}", listed.join(", "));
-    // What the parser was given within a value has no place of its own.
-    let is_object = object.is_some_and(serde_json::Value::is_object);
-    let field = match names.first().filter(|_| is_object) {
-        Some(first) => format!("{pointer}/{first}"),
-        None => pointer.to_owned(),
-    };
-    Problem::invalid(detail).with_field(field)
-}
-
-fn pointer(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer = format!("{pointer}/{index}"),
-            Segment::Map { key } => {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                pointer = format!("{pointer}/{key}");
-            }
-            Segment::Enum { .. } | Segment::Unknown => {}
+    let path = error.path().clone();
+    let short = Some(body).filter(|body| body.len() <= EXPLAINED_BYTES_MAX);
+    let whole = short.and_then(|body| serde_json::from_slice::<Value>(body).ok());
+    let first = Issue::of_error(&path, error.into_inner().to_string(), whole.as_ref());
+    // Of an array, all that is wrong with the first that is.
+    let (place, given) = match first.path.first() {
+        Some(place @ Value::Number(nth)) => {
+            let nth = nth.as_u64().and_then(|nth| usize::try_from(nth).ok());
+            (Some(place), nth.and_then(|nth| whole.as_ref()?.get(nth)))
         }
+        Some(_) => (None, whole.as_ref()),
+        None => (None, None),
+    };
+    let given = given.and_then(Value::as_object);
+    let mut found = given.map_or_else(Vec::new, |given| issues::<T>(given, &required::<T>()));
+    for issue in &mut found {
+        issue.path.splice(..0, place.cloned());
     }
-    pointer
+    // Serde alone knows what is given twice.
+    if found.is_empty() {
+        found.push(first);
+    }
+    let field = found.first().map(Issue::pointer);
+    Problem::invalid(told(&found)).with_field(field.unwrap_or_default())
 }
 
 /// One thing or an array of them.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
-use crate::face::issues::Issue;
+use crate::face::issues::{Issue, told};
 
 /// More of what cannot be a resource is not sent back.
 const URI_SHOWN_BYTES: usize = 4 << 10;
@@ -21,8 +21,6 @@ pub(super) struct Fault {
 }
 
 const INVALID_PARAMS: &str = "INVALID_PARAMS";
-/// The most arguments at fault that are told.
-const ISSUES_MAX: usize = 20;
 /// How much is told of what a client sent, or of what failed.
 const CHARS_MAX: usize = 1_000;
 
@@ -50,12 +48,9 @@ impl Fault {
 
     /// Arguments that cannot be, of which there is at least one.
     pub(super) fn of_issues(issues: Vec<Issue>) -> Fault {
-        let told = |issue: &Issue| format!("{}: {}", issue.field(), issue.message);
-        let message = issues.iter().map(told).collect::<Vec<_>>().join("; ");
         let field = issues.first().map(Issue::field).unwrap_or_default();
-        let mut fault = Fault::invalid(message).with_field(field);
-        let short = issues.into_iter().take(ISSUES_MAX).map(Issue::short);
-        fault.issues = short.collect();
+        let mut fault = Fault::invalid(told(&issues)).with_field(field);
+        fault.issues = issues.into_iter().map(Issue::short).collect();
         fault
     }
 

@@ -43,7 +43,7 @@
 //! | 003 §4c: `listThoughtRecords` | `thoughts::behaviour_18_list_empty` to `behaviour_24_list_keeps_chain` |
 //! | 003 §4c, §5b: no limit is all of them, over HTTP and MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
 //! | 003 §4d, §5: the tools and their envelopes | `thoughts::behaviour_25_tool_envelope` to `behaviour_30_double_registration` |
-//! | 003 §5a: `details.issues` | `thoughts::issues_name_each_argument_at_fault` |
+//! | 003 §5a: `details.issues` | `thoughts::issues_name_each_argument_at_fault`, `each_field_at_fault_is_named_over_http` |
 //! | 003 §6: lookup by `prev_hash` | `thoughts::thoughts_are_found_by_the_hash_before_them` |
 //! | 003 §7: one chain a task | `thoughts::behaviour_03_tasks_are_independent`, `behaviour_24_list_keeps_chain` |
 //! | 003 §8: determinism | `thoughts::behaviour_09_pinned_hash` |

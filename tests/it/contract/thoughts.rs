@@ -491,6 +491,34 @@ fn issues_name_each_argument_at_fault() {
 }
 
 #[test]
+fn each_field_at_fault_is_named_over_http() {
+    let faces = Faces::new();
+    let fault = |path: &str, body: &str, fields: &[&str], first: &str| {
+        let refused = faces.http.json("POST", path, body.as_bytes());
+        refused.expect_problem(422, "invalid_input", Some(first));
+        for field in fields {
+            assert!(refused.text().contains(field), "{}", refused.text());
+        }
+    };
+    let odd = r#"{"type":"bad","agent_id":7,"other":1,"content":""}"#;
+    let all = ["type: ", "task_id: ", "agent_id: ", "other: "];
+    fault("/thoughts", odd, &all, "/task_id");
+    let twice = r#"{"type":"plan","task_id":"t","task_id":"t","agent_id":"a","content":""}"#;
+    fault("/thoughts", twice, &["duplicate field"], "/task_id");
+    // Of an array, the first that is at fault, with all that is wrong with it.
+    let events = r#"[{"event_type":"a.b"},{"id":"x","other":1},{}]"#;
+    let all = ["[1].event_type: ", "[1].id: ", "[1].other: "];
+    fault("/events", events, &all, "/1/event_type");
+    let twice = r#"[{"event_type":"a.b","id":1,"id":1}]"#;
+    fault("/events", twice, &["duplicate field"], "/0/id");
+    // And of an object within another one.
+    let nested = r#"{"client":"api","messages":[{"content":""}]}"#;
+    let all = ["messages[0].role"];
+    fault("/conversations", nested, &all, "/messages/0/role");
+    assert!(faces.store().last_lines(1).unwrap().is_empty());
+}
+
+#[test]
 fn filters_that_cannot_be_are_rejected_on_every_face() {
     let mut faces = Faces::new();
     create(faces.store(), "t", "c");
