@@ -79,7 +79,9 @@ fn of_an_array_each_is_taken_by_itself() {
     assert_eq!(results[1]["status"], "rejected");
     assert_eq!(results[1]["problem"]["code"], "lifecycle");
     // What cannot be a turn rejects them all.
-    let bad = json!([turn(Uuid::from_u128(3), "a"), {"id": "x"}]);
+    let mut not_a_turn = turn(Uuid::from_u128(4), "a");
+    not_a_turn["id"] = json!("x");
+    let bad = json!([turn(Uuid::from_u128(3), "a"), not_a_turn]);
     client
         .post("/turns", &bad)
         .expect_problem(422, "invalid_input", Some("/1/id"));
