@@ -141,6 +141,40 @@ impl Kind {
         self.fields().iter().any(|(known, _)| *known == name)
     }
 
+    /// The fields that its lines have where their op is another one. A task that is queued again is
+    /// a step, without what it was queued with.
+    pub(super) fn fields_of_other_ops(self, op: Op, is_step: bool) -> &'static [&'static str] {
+        const OF_TASK: &[&str] = &[
+            "locked_at",
+            "created_at",
+            "chat_id",
+            "message_date",
+            "text",
+            "payload",
+        ];
+        match (self, op) {
+            (Kind::ToolCalls, Op::Completed | Op::Failed) => &[
+                "vendor",
+                "tool_name",
+                "started_at",
+                "args_sha256",
+                "arguments_json",
+            ],
+            (Kind::ToolCalls, _) => &[
+                "ended_at",
+                "latency_ms",
+                "error_kind",
+                "error_msg",
+                "outcome_json",
+            ],
+            (Kind::CodeEditProposals, Op::Pending | Op::Retracted) => &[],
+            (Kind::CodeEditProposals, _) => &["created_at", "confidence", "diffs_json"],
+            (Kind::Inbox, Op::InProgress) => &OF_TASK[1..],
+            (Kind::Inbox, _) if is_step => OF_TASK,
+            _ => &[],
+        }
+    }
+
     /// Every field of its lines but the envelope's.
     pub(super) fn fields(self) -> &'static [(&'static str, Type)] {
         match self {

@@ -144,6 +144,7 @@ impl Record {
             })
             .collect();
         let op = op(kind, &members)?;
+        check_of_op(kind, op, &members)?;
         let mut line = String::with_capacity(text.len() + 64);
         for (name, value) in &members {
             let name: &str = name;
@@ -232,6 +233,20 @@ fn check_given_once(members: &[Member<'_>]) -> Result<()> {
             clipped(name)
         ))
         .with_field(clipped(name))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses fields that lines of other ops of the kind have: the log would not keep them.
+fn check_of_op(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<()> {
+    let is_step = member(members, "update_id").is_none();
+    let others = kind.fields_of_other_ops(op, is_step);
+    match others.iter().find(|name| member(members, name).is_some()) {
+        Some(name) => {
+            let op = op.as_str();
+            let message = format!("{kind} has no {name} where op is {op}: leave it out");
+            Err(Error::invalid(message).with_field(name))
+        }
         None => Ok(()),
     }
 }
@@ -520,6 +535,18 @@ mod tests {
                 "content is given twice",
             ),
             (r#"{"kind":"user","seq":1,"seq":2}"#, "seq is given twice"),
+            (
+                r#"{"kind":"user","created_at":{"at":5,"is_valid":true,"x":1}}"#,
+                "created_at is {",
+            ),
+            (
+                r#"{"kind":"tool_calls","op":"requested","outcome_json":{}}"#,
+                "tool_calls has no outcome_json where op is requested",
+            ),
+            (
+                r#"{"kind":"inbox","op":"done","id":1,"text":"a"}"#,
+                "inbox has no text where op is done",
+            ),
             (
                 r#"{"kind":"inbox","update_id":1,"status":"done"}"#,
                 r#"no field "status": say in op"#,

@@ -34,20 +34,11 @@ pub struct Timestamp {
 #[cfg(feature = "face")]
 impl utoipa::PartialSchema for Timestamp {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        // RFC 3339, of years in which any offset leads to none outside 1970 to 9999, and with
-        // the days that every month has.
-        const TIMES: &str = concat!(
-            "^(197[1-9]|19[89][0-9]|[2-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9])",
-            "-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])",
-            "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?",
-            "(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])?$"
-        );
         utoipa::openapi::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::String)
             .description(Some(
-                "RFC 3339, of 1970 to 9999. Without an offset it is taken as UTC",
+                "RFC 3339, from 1970 to 9999. Without an offset it is taken as UTC",
             ))
-            .pattern(Some(TIMES))
             .into()
     }
 }
