@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -74,32 +73,23 @@ struct NewConversation {
     /// Its messages, which are added to it.
     #[serde(default)]
     messages: Vec<NewMessage>,
-    // What answers have beside these. It is derived from the messages and ignored here, so that
-    // what was read can be posted.
-    /// Ignored.
-    #[schema(value_type = Option<Timestamp>)]
-    updated_at: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<u64>)]
-    message_count: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<u64>)]
-    total_tokens_in: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<u64>)]
-    total_tokens_out: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<u64>)]
-    total_latency_ms: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<Vec<String>>)]
-    models_used: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<Vec<String>>)]
-    configs_used: Option<IgnoredAny>,
-    /// Ignored.
-    #[schema(value_type = Option<String>)]
-    next: Option<IgnoredAny>,
+    // What answers have beside these, so that what was read can be posted.
+    /// Ignored: it is derived from the messages.
+    updated_at: Option<Timestamp>,
+    /// Ignored: it is derived from the messages.
+    message_count: Option<Length>,
+    /// Ignored: it is derived from the messages.
+    total_tokens_in: Option<Length>,
+    /// Ignored: it is derived from the messages.
+    total_tokens_out: Option<Length>,
+    /// Ignored: it is derived from the messages.
+    total_latency_ms: Option<Length>,
+    /// Ignored: it is derived from the messages.
+    models_used: Option<Vec<String>>,
+    /// Ignored: it is derived from the messages.
+    configs_used: Option<Vec<String>>,
+    /// Ignored: where the next page of messages begins.
+    next: Option<String>,
 }
 
 impl NewConversation {

@@ -20,6 +20,7 @@ mod app;
 mod body;
 mod calls;
 mod conversations;
+mod described;
 mod doubt;
 mod events;
 mod health;

@@ -1,5 +1,7 @@
 //! `/records`: records of any kind, one a line.
 
+mod lines;
+
 use std::io::Read;
 
 use axum::body::Bytes;
@@ -12,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::lines::describe as describe_lines;
 use super::app::{App, Shared};
 use super::body::{check_type, push, read};
 use super::memory::Gathered;
@@ -47,6 +50,12 @@ struct WaitParams {
 pub(super) enum WaitFor {
     Disk,
 }
+
+/// A record as a line: an object with its `kind` and the fields of the store's files. `kind` may be
+/// left out where it may be null. A line of a file is taken, too.
+#[derive(ToSchema)]
+#[allow(dead_code)]
+struct RecordLine {}
 
 /// What became of a line.
 #[derive(Debug, Serialize, ToSchema)]
@@ -99,11 +108,11 @@ impl LineResult {
     path = "/records",
     tag = "records",
     params(WaitParams),
-    request_body(content = String, content_type = "application/x-ndjson", description = "Records, one a line"),
+    request_body(content = Vec<RecordLine>, content_type = "application/x-ndjson", description = "One JSON object a line. The schema is that of all lines, as an array."),
     responses(
-        (status = 200, description = "What became of each line, one a line", body = LineResult, content_type = "application/x-ndjson"),
-        (status = 413, description = "More than 16 MiB, decompressed, or too many lines", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "No lines of JSON, or compressed in another way", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What became of each line that is not blank, one JSON object a line. The schema is that of all lines, as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
+        (status = 413, description = "The body is longer than 16 MiB, decompressed, or has too many lines", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another media type or another content coding", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn record(

@@ -12,19 +12,18 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use utoipa::OpenApi;
-use utoipa::openapi::path::Parameter;
-use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app::{HELD, Shared};
+use super::described::described;
 use super::memory::{Answer, Held, SMALL_BYTES};
-use super::problem::{MEDIA_TYPE, Problem};
+use super::problem::Problem;
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
     params, proposals, records, rejected, search, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
+use crate::face::fields::SearchAfter;
 use crate::face::pages::After;
 use crate::record::Day;
 
@@ -36,7 +35,7 @@ use crate::record::Day;
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
     components(schemas(
-        Bucket, Day, Dimension, After, crate::collections::Order, params::Time, params::Wait, records::WaitFor
+        Bucket, Day, Dimension, After, SearchAfter, crate::collections::Order, params::Time, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
@@ -74,8 +73,7 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
         .merge(access::routes())
         .merge(metrics::routes())
         .split_for_parts();
-    let api = described(api);
-    let api = Bytes::from(api.to_json().unwrap_or_default());
+    let api = Bytes::from(described(api).to_string());
     let describe = move || {
         let json = HeaderValue::from_static("application/json");
         std::future::ready(([(header::CONTENT_TYPE, json)], api.clone()))
@@ -87,50 +85,6 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .with_state(app)
-}
-
-/// The description with what holds for every route, which the handlers do not say.
-fn described(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
-    access::describe(&mut api);
-    for (path, item) in &mut api.paths.paths {
-        let operations = [
-            ("get", &mut item.get),
-            ("post", &mut item.post),
-            ("patch", &mut item.patch),
-            ("delete", &mut item.delete),
-        ];
-        for (method, operation) in operations {
-            let Some(operation) = operation else { continue };
-            let words = path.split(|c: char| !c.is_ascii_alphanumeric());
-            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-            operation.operation_id = Some(format!("{method}_{}", words.join("_")));
-            for parameter in operation.parameters.iter_mut().flatten() {
-                if let RefOr::T(parameter) = parameter {
-                    bind(parameter);
-                }
-            }
-            let problem = ContentBuilder::new()
-                .schema(Some(Ref::from_schema_name("Problem")))
-                .build();
-            let other = ResponseBuilder::new()
-                .description("Not done, and why")
-                .content(MEDIA_TYPE, problem)
-                .build();
-            let responses = &mut operation.responses.responses;
-            responses.insert("default".to_owned(), other.into());
-        }
-    }
-    api
-}
-
-/// Has the description of an id say what one looks like: not all who read it know the format.
-fn bind(parameter: &mut Parameter) {
-    const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
-    if let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema
-        && object.format == Some(SchemaFormat::KnownFormat(KnownFormat::Uuid))
-    {
-        object.pattern = Some(UUID.to_owned());
-    }
 }
 
 async fn nothing_there() -> Problem {

@@ -44,7 +44,6 @@ struct SearchParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     limit: Limit,
     /// The `next` of the page before.
-    #[param(inline)]
     after: Option<SearchAfter>,
 }
 

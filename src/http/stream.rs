@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -22,9 +22,10 @@ use uuid::Uuid;
 use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
 use super::metrics::Counted;
-use super::params::Query;
+use super::params::{Query, number};
 use super::problem::Problem;
 use crate::face::feed::Listener;
+use crate::face::fields::{KindName, Length};
 use crate::record::Kind;
 use crate::store::{LinesSince, LogLine};
 
@@ -46,8 +47,8 @@ struct StreamParams {
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,
     /// The same as the header `Last-Event-ID`, for clients that cannot set one. The header wins.
-    #[param(maximum = 9_007_199_254_740_991_u64)]
-    last_event_id: Option<u64>,
+    #[serde(default, deserialize_with = "number")]
+    last_event_id: Option<Length>,
 }
 
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl<'de> Deserialize<'de> for Kinds {
 }
 
 /// The header by which a client says what it has seen.
-struct LastEventId(Option<u64>);
+struct LastEventId(Option<Length>);
 
 impl<S: Sync> FromRequestParts<S> for LastEventId {
     type Rejection = Problem;
@@ -86,10 +87,28 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
         let id = value.to_str().ok().filter(|_| more.is_none());
         let id = id.and_then(|id| id.trim().parse().ok());
         id.map(|id| LastEventId(Some(id))).ok_or_else(|| {
-            let detail = format!("{NAME} is the id of an event that a stream had: a number");
+            let max = i64::MAX;
+            let detail = format!(
+                "{NAME} is the id of an event of a stream: give a whole number from 0 to {max}"
+            );
             Problem::bad_request(detail).with_field(NAME)
         })
     }
+}
+
+/// A server-sent event with a line of the log. A stream also sends an `id` alone, which is no event:
+/// the number up to which the log has been read.
+#[derive(ToSchema)]
+#[allow(dead_code)]
+struct StreamEvent {
+    /// The kind of the record.
+    event: KindName,
+    /// The number of the line, its `seq`. `Last-Event-ID` takes it.
+    #[schema(pattern = "^[0-9]{1,19}$")]
+    id: String,
+    /// The line that holds the record: a JSON object with the fields of the store's files.
+    #[schema(content_media_type = "application/json")]
+    data: String,
 }
 
 /// Which lines a stream has.
@@ -127,21 +146,22 @@ impl Filter {
 
 /// Streams records as they come, each as a server-sent event.
 ///
-/// The event is the kind of record, the id its number, and the data the line that holds it. With
-/// `Last-Event-ID`, what came after that comes first, nothing left out and nothing twice; 0 is
-/// before everything. Without it, what comes from now on. An id without data tells how far the
-/// log was looked at where nothing was to be told. What was removed by then is not told.
+/// `event` is the kind of the record, `id` the number of its line, and `data` the line itself. With
+/// `Last-Event-ID`, the stream begins after the line with this number: no line is missing and none
+/// comes twice. 0 begins with the first line of the log. Without `Last-Event-ID`, only new records
+/// are sent. Records that were removed from the log are not sent. An `id` without data tells up to
+/// which number the log has been read, where no record was to be sent.
 #[utoipa::path(
     get,
     path = "/stream",
     tag = "records",
     params(
         StreamParams,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event that was seen", maximum = 9_007_199_254_740_991_u64),
+        ("Last-Event-ID" = Option<Length>, Header, description = "The id of the last event that the client has"),
     ),
     responses(
-        (status = 200, description = "Events, for as long as both sides like", body = String, content_type = "text/event-stream"),
-        (status = 503, description = "There are as many streams as may be: try again after Retry-After", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Server-sent events, until the client or the server ends the stream. The schema is that of one event.", body = StreamEvent, content_type = "text/event-stream"),
+        (status = 503, description = "Too many streams are open. Try again after `Retry-After` seconds.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn stream(
@@ -160,6 +180,7 @@ async fn stream(
         Problem::unavailable("too_many_streams", detail)
     })?;
     let after = header.or(params.last_event_id);
+    let after = after.map(|after| after.0.unsigned_abs());
     let lines = app.ask(move |app| {
         let last_seq = app.store.last_seq()?;
         // Numbers that are not given yet are those of what comes next.

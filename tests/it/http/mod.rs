@@ -5,6 +5,7 @@ mod bad_input;
 mod calls;
 pub mod client;
 mod conversations;
+mod described;
 mod events;
 #[cfg(target_os = "linux")]
 mod full;

@@ -1,0 +1,219 @@
+//! What `/openapi.json` says beyond the annotations of the handlers: what holds for every operation,
+//! and what utoipa has no words for.
+
+use serde_json::{Value, json};
+use utoipa::openapi::OpenApi;
+
+use super::problem::MEDIA_TYPE;
+use super::{access, records};
+
+const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
+
+/// The parts of the patterns of times. A year has two digits and two more.
+mod times {
+    /// Months with their days, but for 29 February.
+    const DAYS: &str =
+        "(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31";
+    /// The last two digits of leap years, but for centuries.
+    const LEAP: &str = "(0[48]|[2468][048]|[13579][26])";
+    const CLOCK: &str = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?";
+    const OFFSET: &str = "[+-](0[0-9]|1[0-3]):[0-5][0-9]";
+
+    fn days_of(years: &str, leap_years: &str) -> String {
+        format!("(({years})-({DAYS})|({leap_years}|([2468][048]|[3579][26])00)-02-29)")
+    }
+
+    /// A day of 1970 to 9999.
+    pub(super) fn day() -> String {
+        let leap_years = format!("19(7[26]|8[048]|9[26])|[2-9][0-9]{LEAP}");
+        days_of("19[7-9][0-9]|[2-9][0-9]{3}", &leap_years)
+    }
+
+    /// An instant of 1970 to 9999 in RFC 3339. With an offset, of years in which none leads out of
+    /// these.
+    fn instant(utc: &str) -> String {
+        let leap_years = format!("19(7[26]|8[048]|9[26])|([2-8][0-9]|9[0-8]){LEAP}");
+        let inner = days_of(
+            "197[1-9]|19[89][0-9]|[2-8][0-9]{3}|9[0-8][0-9]{2}",
+            &leap_years,
+        );
+        format!("({}T{CLOCK}{utc}|{inner}T{CLOCK}{OFFSET})", day())
+    }
+
+    pub(super) fn timestamp() -> String {
+        format!("^{}$", instant("Z?"))
+    }
+
+    pub(super) fn day_or_instant() -> String {
+        format!("^({}|{})$", day(), instant("Z?"))
+    }
+
+    pub(super) fn parameter() -> String {
+        format!("^(0|[1-9][0-9]{{0,14}}|{}|{})$", day(), instant("Z?"))
+    }
+}
+
+/// The description with what holds for every operation, which the handlers do not say.
+pub(super) fn described(mut api: OpenApi) -> Value {
+    access::describe(&mut api);
+    let mut api = serde_json::to_value(&api).unwrap_or_default();
+    for (path, item) in members(&mut api["paths"]) {
+        for (method, operation) in members(item) {
+            describe_operation(method, path, operation);
+        }
+    }
+    if let Some(schemas) = api.pointer_mut("/components/schemas") {
+        records::describe_lines(schemas);
+        describe_calls(schemas);
+        describe_times(schemas);
+        describe_events(schemas);
+    }
+    plain(&mut api);
+    api
+}
+
+fn members(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
+    value.as_object_mut().into_iter().flatten()
+}
+
+fn describe_operation(method: &str, path: &str, operation: &mut Value) {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    operation["operationId"] = format!("{method}_{}", words.join("_")).into();
+    let parameters = operation
+        .get_mut("parameters")
+        .and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
+        describe_parameter(&mut parameter["schema"]);
+    }
+    if let Some(body) = operation.get_mut("requestBody") {
+        let types = body.get_mut("content").map(members);
+        if types
+            .into_iter()
+            .flatten()
+            .any(|(_, it)| drop_null(&mut it["schema"]))
+        {
+            body["required"] = false.into();
+        }
+    }
+    operation["responses"]["default"] = json!({
+        "description": "The request failed; `code` says why.",
+        "content": { MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+}
+
+/// Has the schema of an id say what one looks like, as not all who read it know the format. A
+/// parameter that is not given is left out: it is never null.
+fn describe_parameter(schema: &mut Value) {
+    if schema["format"] == "uuid" {
+        schema["pattern"] = UUID.into();
+    }
+    drop_null(schema);
+    let types = schema.get_mut("type").and_then(Value::as_array_mut);
+    if let Some(types) = types {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            schema["type"] = only.clone();
+        }
+    }
+}
+
+/// Makes a schema that is one of another and null the other; whether it was one.
+fn drop_null(schema: &mut Value) -> bool {
+    let either = schema.get("oneOf").and_then(Value::as_array);
+    let Some([one, other]) = either.map(Vec::as_slice) else {
+        return false;
+    };
+    let is_null = |choice: &Value| choice["type"] == "null";
+    let meant = match (is_null(one), is_null(other)) {
+        (true, false) => other.clone(),
+        (false, true) => one.clone(),
+        _ => return false,
+    };
+    *schema = meant;
+    true
+}
+
+/// Says which texts are times.
+fn describe_times(schemas: &mut Value) {
+    let patterns = [
+        ("Day", format!("^{}$", times::day())),
+        ("Time", times::parameter()),
+        ("Timestamp", times::timestamp()),
+    ];
+    for (name, pattern) in patterns {
+        schemas[name]["pattern"] = pattern.into();
+    }
+    schemas["SearchAfter"]["pattern"] =
+        format!("^{}-[0-9]{{1,19}}-[0-9]{{1,9}}$", times::day()).into();
+    schemas["Moment"]["anyOf"][0]["pattern"] = times::day_or_instant().into();
+}
+
+/// Says what the fields of calls have to do with each other.
+fn describe_calls(schemas: &mut Value) {
+    for name in ["NewCall", "CallLine"] {
+        schemas[name]["anyOf"] = json!([
+            { "required": ["args_sha256"], "properties": { "args_sha256": { "type": "string" } } },
+            { "required": ["arguments_json"], "properties": { "arguments_json": { "not": { "type": "null" } } } },
+        ]);
+    }
+    let outcome = schemas["NewOutcome"].take();
+    let of = |status: &str| {
+        let mut outcome = outcome.clone();
+        outcome["properties"]["status"] = json!({ "type": "string", "enum": [status] });
+        outcome
+    };
+    let mut completed = of("completed");
+    for name in ["error_kind", "error_msg"] {
+        completed["properties"][name] = json!({ "type": "null" });
+    }
+    schemas["NewOutcome"] = json!({
+        "description": outcome["description"],
+        "oneOf": [completed, of("failed")],
+    });
+}
+
+/// Says what the text of a server-sent event holds.
+fn describe_events(schemas: &mut Value) {
+    schemas["StreamEvent"]["properties"]["data"]["contentSchema"] = json!({
+        "type": "object",
+        "required": ["seq", "at", "op"],
+        "properties": {
+            "seq": { "type": "integer", "format": "int64", "minimum": 1, "description": "The number of the line." },
+            "at": { "type": "integer", "format": "int64", "description": "The record's time, in epoch milliseconds." },
+            "op": { "type": "string", "description": "What became of the record." },
+        },
+    });
+}
+
+/// Leaves out of descriptions what only readers of the Rust documentation need: examples in Rust,
+/// and where a name leads.
+fn plain(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                let words = text.split("\n\n```").next().unwrap_or_default();
+                *text = without_links(words);
+            }
+            object.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        _ => {}
+    }
+}
+
+/// ``[`name`](place)`` and ``[`name`]`` as `` `name` ``.
+fn without_links(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut parts = text.split("[`");
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        plain.push('`');
+        let (name, rest) = part.split_once("`]").unwrap_or((part, ""));
+        plain.push_str(name);
+        plain.push('`');
+        let place = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        plain.push_str(place.map_or(rest, |(_, rest)| rest));
+    }
+    plain
+}
