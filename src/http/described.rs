@@ -65,6 +65,7 @@ pub(super) fn described(mut api: OpenApi) -> Value {
     if let Some(schemas) = api.pointer_mut("/components/schemas") {
         records::describe_lines(schemas);
         describe_calls(schemas);
+        describe_names(schemas);
         describe_times(schemas);
         describe_events(schemas);
     }
@@ -157,6 +158,15 @@ fn describe_calls(schemas: &mut Value) {
             { "required": ["arguments_json"], "properties": { "arguments_json": { "not": { "type": "null" } } } },
         ]);
     }
+    // An outcome cannot be taken back.
+    for name in ["NewOutcome", "CompletedCallLine", "FailedCallLine"] {
+        let description = schemas[name]["properties"]["ended_at"]["description"].clone();
+        let mut full = schemas["When"]["oneOf"][1].clone();
+        full["properties"]["is_valid"] = json!({ "type": "boolean", "enum": [true] });
+        let at = schemas["When"]["oneOf"][0].clone();
+        schemas[name]["properties"]["ended_at"] =
+            json!({ "description": description, "oneOf": [at, full] });
+    }
     let outcome = schemas["NewOutcome"].take();
     let of = |status: &str| {
         let mut outcome = outcome.clone();
@@ -171,6 +181,30 @@ fn describe_calls(schemas: &mut Value) {
         "description": outcome["description"],
         "oneOf": [completed, of("failed")],
     });
+}
+
+/// Says which fields go together: of two names for one field a body gives one, and a task of a chat
+/// has a text and a date.
+fn describe_names(schemas: &mut Value) {
+    for (name, one, other) in [
+        ("NewEvent", "created_at", "timestamp"),
+        ("EventLine", "created_at", "timestamp"),
+        ("NewProposal", "op", "status"),
+    ] {
+        schemas[name]["anyOf"] = json!([
+            { "properties": { one: { "type": "null" } } },
+            { "properties": { other: { "type": "null" } } },
+        ]);
+    }
+    for name in ["NewTask", "TaskLine"] {
+        schemas[name]["anyOf"] = json!([
+            { "properties": { "chat_id": { "type": "null" } } },
+            {
+                "required": ["text", "message_date"],
+                "properties": { "text": { "type": "string" }, "message_date": { "type": "integer" } },
+            },
+        ]);
+    }
 }
 
 /// Says what the text of a server-sent event holds.

@@ -130,6 +130,7 @@ fn forms(schemas: &Value) -> Vec<Form<'static>> {
             )
         },
         Form {
+            without: &["status"],
             with: json!({ "at": optional_millis, "diffs_json": diffs }),
             ..form(
                 "Proposal",
