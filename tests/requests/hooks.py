@@ -32,14 +32,15 @@ def before_load_schema(_context, schema):
         schema["security"] = [one for one in schema["security"] if one]
 
 
-def fulfil(record, conversation_id=None):
+def fulfil(record, path):
     """Fulfils the rules between the fields of a record that no JSON Schema can state. What is of
     another type than the schema says stays as it is."""
     if not isinstance(record, dict):
         return
-    # The conversation is that of the path, or the one that holds the message.
-    if conversation_id and isinstance(record.get("conversation_id"), str):
-        record["conversation_id"] = conversation_id
+    # An id in a body is that of the path.
+    for name in path:
+        if record.get(name) is not None and is_id(name, record[name]) and is_id(name, path[name]):
+            record[name] = path[name]
     # A conversation is not its own parent.
     if isinstance(record.get("id"), str) and record["id"] == record.get("parent_id"):
         del record["parent_id"]
@@ -66,7 +67,16 @@ def fulfil(record, conversation_id=None):
             record[name] = 2 * NUMBER_MAX
     messages = record.get("messages")
     for message in messages if isinstance(messages, list) else []:
-        fulfil(message, record.get("id"))
+        fulfil(message, {"conversation_id": record.get("id")})
+
+
+UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+def is_id(name, value):
+    if not isinstance(value, str):
+        return False
+    return 0 < len(value) <= 1024 if name == "call_id" else re.fullmatch(UUID, value)
 
 
 def is_time(value):
@@ -78,9 +88,11 @@ SUMS = {"tokens_in": ["tokens_cache_write", "tokens_cache_read"], "tokens_out": 
 
 @schemathesis.hook
 def before_call(_context, case, _kwargs):
-    conversation_id = (case.path_parameters or {}).get("id") if case.operation.path.endswith("/messages") else None
+    path = dict(case.path_parameters or {})
+    if case.operation.path.startswith("/conversations/{id}"):
+        path["conversation_id"] = path.pop("id", None)
     for record in case.body if isinstance(case.body, list) else [case.body]:
-        fulfil(record, conversation_id)
+        fulfil(record, path)
 
 
 class WrongLine(Failure):
