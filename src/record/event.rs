@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// Those that end in `.started` begin something, which the same name in `.completed` or `.failed`
 /// ends; [`Store::event_tree`](crate::Store::event_tree) tells how, and how long it took.
 /// `worker.exited` ends the process of the worker: the one with its `pid`, or else the first under
-/// the same supervisor that runs. What is open under that ends with it. All others, such as `worker.spawned`, are moments.
+/// the same supervisor that runs. What is open under that ends with it. All others, such as
+/// `worker.spawned`, are moments.
 pub mod event_type {
     /// A supervisor or worker began.
     pub const PROCESS_STARTED: &str = "process.started";
