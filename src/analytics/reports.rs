@@ -12,9 +12,9 @@ use super::kept::Kept;
 use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
 use super::rows::Row;
 use super::{Analytics, rows};
-use crate::collections::messages_with_seqs;
+use crate::collections::with_seqs;
 use crate::error::{Error, Result};
-use crate::record::Day;
+use crate::record::{ConversationMessage, Day};
 
 /// The most messages with errors that are shown.
 const SAMPLES_MAX: usize = 20;
@@ -167,7 +167,7 @@ impl Analytics {
         let mut samples = Vec::new();
         // One at a time, as each may be long.
         for seq in seqs {
-            let found = inner.ask(|view| messages_with_seqs(view, &[*seq]))?;
+            let found = inner.ask(|view| with_seqs::<Box<ConversationMessage>>(view, &[*seq]))?;
             samples.extend(found.into_iter().filter_map(|(.., message)| {
                 Some(ErrorSample {
                     id: message.id,

@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use super::answers::{RowKey, TurnRow, TurnSums};
 use super::query::{Dimension, Scope};
-use crate::collections::{events_with_seqs, seqs_of_events};
+use crate::collections::{seqs_of_events, with_seqs};
 use crate::error::Result;
 use crate::record::{Day, Event, event_type};
 use crate::store::{Moment, Store};
 
-/// So many events are read at a time; writers wait for no more.
+/// Events that are read at a time, while writers wait.
 const EVENTS_AT_A_TIME: usize = 128;
 
 /// The payload of the event, as far as it counts. What is of another type is taken as missing.
@@ -50,7 +50,7 @@ impl Turns {
             self.days.clear();
         }
         for seqs in seqs.chunks(EVENTS_AT_A_TIME) {
-            for event in store.inner().ask(|view| events_with_seqs(view, seqs))? {
+            for (_, _, event) in store.inner().ask(|view| with_seqs(view, seqs))? {
                 self.add(&event);
             }
         }

@@ -16,7 +16,7 @@ use super::output::say;
 use super::show::row;
 use super::time;
 
-/// Where 'decklog serve' listens unless told otherwise.
+/// The default address of 'decklog serve'.
 const DEFAULT_URL: &str = "http://127.0.0.1:8084";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DAY_MS: i64 = 86_400_000;

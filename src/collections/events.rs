@@ -241,19 +241,6 @@ pub(crate) fn seqs_of_type(view: &View<'_>, event_type: &str, after: u64) -> Vec
     found.map(|(_, row)| row.seq).collect()
 }
 
-/// The events with these sequence numbers, but for those that are gone.
-pub(crate) fn with_seqs(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Event>> {
-    let table = view.table(KIND);
-    let mut found = Vec::with_capacity(seqs.len());
-    for seq in seqs {
-        let id = table.row_from_seq(*seq);
-        if table.row(id).is_some_and(|row| row.seq == *seq) {
-            found.extend(standing_as::<Event>(view, id)?);
-        }
-    }
-    Ok(found)
-}
-
 /// As [`children`], giving writers their turn meanwhile.
 pub(super) fn under(inner: &Inner, id: i64) -> Result<Vec<Event>> {
     let walk = Walk {

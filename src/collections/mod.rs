@@ -12,6 +12,7 @@ mod page;
 mod proposals;
 mod rollups;
 mod search;
+mod seqs;
 mod session;
 mod state;
 mod thoughts;
@@ -20,13 +21,13 @@ mod turns;
 
 pub(crate) use conversations::ended_in_error;
 pub(crate) use events::{
-    children as events_under, find as event, latest as latest_event,
-    seqs_of_type as seqs_of_events, with_seqs as events_with_seqs,
+    children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
 pub(crate) use rollups::{
     Adds, DaySum, Message, all_days as days_of_messages, read as read_messages, sum_day,
-    with_seqs as messages_with_seqs,
 };
+
+pub(crate) use seqs::with_seqs;
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;

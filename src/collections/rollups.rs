@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
 use self::roll::Roll;
-pub(crate) use self::sum::{Adds, DaySum, Message, read, sum_day, with_seqs};
+pub(crate) use self::sum::{Adds, DaySum, Message, read, sum_day};
 use self::sum::{Found, Part, has};
 use super::{Ack, BATCH_RECORDS_MAX, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};

@@ -10,7 +10,7 @@ use serde_path_to_error::{Path, Segment};
 const SHOWN_CHARS_MAX: usize = 200;
 /// The most characters of a message among others.
 const TOLD_CHARS_MAX: usize = 1_000;
-/// The most fields at fault that are told.
+/// The largest number of issues in an error.
 const ISSUES_MAX: usize = 20;
 
 /// A field at fault.

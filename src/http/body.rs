@@ -191,7 +191,7 @@ pub(super) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
 }
 
-/// Reads JSON that is one `T` or several; what does not fit is told with its place.
+/// Reads JSON that is one `T` or several. An error names the fields at fault.
 fn from_json<B, T>(body: &[u8]) -> Result<B, Problem>
 where
     B: DeserializeOwned,

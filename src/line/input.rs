@@ -188,8 +188,8 @@ impl Record {
     }
 }
 
-/// What a conversation that was read says of its messages: they say so themselves.
-const DERIVED: [&str; 6] = [
+/// Fields of a conversation that was read which are derived from its messages. They are ignored.
+pub(crate) const DERIVED: [&str; 6] = [
     "message_count",
     "total_tokens_in",
     "total_tokens_out",

@@ -34,6 +34,8 @@ pub(crate) use encode::{encode, restamp};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
 pub(crate) use held::{Held, decode_as};
+#[cfg(feature = "http")]
+pub(crate) use input::DERIVED;
 pub(crate) use lengths::text_len;
 
 use cursor::eight_hex_digits;

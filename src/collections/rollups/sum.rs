@@ -6,9 +6,8 @@ use uuid::Uuid;
 
 use super::{KIND, TRIES_MAX, standing_rollups, walk};
 use crate::collections::page::ROWS_AT_A_TIME;
-use crate::collections::standing_as;
+use crate::collections::with_seqs;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::RowId;
 use crate::record::{
     ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
 };
@@ -83,8 +82,8 @@ pub(crate) struct Message {
 
 /// What is to be counted of the messages with these sequence numbers, but for those that are gone.
 pub(crate) fn read(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
-    let found = with_seqs(view, seqs)?.into_iter();
-    let messages = found.map(|(seq, at, message)| {
+    let found = with_seqs::<Box<ConversationMessage>>(view, seqs)?;
+    let messages = found.into_iter().map(|(seq, at, message)| {
         let (id, conversation) = (message.id, message.conversation_id);
         let (group, counted) = Counted::of(*message);
         Message {
@@ -97,28 +96,6 @@ pub(crate) fn read(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
         }
     });
     Ok(messages.collect())
-}
-
-/// The messages with these sequence numbers, but for those that are gone; each with its number and
-/// its time.
-pub(crate) fn with_seqs(
-    view: &View<'_>,
-    seqs: &[u64],
-) -> Result<Vec<(u64, i64, Box<ConversationMessage>)>> {
-    let table = view.table(Kind::Messages);
-    let row = |seq: &u64| {
-        let id = table.row_from_seq(*seq);
-        let row = table.row(id).filter(|row| row.seq == *seq)?;
-        Some((id, *seq, row.at))
-    };
-    let rows: Vec<(RowId, u64, i64)> = seqs.iter().filter_map(row).collect();
-    let mut messages = Vec::with_capacity(rows.len());
-    for (id, seq, at) in view.reading(Kind::Messages, &rows, |(id, ..)| id) {
-        if let Some(message) = standing_as(view, id)? {
-            messages.push((seq, at, message));
-        }
-    }
-    Ok(messages)
 }
 
 /// What a day's rollups and messages add up to, the messages in the order of their sequence

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::line::DERIVED;
 use crate::record::Kind;
 
 const MILLIS: &str = "#/components/schemas/Int_0_253402300799999";
@@ -170,7 +171,7 @@ fn forms(schemas: &Value) -> Vec<Form<'static>> {
             )
         },
         Form {
-            without: DERIVED,
+            without: WITH_MESSAGES,
             with: json!({ "id": id() }),
             required: &["id"],
             ..form(
@@ -181,7 +182,7 @@ fn forms(schemas: &Value) -> Vec<Form<'static>> {
             )
         },
         Form {
-            without: DERIVED,
+            without: WITH_MESSAGES,
             with: json!({ "id": id(), "created_at": { "$ref": "#/components/schemas/Timestamp" } }),
             required: &["op", "id", "created_at"],
             ..form(
@@ -232,23 +233,18 @@ fn forms(schemas: &Value) -> Vec<Form<'static>> {
     ]
 }
 
-/// What a conversation has from its messages, and is not told of it alone.
-const DERIVED: &[&str] = &[
-    "messages",
-    "message_count",
-    "total_tokens_in",
-    "total_tokens_out",
-    "total_latency_ms",
-    "models_used",
-    "configs_used",
-    "next",
-];
+/// What the body of a conversation may also have, and a line does not.
+const WITH_MESSAGES: &[&str] = &["messages", "next"];
 
 impl Form<'_> {
     fn schema(&self, schemas: &Value) -> Value {
         let body = self.body.map_or(&Value::Null, |name| &schemas[name]);
         let mut fields = body["properties"].as_object().cloned().unwrap_or_default();
-        fields.retain(|name, _| !self.without.contains(&name.as_str()));
+        let derived: &[&str] = match self.kind {
+            Kind::Conversations => &DERIVED,
+            _ => &[],
+        };
+        fields.retain(|name, _| ![self.without, derived].concat().contains(&name.as_str()));
         let with = self.with.as_object().cloned().unwrap_or_default();
         let required = body["required"].as_array().into_iter().flatten();
         let mut required: Vec<Value> = required
