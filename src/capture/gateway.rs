@@ -5,7 +5,9 @@ use uuid::Uuid;
 
 use crate::collections::IfKnown;
 use crate::error::{Error, Result};
-use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record, Role};
+use crate::record::{
+    Conversation, ConversationMessage, ERROR_PREFIX, InferenceMetadata, Record, Role,
+};
 use crate::store::Store;
 
 impl Store {
@@ -66,8 +68,8 @@ impl Store {
         self.record(message).map(|_| id)
     }
 
-    /// Records a failure in place of an answer: a message of the system whose content is the error,
-    /// which becomes the conversation's `last_error`. The conversation's status is `error` until an
+    /// Records a failure in place of an answer: a message of the system whose content is `Error: `
+    /// and the error, which becomes the conversation's `last_error`. The conversation's status is `error` until an
     /// answer follows. Returns the message's id.
     ///
     /// # Errors
@@ -121,8 +123,8 @@ pub(super) fn failure(
     metadata: Option<&InferenceMetadata>,
 ) -> ConversationMessage {
     let message = if content.is_empty() {
-        // Not with `Error: ` before it, which would hide secrets at its beginning from the redactor.
-        ConversationMessage::new(conversation_id, Role::System, error.clone())
+        let content = format!("{ERROR_PREFIX}{error}");
+        ConversationMessage::new(conversation_id, Role::System, content)
     } else {
         ConversationMessage::new(conversation_id, Role::Assistant, content)
     };

@@ -167,8 +167,8 @@ impl Capture {
         self.record(message).map(|()| id)
     }
 
-    /// Queues a failure in place of an answer: a message of the system whose content is the error,
-    /// which becomes the conversation's `last_error`. The conversation's status is `error` until an
+    /// Queues a failure in place of an answer: a message of the system whose content is `Error: `
+    /// and the error, which becomes the conversation's `last_error`. The conversation's status is `error` until an
     /// answer follows. Returns the message's id.
     ///
     /// # Errors

@@ -61,9 +61,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             limit,
             after,
         };
-        match args.as_of {
-            Some(at) => store.as_of(at).tool_calls(&query),
-            None => store.tool_calls(&query),
-        }
+        store.as_of(args.as_of).tool_calls(&query)
     })
 }

@@ -124,26 +124,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             request_id,
             call_id,
         } => {
-            let found = match args.as_of {
-                Some(at) => store.as_of(at).get_tool_call(*request_id, call_id),
-                None => store.get_tool_call(*request_id, call_id),
-            };
+            let found = store.as_of(args.as_of).get_tool_call(*request_id, call_id);
             one(context, found?, &name)
         }
-        What::Turns { id } => {
-            let found = match args.as_of {
-                Some(at) => store.as_of(at).get_turn(*id),
-                None => store.get_turn(*id),
-            };
-            one(context, found?, &name)
-        }
-        What::Proposals { request_id } => {
-            let found = match args.as_of {
-                Some(at) => store.as_of(at).get_proposal(*request_id),
-                None => store.get_proposal(*request_id),
-            };
-            one(context, found?, &name)
-        }
+        What::Turns { id } => one(context, store.as_of(args.as_of).get_turn(*id)?, &name),
+        What::Proposals { request_id } => one(
+            context,
+            store.as_of(args.as_of).get_proposal(*request_id)?,
+            &name,
+        ),
         What::Conversations { id } => one(context, store.get_conversation(*id)?, &name),
         What::Messages { id } => one(context, store.get_message(*id)?, &name),
         What::Events { id } => one(context, store.get_event(*id)?, &name),

@@ -36,9 +36,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             limit,
             after,
         };
-        match args.as_of {
-            Some(at) => store.as_of(at).proposals(&query),
-            None => store.proposals(&query),
-        }
+        store.as_of(args.as_of).proposals(&query)
     })
 }

@@ -52,9 +52,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             limit,
             after,
         };
-        match args.as_of {
-            Some(at) => store.as_of(at).turns(&query),
-            None => store.turns(&query),
-        }
+        store.as_of(args.as_of).turns(&query)
     })
 }

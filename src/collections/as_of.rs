@@ -18,11 +18,13 @@ use crate::store::{Reads, Store, View};
 #[derive(Debug, Clone, Copy)]
 pub struct AsOf<'a> {
     store: &'a Store,
-    at: i64,
+    /// `None`: as it stands now.
+    at: Option<i64>,
 }
 
 impl Store {
-    /// The turns, tool calls and proposals as they stood at a time, in epoch milliseconds.
+    /// The turns, tool calls and proposals as they stood at a time, in epoch milliseconds; with
+    /// `None`, as they stand now.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
@@ -38,7 +40,8 @@ impl Store {
     /// assert_eq!(store.as_of(250).get_turn(turn.id)?, None);
     /// # Ok::<(), decklog::Error>(())
     /// ```
-    pub fn as_of(&self, at: i64) -> AsOf<'_> {
+    pub fn as_of(&self, at: impl Into<Option<i64>>) -> AsOf<'_> {
+        let at = at.into();
         AsOf { store: self, at }
     }
 }
@@ -46,36 +49,61 @@ impl Store {
 impl AsOf<'_> {
     /// The turn with this id, if it stood then.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        self.store
-            .inner()
-            .ask(|view| turns::get(view, id, Some(self.at)))
+        self.store.inner().ask(|view| turns::get(view, id, self.at))
     }
 
     /// Turns that stood then, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        turns::list(self.store.inner(), query, usize::MAX, Some(self.at))
+        self.turns_within(query, usize::MAX)
+    }
+
+    /// As [`turns`](AsOf::turns). A page ends with the line that makes its lines this long.
+    pub(crate) fn turns_within(
+        &self,
+        query: &TurnQuery,
+        bytes_max: usize,
+    ) -> Result<Page<ConversationTurn>> {
+        turns::list(self.store.inner(), query, bytes_max, self.at)
     }
 
     /// The tool call with this key, if it stood then, with its outcome if it had one.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let inner = self.store.inner();
-        inner.ask(|view| calls::get(view, request_id, call_id, Some(self.at)))
+        inner.ask(|view| calls::get(view, request_id, call_id, self.at))
     }
 
     /// Tool calls that stood then, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        calls::list(self.store.inner(), query, usize::MAX, Some(self.at))
+        self.tool_calls_within(query, usize::MAX)
+    }
+
+    /// As [`tool_calls`](AsOf::tool_calls). A page ends with the line that makes its lines this long.
+    pub(crate) fn tool_calls_within(
+        &self,
+        query: &CallQuery,
+        bytes_max: usize,
+    ) -> Result<Page<ToolCall>> {
+        calls::list(self.store.inner(), query, bytes_max, self.at)
     }
 
     /// The proposal of a request, if it stood then, with what had become of it.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         let inner = self.store.inner();
-        inner.ask(|view| proposals::get(view, request_id, Some(self.at)))
+        inner.ask(|view| proposals::get(view, request_id, self.at))
     }
 
     /// Proposals that stood then, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
-        proposals::list(self.store.inner(), query, usize::MAX, Some(self.at))
+        self.proposals_within(query, usize::MAX)
+    }
+
+    /// As [`proposals`](AsOf::proposals). A page ends with the line that makes its lines this long.
+    pub(crate) fn proposals_within(
+        &self,
+        query: &ProposalQuery,
+        bytes_max: usize,
+    ) -> Result<Page<CodeEditProposal>> {
+        proposals::list(self.store.inner(), query, bytes_max, self.at)
     }
 }
 

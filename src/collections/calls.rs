@@ -92,24 +92,12 @@ impl CallQuery {
 impl Store {
     /// The call with this key and, once it has one, its outcome; `None` if it does not stand.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
-        self.inner()
-            .ask(|view| get(view, request_id, call_id, None))
+        self.as_of(None).get_tool_call(request_id, call_id)
     }
 
     /// Tool calls that stand, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
-        list(self.inner(), query, usize::MAX, None)
-    }
-
-    /// As [`tool_calls`](Store::tool_calls), a page ending with the line that makes its lines this
-    /// long.
-    #[cfg(feature = "http")]
-    pub(crate) fn tool_calls_within(
-        &self,
-        query: &CallQuery,
-        bytes_max: usize,
-    ) -> Result<Page<ToolCall>> {
-        list(self.inner(), query, bytes_max, None)
+        self.as_of(None).tool_calls(query)
     }
 }
 

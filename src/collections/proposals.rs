@@ -55,23 +55,12 @@ impl Default for ProposalQuery {
 impl Store {
     /// The proposal of a request, if it stands.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
-        self.inner().ask(|view| get(view, request_id, None))
+        self.as_of(None).get_proposal(request_id)
     }
 
     /// Proposals that stand, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
-        list(self.inner(), query, usize::MAX, None)
-    }
-
-    /// As [`proposals`](Store::proposals), a page ending with the line that makes its lines this
-    /// long.
-    #[cfg(feature = "http")]
-    pub(crate) fn proposals_within(
-        &self,
-        query: &ProposalQuery,
-        bytes_max: usize,
-    ) -> Result<Page<CodeEditProposal>> {
-        list(self.inner(), query, bytes_max, None)
+        self.as_of(None).proposals(query)
     }
 }
 

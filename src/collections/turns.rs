@@ -76,22 +76,12 @@ impl TurnQuery {
 impl Store {
     /// The turn with this id, if it stands.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        self.inner().ask(|view| get(view, id, None))
+        self.as_of(None).get_turn(id)
     }
 
     /// Turns that stand, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
-        list(self.inner(), query, usize::MAX, None)
-    }
-
-    /// As [`turns`](Store::turns), a page ending with the line that makes its lines this long.
-    #[cfg(feature = "http")]
-    pub(crate) fn turns_within(
-        &self,
-        query: &TurnQuery,
-        bytes_max: usize,
-    ) -> Result<Page<ConversationTurn>> {
-        list(self.inner(), query, bytes_max, None)
+        self.as_of(None).turns(query)
     }
 }
 

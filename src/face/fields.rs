@@ -24,7 +24,6 @@ pub(crate) type Millis = Int<0, 253_402_300_799_999>;
 /// An id that the log gives, or 0 for the next one.
 pub(crate) type NewId = Int<0, GIVEN_NUMBER_MAX>;
 /// A number that Telegram gives.
-#[cfg(feature = "http")]
 pub(crate) type UpdateId = Int<{ i64::MIN }, GIVEN_NUMBER_MAX>;
 /// A number that clients give, which may be any.
 pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;

@@ -13,9 +13,12 @@ const TOLD_CHARS_MAX: usize = 1_000;
 /// The largest number of issues in an error.
 const ISSUES_MAX: usize = 20;
 
-/// A field at fault.
+/// A field at fault, as Zod tells of one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Issue {
+    /// What sort of fault it is, in Zod's words: `invalid_type`, also of a field that is missing,
+    /// `unrecognized_keys`, `invalid_value` or `custom`.
+    pub(crate) code: &'static str,
     /// Where it is: names of members and places in arrays. Empty for the whole object.
     pub(crate) path: Vec<Value>,
     /// What is wrong with it.
@@ -38,14 +41,28 @@ impl Issue {
             let name = said.find_map(|said| message.strip_prefix(said)?.split_once('`'));
             path.extend(name.map(|(name, _)| name.into()));
         }
-        Issue { path, message }
+        Issue::new(path, message)
+    }
+
+    pub(crate) fn new(path: Vec<Value>, message: String) -> Issue {
+        // In the words of serde, and of this module.
+        let code = match message.split_once([' ', ',']) {
+            Some(("missing", _)) => "invalid_type",
+            Some(("invalid", rest)) if rest.starts_with("type") => "invalid_type",
+            Some(("unknown", rest)) if rest.starts_with("field") => "unrecognized_keys",
+            Some(("unknown", _)) => "invalid_value",
+            Some(("invalid", rest)) if rest.starts_with("value") => "invalid_value",
+            _ => "custom",
+        };
+        Issue {
+            code,
+            path,
+            message,
+        }
     }
 
     pub(crate) fn of_field(field: &str, message: impl Into<String>) -> Issue {
-        Issue {
-            path: vec![field.into()],
-            message: message.into(),
-        }
+        Issue::new(vec![field.into()], message.into())
     }
 
     /// The path as a JSON pointer, such as `/steps/0/status`.
@@ -70,6 +87,7 @@ impl Issue {
         Issue {
             path: path.collect(),
             message: short(&self.message),
+            ..self
         }
     }
 

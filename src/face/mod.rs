@@ -5,5 +5,6 @@ pub(crate) mod chain;
 pub(crate) mod conversation;
 pub(crate) mod feed;
 pub(crate) mod fields;
+pub(crate) mod history;
 pub(crate) mod issues;
 pub(crate) mod pages;

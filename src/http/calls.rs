@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made};
 use super::pages::IsCut;
-use super::params::{Limit, Query, Time, WaitParams, same_as_path};
+use super::params::{AsOfParams, Limit, Query, Time, WaitParams, same_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
@@ -191,19 +191,26 @@ async fn done(
     get,
     path = "/tool-calls/{request_id}/{call_id}",
     tag = "tool calls",
-    params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded")),
+    params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded"), AsOfParams),
     responses(
-        (status = 200, description = "As it stands", body = ToolCallView),
-        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The call, with its outcome if it has one", body = ToolCallView),
+        (status = 404, description = "Not found, or retracted", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn get(State(app): State<Shared>, key: CallKey) -> Result<Made, Problem> {
+async fn get(
+    State(app): State<Shared>,
+    key: CallKey,
+    Query(params): Query<AsOfParams>,
+) -> Result<Made, Problem> {
     app.ask(move |app| {
         let CallKey {
             request_id,
             call_id,
         } = key;
-        let call = app.store.get_tool_call(request_id, &call_id)?;
+        let call = app
+            .store
+            .as_of(params.at())
+            .get_tool_call(request_id, &call_id)?;
         let call = call.ok_or_else(|| {
             let detail = format!("there is no such call of request {request_id}");
             Problem::not_found(detail).with_field("call_id")
@@ -231,6 +238,8 @@ struct ListParams {
     since: Option<Time>,
     /// Started before.
     until: Option<Time>,
+    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
+    as_of: Option<Time>,
     /// By `started_at`. Default: desc.
     order: Option<Order>,
     /// Maximum number of tool calls. Default: 100.
@@ -274,8 +283,12 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
+    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
-        let page = app.store.tool_calls_within(&query, bytes_max)?;
+        let page = app
+            .store
+            .as_of(as_of)
+            .tool_calls_within(&query, bytes_max)?;
         let made = Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
             next: page.next.map(|next| next.to_string()),

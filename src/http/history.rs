@@ -1,7 +1,7 @@
 //! `/history`: what was said in chats, appended and read from the end.
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,10 +13,9 @@ use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;
-use crate::error::Result;
 use crate::face::fields::{AnyInt, Int, Millis, NewId};
+use crate::face::history::Entries;
 use crate::record::{HistoryEntry, Record, Role, now};
-use crate::store::Store;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -103,16 +102,6 @@ struct LastParams {
     before: Option<AnyInt>,
 }
 
-/// Entries of a chat.
-#[derive(Debug, Serialize, ToSchema)]
-struct Entries {
-    /// The earliest first.
-    items: Vec<HistoryEntry>,
-    /// What asks for those before them. Missing if these are the first of the chat.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<i64>,
-}
-
 /// Reads the last entries of a chat, the earliest of them first. A chat without any is empty.
 #[utoipa::path(
     get,
@@ -129,27 +118,9 @@ async fn last(
     let before = params.before.map_or(i64::MAX, |id| id.0);
     app.page(move |app, bytes_max| {
         let limit = params.last.0;
-        let entries = read(&app.store, chat_id, before, limit, bytes_max)?;
+        let entries = Entries::read(&app.store, chat_id, before, limit, bytes_max)?;
         let is_cut = entries.before.is_some() && entries.items.len() < limit;
         Ok((Made::ok(&entries)?, IsCut(is_cut)))
     })
     .await
-}
-
-/// Reads entries from the end on, until there are enough of them or they grow too long for one
-/// answer.
-fn read(
-    store: &Store,
-    chat_id: i64,
-    before: i64,
-    limit: usize,
-    bytes_max: usize,
-) -> Result<Entries> {
-    let page = store.history_within(chat_id, before, limit, bytes_max)?;
-    let is_more = page.next.is_some();
-    let items: Vec<HistoryEntry> = page.items.into_iter().rev().collect();
-    Ok(Entries {
-        before: items.first().map(|first| first.id).filter(|_| is_more),
-        items,
-    })
 }

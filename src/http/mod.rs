@@ -49,6 +49,7 @@ mod tls;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod trim;
 mod turns;
+mod unqueried;
 mod when;
 
 pub use serve::{Options, Server, Stop, Tls};

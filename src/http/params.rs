@@ -78,6 +78,21 @@ pub(super) struct WaitParams {
     pub(super) wait: Option<Wait>,
 }
 
+/// The time at which a record is read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AsOfParams {
+    /// As it stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
+    as_of: Option<Time>,
+}
+
+impl AsOfParams {
+    pub(super) fn at(&self) -> Option<i64> {
+        self.as_of.map(|time| time.0)
+    }
+}
+
 /// An instant as a parameter: epoch milliseconds, RFC 3339 or a day.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Time(pub(super) i64);

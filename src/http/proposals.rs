@@ -11,14 +11,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::app::Shared;
+use super::app::{App, Shared};
 use super::body::{Json, Made};
 use super::pages::IsCut;
-use super::params::{Id, Limit, Query, Time, WaitParams};
+use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
 use super::when::When;
-use crate::collections::{Order, ProposalQuery};
+use crate::collections::{AsOf, Order, ProposalQuery};
 use crate::error::ErrorKind;
 use crate::face::fields::{Decision, Millis, by_one_name};
 use crate::face::pages::{After, Paged};
@@ -166,7 +166,7 @@ impl PartialSchema for NewStep {
                 .max_length(Some(NAME_BYTES_MAX))
         };
         let either = OneOfBuilder::new().description(Some(
-            "The next step. Times are in epoch milliseconds; default: now. `commit_hash`: the commit that applied the edit.",
+            "The next step. Times are in epoch milliseconds. Default: now. `commit_hash`: the commit that applied the edit. `status` is taken as another name for `op`, and `at` as one for the time.",
         ));
         either
             .item(step(&["approved", "denied"], "decided_at"))
@@ -209,7 +209,7 @@ async fn step(
         return Err(problem);
     }
     app.ask(move |app| {
-        proposal(&app.store, request_id)?;
+        proposal(&app.store.as_of(None), request_id)?;
         Err(problem)
     })
     .await
@@ -225,6 +225,8 @@ struct ListParams {
     since: Option<Time>,
     /// Proposed before.
     until: Option<Time>,
+    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
+    as_of: Option<Time>,
     /// By `created_at`. Default: desc.
     order: Option<Order>,
     /// Maximum number of proposals. Default: 100.
@@ -256,8 +258,9 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
+    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
-        let page = app.store.proposals_within(&query, bytes_max)?;
+        let page = app.store.as_of(as_of).proposals_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Proposals::from(page))?, is_cut))
     })
@@ -269,18 +272,22 @@ async fn list(
     get,
     path = "/proposals/{request_id}",
     tag = "proposals",
-    params(("request_id" = Uuid, Path)),
+    params(("request_id" = Uuid, Path), AsOfParams),
     responses(
-        (status = 200, description = "As it stands", body = CodeEditProposal),
-        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The proposal, with its status", body = CodeEditProposal),
+        (status = 404, description = "Not found, or retracted", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn get(State(app): State<Shared>, Id(request_id): Id<Uuid>) -> Result<Made, Problem> {
-    app.ask(move |app| Made::ok(&proposal(&app.store, request_id)?))
-        .await
+async fn get(
+    State(app): State<Shared>,
+    Id(request_id): Id<Uuid>,
+    Query(params): Query<AsOfParams>,
+) -> Result<Made, Problem> {
+    let read = move |app: &App| Made::ok(&proposal(&app.store.as_of(params.at()), request_id)?);
+    app.ask(read).await
 }
 
-fn proposal(store: &crate::store::Store, request_id: Uuid) -> Result<CodeEditProposal, Problem> {
+fn proposal(store: &AsOf<'_>, request_id: Uuid) -> Result<CodeEditProposal, Problem> {
     store.get_proposal(request_id)?.ok_or_else(|| {
         let detail =
             format!("there is no proposal of request {request_id}: propose the edit first");

@@ -18,6 +18,7 @@ use super::app::{HELD, Shared};
 use super::described::described;
 use super::memory::{Answer, Held, SMALL_BYTES};
 use super::problem::Problem;
+use super::unqueried::{refuse, unqueried};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
     params, proposals, records, rejected, search, stream, thoughts, turns,
@@ -73,7 +74,9 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
         .merge(access::routes())
         .merge(metrics::routes())
         .split_for_parts();
-    let api = Bytes::from(described(api).to_string());
+    let api = described(api);
+    let unqueried = unqueried(&api);
+    let api = Bytes::from(api.to_string());
     let describe = move || {
         let json = HeaderValue::from_static("application/json");
         std::future::ready(([(header::CONTENT_TYPE, json)], api.clone()))
@@ -83,6 +86,7 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
         .merge(more)
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
+        .layer(middleware::from_fn_with_state(unqueried, refuse))
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .with_state(app)
 }

@@ -1,7 +1,7 @@
 //! `/thoughts`: recorded at the end of their task's chain, read, and verified.
 
 use axum::extract::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -50,6 +50,15 @@ struct NewThought {
     content: String,
 }
 
+/// That a thought is queued.
+#[derive(Debug, Serialize, ToSchema)]
+struct Queued {
+    /// The thought's id.
+    id: String,
+    #[serde(flatten)]
+    put: Put,
+}
+
 /// Records a thought at the end of its task's chain.
 ///
 /// Sent again with the same id or `Idempotency-Key`, it is recorded once: the answer is 200 then.
@@ -65,7 +74,7 @@ struct NewThought {
     responses(
         (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
         (status = 200, description = "It was recorded before", body = ThoughtRecord),
-        (status = 202, description = "Queued", body = Put),
+        (status = 202, description = "Queued", body = Queued),
         (status = 409, description = "The id is another thought's", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -102,7 +111,10 @@ async fn add(
             })
             .await
         }
-        other => Made::new(status, &Put::from(other)),
+        other => {
+            let put = other.into();
+            Made::new(status, &Queued { id, put })
+        }
     }
 }
 

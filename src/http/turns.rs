@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{Id, Limit, Query, Time, WaitParams};
+use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
 use super::when::When;
@@ -104,6 +104,8 @@ struct ListParams {
     since: Option<Time>,
     /// Said before.
     until: Option<Time>,
+    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
+    as_of: Option<Time>,
     /// By `created_at`. Default: asc.
     order: Option<Order>,
     /// Maximum number of turns. Default: 100.
@@ -138,8 +140,9 @@ async fn list(
         limit: params.limit.0,
         after: params.after.map(|after| after.0),
     };
+    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
-        let page = app.store.turns_within(&query, bytes_max)?;
+        let page = app.store.as_of(as_of).turns_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Turns::from(page))?, is_cut))
     })
@@ -151,15 +154,19 @@ async fn list(
     get,
     path = "/turns/{id}",
     tag = "turns",
-    params(("id" = Uuid, Path)),
+    params(("id" = Uuid, Path), AsOfParams),
     responses(
-        (status = 200, description = "As it stands", body = ConversationTurn),
-        (status = 404, description = "There is none, or it was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The turn", body = ConversationTurn),
+        (status = 404, description = "Not found, or retracted", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+async fn get(
+    State(app): State<Shared>,
+    Id(id): Id<Uuid>,
+    Query(params): Query<AsOfParams>,
+) -> Result<Made, Problem> {
     app.ask(move |app| {
-        let turn = app.store.get_turn(id)?;
+        let turn = app.store.as_of(params.at()).get_turn(id)?;
         let unknown = || Problem::not_found(format!("there is no turn {id}")).with_field("id");
         Made::ok(&turn.ok_or_else(unknown)?)
     })

@@ -61,10 +61,7 @@ impl Fault {
             let mut issues = self.issues;
             if issues.is_empty() {
                 let field = details.get("field").cloned();
-                let issue = Issue {
-                    path: field.into_iter().collect(),
-                    message: self.message,
-                };
+                let issue = Issue::new(field.into_iter().collect(), self.message);
                 issues.push(issue.short());
             }
             details.insert("issues".into(), json!(issues));

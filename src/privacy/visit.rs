@@ -6,9 +6,9 @@ use super::redact::{Numbers, Redactor};
 use super::{Privacy, sha256};
 use crate::error::{Error, Result};
 use crate::record::{
-    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Role, Rollup,
-    ThoughtRecord, ToolCallDone, ToolCallReq, TurnKind,
+    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, ERROR_PREFIX, Event,
+    HistoryEntry, InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Role,
+    Rollup, ThoughtRecord, ToolCallDone, ToolCallReq, TurnKind,
 };
 
 /// What stands for content that is not kept.
@@ -263,7 +263,15 @@ impl<'a> Visit<'a> {
         for model in models_in_chain.iter_mut().flatten() {
             self.name(model);
         }
-        if *role == Role::Tool {
+        // A secret at the beginning of the error is found there, and not behind the prefix.
+        let said = content.strip_prefix(ERROR_PREFIX);
+        let is_error = said.is_some() && said == error.as_deref() && *role != Role::Tool;
+        self.optional_content(error.as_mut());
+        if is_error && self.privacy.settings.store_content {
+            let redacted = error.as_ref().map(|error| format!("{ERROR_PREFIX}{error}"));
+            let redacted = redacted.filter(|redacted| redacted != content);
+            self.set(content, redacted);
+        } else if *role == Role::Tool {
             self.payload(Some(content));
         } else {
             self.content(content);
@@ -272,7 +280,6 @@ impl<'a> Visit<'a> {
         self.payload(tool_args.as_mut());
         self.payload(tool_result.as_mut());
         self.metadata(inference_metadata.as_mut());
-        self.optional_content(error.as_mut());
     }
 
     fn rollup(&mut self, rollup: &mut Rollup) {

@@ -11,6 +11,9 @@ use super::words::words;
 use super::{GIVEN_NUMBER_MAX, check_count, check_fraction, check_name, payload};
 use crate::error::{Error, Result};
 
+/// The beginning of the content of a message that says an error, before the error.
+pub(crate) const ERROR_PREFIX: &str = "Error: ";
+
 words! {
     /// In which role a message speaks.
     Role("role") {

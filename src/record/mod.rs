@@ -36,6 +36,7 @@ pub use json::args_sha256;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::check_canonical;
 pub(crate) use json::{hex, same_json};
+pub(crate) use message::ERROR_PREFIX;
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
 pub(crate) use payload::{
     Form, form, from_json, from_string as payload_of_string, has_lone_surrogate, is_scalar,

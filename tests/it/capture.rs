@@ -644,7 +644,7 @@ fn an_error_is_the_state_of_its_conversation() {
     let second = store.capture_error(waited, "no_route", "no model", None);
     let message = |id: decklog::Result<Uuid>| store.get_message(id.unwrap()).unwrap().unwrap();
     let (first, second) = (message(first), message(second));
-    for (message, content) in [(&first, "no answer"), (&second, "no model")] {
+    for (message, content) in [(&first, "Error: no answer"), (&second, "Error: no model")] {
         assert_eq!(
             (message.role, message.source),
             (Role::System, Source::System)

@@ -149,6 +149,8 @@ struct Get {
     request_id: Uuid,
     /// As the call was requested.
     call_id: String,
+    /// As it stood at this time. Default: now.
+    as_of: Option<Time>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,
@@ -163,7 +165,8 @@ fn view(call: &ToolCall) -> crate::Result<Value> {
 }
 
 fn get(call: &Call<'_>, given: Get) -> Result<Value, Fault> {
-    let found = call.store.get_tool_call(given.request_id, &given.call_id)?;
+    let store = call.store.as_of(given.as_of.map(|time| time.0));
+    let found = store.get_tool_call(given.request_id, &given.call_id)?;
     let found = found.ok_or_else(|| {
         Fault::not_found("there is no such call of this request: tool_calls_list or log_search shows which there are")
             .with_field("call_id")
@@ -183,6 +186,8 @@ struct List {
     call_id: Option<String>,
     /// Only calls with this status.
     status: Option<CallStatus>,
+    /// As they stood at this time. Default: now.
+    as_of: Option<Time>,
     /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
@@ -202,8 +207,9 @@ struct Listed {
 }
 
 fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
+    let as_of = given.as_of.map(|time| time.0);
     let read = |limit, after| {
-        let page = call.store.tool_calls(&CallQuery {
+        let page = call.store.as_of(as_of).tool_calls(&CallQuery {
             parent_id: given.parent_id,
             request_id: given.request_id,
             call_id: given.call_id.clone(),

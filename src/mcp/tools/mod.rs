@@ -13,8 +13,10 @@ mod calls;
 mod conversations;
 mod events;
 mod given;
+mod history;
 mod inbox;
 mod proposals;
+mod retract;
 mod search;
 mod thoughts;
 mod turns;
@@ -191,6 +193,8 @@ impl Tools {
             search::tools(),
             usage::tools(),
             inbox::tools(),
+            history::tools(),
+            retract::tools(),
         ];
         let named = |tool: Tool| (tool.name, Arc::new(tool));
         Tools {

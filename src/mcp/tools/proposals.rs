@@ -116,6 +116,8 @@ struct List {
     since: Option<Time>,
     /// Proposed before.
     until: Option<Time>,
+    /// As they stood at this time. Default: now.
+    as_of: Option<Time>,
     /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
@@ -135,8 +137,9 @@ struct Listed {
 }
 
 fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
+    let as_of = given.as_of.map(|time| time.0);
     let read = |limit, after| {
-        call.store.proposals(&ProposalQuery {
+        call.store.as_of(as_of).proposals(&ProposalQuery {
             status: given.status,
             since: given.since.map(|at| at.0),
             until: given.until.map(|at| at.0),

@@ -95,6 +95,8 @@ struct Since {
     thread_id: Option<Uuid>,
     /// Only turns that come from here.
     kind: Option<TurnKind>,
+    /// As they stood at this time. Default: now.
+    as_of: Option<Time>,
     /// Maximum number of results. Default: 50.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
@@ -114,8 +116,9 @@ struct Listed {
 }
 
 fn since(call: &Call<'_>, given: Since) -> Result<Listed, Fault> {
+    let as_of = given.as_of.map(|time| time.0);
     let read = |limit, after| {
-        call.store.turns(&TurnQuery {
+        call.store.as_of(as_of).turns(&TurnQuery {
             thread_id: given.thread_id,
             kind: given.kind,
             since: Some(given.since.0),

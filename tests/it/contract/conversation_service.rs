@@ -649,6 +649,32 @@ fn an_error_is_a_failed_request_whatever_its_role() {
     );
 }
 
+/// The document's `content=f"Error: {str(error)}"` must not hide what is redacted in `error`.
+#[test]
+fn a_secret_at_the_beginning_of_an_error_is_redacted() {
+    let faces = Faces::new();
+    begin(&faces, ID, "w");
+    let secret = "hunter2-Xk29qLmZ";
+    let error = format!("PASSWORD={secret}\nno such host");
+    let id = Uuid::from_u128(1);
+    let message = json!({
+        "id": id, "role": "system", "content": format!("Error: {error}"), "error": error,
+    });
+    let path = format!("/conversations/{ID}/messages");
+    faces.http.post(&path, &message).expect(201);
+    let talk = ID.parse().unwrap();
+    let captured = faces.store().capture_error(talk, "OSError", error, None);
+    for id in [id, captured.unwrap()] {
+        let kept = faces.store().get_message(id).unwrap().unwrap();
+        let error = kept.error.unwrap();
+        assert!(
+            error.contains("no such host") && !error.contains(secret),
+            "{error}"
+        );
+        assert_eq!(kept.content, format!("Error: {error}"));
+    }
+}
+
 #[test]
 fn an_answer_has_the_task_type_of_the_request_before_it() {
     let faces = Faces::new();
@@ -720,7 +746,7 @@ fn an_answer_has_the_task_type_of_the_request_before_it() {
     assert_eq!((error.role, error.source), (Role::System, Source::System));
     assert_eq!(
         (&*error.content, error.error.as_deref()),
-        ("late", Some("late"))
+        ("Error: late", Some("late"))
     );
     assert_eq!(types(id), [some("debug"), some("debug"), some("debug")]);
 }

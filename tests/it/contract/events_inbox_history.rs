@@ -129,7 +129,16 @@ fn an_inbox_row_has_the_columns_of_the_table() {
         (made.chat_id, made.text.as_deref()),
         (Some(-42), Some("deploy"))
     );
+    let mut over_mcp = task.clone();
+    over_mcp["update_id"] = json!(10);
+    let made = faces.tool("inbox_enqueue", over_mcp.clone());
+    assert_eq!(
+        (&made["id"], &made["status"]),
+        (&json!(4), &json!("queued"))
+    );
+    assert_eq!(faces.tool("inbox_enqueue", over_mcp), made);
     let listed = faces.http.get("/inbox").expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 4);
     for row in listed["items"].as_array().unwrap() {
         for (name, value) in task.as_object().unwrap() {
             if name != "update_id" {
@@ -153,7 +162,7 @@ fn an_inbox_row_has_the_columns_of_the_table() {
     let read: InboxTask = serde_json::from_value(failed).unwrap();
     assert_eq!(page.items[0], read);
     // Tasks without a chat have a payload, and may have both.
-    let other = json!({ "update_id": 10, "payload": { "job": 1 } });
+    let other = json!({ "update_id": 11, "payload": { "job": 1 } });
     let other = faces.http.post("/inbox", &other).expect(201);
     assert_eq!(other["payload"], json!({ "job": 1 }));
     assert!(other.get("chat_id").is_none() && other.get("text").is_none());
@@ -196,15 +205,33 @@ fn a_task_of_a_chat_has_a_text_and_a_date_on_every_face() {
 
 #[test]
 fn a_history_row_has_the_columns_of_the_table() {
-    let faces = Faces::new();
+    let mut faces = Faces::new();
     let entry = json!({ "chat_id": -42, "role": "user", "text": "hi", "created_at": DAY_1 });
     faces.http.post("/history", &entry).expect(201);
     let mut line = entry.clone();
     line["kind"] = "history".into();
     assert!(faces.cli_takes(&["record"], &line.to_string()).0);
+    let appended = faces.tool("history_append", entry.clone());
+    assert_eq!(
+        (&appended["id"], &appended["status"]),
+        (&json!(3), &json!("added"))
+    );
     let rows = faces.http.get("/history/-42").expect(200);
     let rows = rows["items"].as_array().unwrap();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
+    let over_mcp = faces.tool("history_list", json!({ "chat_id": -42 }));
+    assert_eq!(over_mcp["items"].as_array().unwrap(), rows);
+    let last = faces.tool("history_list", json!({ "chat_id": -42, "limit": 1 }));
+    assert_eq!(
+        (&last["items"], &last["before"]),
+        (&json!(rows[2..]), &json!(3))
+    );
+    let earlier = json!({ "chat_id": -42, "before": 3 });
+    let earlier = faces.tool("history_list", earlier);
+    assert_eq!(
+        (&earlier["items"], &earlier["before"]),
+        (&json!(rows[..2]), &Value::Null)
+    );
     for row in rows {
         assert_eq!(names(row), ["chat_id", "created_at", "id", "role", "text"]);
         assert_eq!(row["text"], "hi");

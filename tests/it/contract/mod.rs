@@ -12,6 +12,7 @@
 //! | 000: `kind` of a turn | `observability::a_turn_has_one_of_five_kinds_on_every_face` |
 //! | 000: the lifecycle of a call, its idempotency; `list_tool_calls_by_parent` | `observability::a_call_is_requested_and_done_once_on_every_face`, `the_outcome_of_a_call_is_posted_as_the_document_has_it` |
 //! | 000: `code_edit_proposals` and their lifecycle | `observability::a_proposal_and_its_steps_have_the_names_of_the_files`, `a_proposal_is_posted_as_a_row_of_the_document` |
+//! | 000: Validity: what stood at a time, and what is retracted | `observability::what_stood_at_a_time_is_read_on_every_face`, `what_was_recorded_by_mistake_is_retracted_on_every_face` |
 //! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json`, `a_conversation_has_every_field_of_the_model_on_every_face` |
@@ -20,7 +21,7 @@
 //! | 001: the `conversation_id` is made on the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
 //! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |
 //! | 001: indexes by time and workspace; history, debugging | `conversation_service::messages_of_all_conversations_are_found_by_what_they_say`, `search_finds_over_http_what_the_command_finds` |
-//! | 001: error rate, error capture | `conversation_service::an_error_is_a_failed_request_whatever_its_role` |
+//! | 001: error rate, error capture | `conversation_service::an_error_is_a_failed_request_whatever_its_role`, `a_secret_at_the_beginning_of_an_error_is_redacted` |
 //! | 001: the eight reports and the example query | `conversation_service::each_report_says_what_the_query_of_the_document_would` |
 //! | 001: task type distribution, `capture_request` and `capture_response` | `conversation_service::an_answer_has_the_task_type_of_the_request_before_it` |
 //! | 001: retention of messages and error logs | `conversation_service::errors_are_kept_shorter_until_a_success_follows`, `config_shows_the_settings_in_force_and_knows_every_name_that_help_mentions` |

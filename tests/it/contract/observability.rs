@@ -642,3 +642,171 @@ fn a_proposal_is_posted_as_a_row_of_the_document() {
         refused.expect_problem(422, "invalid_input", Some(&format!("/{name}")));
     }
 }
+
+#[test]
+fn what_stood_at_a_time_is_read_on_every_face() {
+    let mut faces = Faces::new();
+    let id = Uuid::from_u128(1);
+    let turn = |at: i64, content: &str| {
+        json!({
+            "id": id, "message_id": id, "thread_id": PARENT, "kind": "user",
+            "created_at": DAY_1 + at, "content": content,
+        })
+    };
+    for (at, content) in [(10, "first"), (20, "second")] {
+        faces.http.post("/turns", &turn(at, content)).expect(201);
+    }
+    let call = with(
+        "c",
+        json!({ "arguments_json": {}, "started_at": DAY_1 + 10 }),
+    );
+    faces.http.post("/tool-calls", &call).expect(201);
+    let done = json!({ "status": "completed", "ended_at": DAY_1 + 20, "latency_ms": 10 });
+    let path = format!("/tool-calls/{REQUEST}/c/done");
+    faces.http.post(&path, &done).expect(201);
+    let proposal = json!({ "request_id": REQUEST, "created_at": DAY_1 + 10, "diffs_json": ["a"] });
+    faces.http.post("/proposals", &proposal).expect(201);
+    let step = json!({ "op": "approved", "decided_at": DAY_1 + 20 });
+    let path = format!("/proposals/{REQUEST}/steps");
+    faces.http.post(&path, &step).expect(201);
+
+    // At each time: the turn's text, the status of the call, and that of the proposal.
+    let cases = [
+        (5, None),
+        (15, Some(["first", "requested", "pending"])),
+        (25, Some(["second", "completed", "approved"])),
+    ];
+    for (at, expected) in cases {
+        let at = DAY_1 + at;
+        let fields = ["content", "status", "status"];
+        // Read by their keys.
+        let paths = [
+            format!("/turns/{id}?as_of={at}"),
+            format!("/tool-calls/{REQUEST}/c?as_of={at}"),
+            format!("/proposals/{REQUEST}?as_of={at}"),
+        ];
+        let given = json!({ "request_id": REQUEST, "call_id": "c", "as_of": at });
+        for (nth, path) in paths.iter().enumerate() {
+            let found = faces.http.get(path);
+            match expected {
+                Some(expected) => assert_eq!(found.expect(200)[fields[nth]], expected[nth]),
+                None => assert_eq!(found.status, 404, "{path}"),
+            }
+        }
+        match expected {
+            Some([_, status, _]) => {
+                assert_eq!(faces.tool("tool_call_get", given)["status"], status);
+            }
+            None => assert_eq!(
+                faces.tool_fails("tool_call_get", given)["code"],
+                "NOT_FOUND"
+            ),
+        }
+        // And from lists.
+        let text = at.to_string();
+        let items = |mut listed: Value, name: &str| listed[name].take();
+        let get = |path: &str| {
+            let path = format!("{path}?as_of={at}");
+            items(faces.http.get(&path).expect(200), "items")
+        };
+        let over_http = ["/turns", "/tool-calls", "/proposals"].map(get);
+        let cli = |command: &str| json!(faces.cli(&[command, "--as-of", &text]));
+        let by_command = ["turns", "calls", "proposals"].map(cli);
+        let as_of = json!({ "as_of": at });
+        let of_all = json!({ "as_of": at, "since": 0 });
+        let over_mcp = [
+            items(faces.tool("turns_since", of_all), "turns"),
+            items(faces.tool("tool_calls_list", as_of.clone()), "calls"),
+            items(faces.tool("proposals_list", as_of), "proposals"),
+        ];
+        for lists in [over_http, by_command, over_mcp] {
+            for (nth, list) in lists.iter().enumerate() {
+                let list = list.as_array().unwrap();
+                let found: Vec<&Value> = list.iter().map(|it| &it[fields[nth]]).collect();
+                let expected: Vec<&str> = expected.iter().map(|it| it[nth]).collect();
+                assert_eq!(found, expected, "{at}: {list:?}");
+            }
+        }
+    }
+    faces
+        .http
+        .get("/turns?as_of=soon")
+        .expect_problem(400, "bad_request", Some("as_of"));
+}
+
+#[test]
+fn what_was_recorded_by_mistake_is_retracted_on_every_face() {
+    let mut faces = Faces::new();
+    let id = Uuid::from_u128(1);
+    let turn =
+        json!({ "id": id, "message_id": id, "kind": "user", "created_at": DAY_1, "content": "a" });
+    let call = |call_id: &str| with(call_id, json!({ "arguments_json": {} }));
+    let proposal = json!({ "request_id": REQUEST, "created_at": DAY_1, "diffs_json": ["a"] });
+    let record_all = |faces: &Faces| {
+        faces.http.post("/turns", &turn).expect(201);
+        faces.http.post("/tool-calls", &call("c")).expect(201);
+        faces.http.post("/proposals", &proposal).expect(201);
+    };
+    let request: Uuid = REQUEST.parse().unwrap();
+    let standing = |faces: &Faces| {
+        let store = faces.store();
+        [
+            store.get_turn(id).unwrap().is_some(),
+            store.get_tool_call(request, "c").unwrap().is_some(),
+            store.get_proposal(request).unwrap().is_some(),
+        ]
+    };
+    record_all(&faces);
+    assert_eq!(standing(&faces), [true; 3]);
+
+    // Over MCP.
+    let at = DAY_1 + 10;
+    let no_call = json!({ "kind": "tool_call", "id": REQUEST });
+    let error = faces.tool_fails("retract", no_call);
+    assert_eq!(error["details"]["field"], "call_id", "{error}");
+    let other = json!({ "kind": "tool_call", "id": REQUEST, "call_id": "other" });
+    assert_eq!(faces.tool_fails("retract", other)["code"], "NOT_FOUND");
+    for given in [
+        json!({ "kind": "turn", "id": id, "at": at }),
+        json!({ "kind": "tool_call", "id": REQUEST, "call_id": "c", "at": at }),
+        json!({ "kind": "proposal", "id": REQUEST, "at": at }),
+    ] {
+        assert_eq!(faces.tool("retract", given.clone())["status"], "added");
+        assert_eq!(faces.tool_fails("retract", given)["code"], "NOT_FOUND");
+    }
+    assert_eq!(standing(&faces), [false; 3]);
+    let before = faces.store().as_of(at - 1);
+    assert!(before.get_turn(id).unwrap().is_some());
+    assert!(before.get_tool_call(request, "c").unwrap().is_some());
+    assert!(before.get_proposal(request).unwrap().is_some());
+
+    // Over HTTP, with a Validity.
+    record_all(&faces);
+    assert_eq!(standing(&faces), [true; 3]);
+    let retracted = |mut body: Value, time: &str| {
+        body[time] = json!({ "at": DAY_1 + 20, "is_valid": false });
+        body
+    };
+    let bodies = [
+        ("/turns", retracted(turn.clone(), "created_at")),
+        ("/tool-calls", retracted(call("c"), "started_at")),
+        ("/proposals", retracted(proposal.clone(), "created_at")),
+    ];
+    for (path, body) in &bodies {
+        faces.http.post(path, body).expect(201);
+    }
+    assert_eq!(standing(&faces), [false; 3]);
+
+    // From the command line, by the op of the lines.
+    record_all(&faces);
+    let mut line = turn.clone();
+    line["turn_kind"] = line["kind"].take();
+    let kinds = ["conversation_turns", "tool_calls", "code_edit_proposals"];
+    for (kind, mut line) in kinds.into_iter().zip([line, call("c"), proposal.clone()]) {
+        line["kind"] = json!(kind);
+        line["op"] = json!("retracted");
+        let (is_taken, said) = faces.cli_takes(&["record"], &line.to_string());
+        assert!(is_taken, "{said}");
+    }
+    assert_eq!(standing(&faces), [false; 3]);
+}

@@ -478,6 +478,22 @@ fn issues_name_each_argument_at_fault() {
     let mut found = issue_fields(&error);
     found.sort_unstable();
     assert_eq!(found, ["agent_id", "content", "other", "task_id", "type"]);
+    // With the codes that Zod has.
+    let issues = error["details"]["issues"].as_array().unwrap();
+    let code_of = |field: &str| {
+        let mut found = issues.iter().filter(|issue| issue["path"][0] == field);
+        found.next().unwrap()["code"].as_str().unwrap()
+    };
+    let codes = ["type", "agent_id", "content", "other"].map(code_of);
+    assert_eq!(
+        codes,
+        [
+            "invalid_value",
+            "invalid_type",
+            "invalid_type",
+            "unrecognized_keys"
+        ]
+    );
     let error = faces.tool_fails("thought_record_list", json!({ "task_id": "", "limit": 0 }));
     assert_eq!(issue_fields(&error), ["limit", "task_id"]);
     // Any tool does so, also of what the log itself rejects.
@@ -685,4 +701,17 @@ fn no_face_changes_or_deletes_a_thought() {
     let mut names = tools.names();
     assert!(!names.any(|name| name.contains("delete") || name.contains("update")));
     assert_eq!(list(faces.store(), None, None), [made]);
+}
+
+/// Who queues a thought and sees later that the log rejected it finds it by its id.
+#[test]
+fn a_thought_that_is_queued_has_its_id_in_the_answer() {
+    let faces = Faces::new();
+    let queued = faces.http.post("/thoughts?wait=none", &given("t", "c"));
+    let queued = queued.expect(202);
+    assert_eq!(queued["status"], "queued");
+    let id = queued["id"].as_str().unwrap();
+    // The next answer comes after what was queued before it.
+    faces.http.post("/thoughts", &given("t", "d")).expect(201);
+    assert_eq!(list(faces.store(), None, None)[0].id, id);
 }

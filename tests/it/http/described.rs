@@ -144,3 +144,38 @@ fn a_line_with_a_field_of_another_op_is_rejected() {
         assert_eq!(result["problem"]["field"], field, "{result}");
     }
 }
+
+/// A parameter that is ignored is a filter that does not filter.
+#[test]
+fn a_query_parameter_that_there_is_not_is_refused_by_every_operation() {
+    let service = Service::start();
+    let api = described(&service);
+    let mut refused = 0;
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if operation["tags"][0] == "server" {
+                continue;
+            }
+            let mut at = path.clone();
+            let params = operation["parameters"].as_array();
+            for param in params.into_iter().flatten() {
+                let value = match param["schema"]["format"].as_str() {
+                    Some("uuid") => Uuid::nil().to_string(),
+                    _ => "1".to_owned(),
+                };
+                at = at.replace(&format!("{{{}}}", param["name"].as_str().unwrap()), &value);
+            }
+            let method = method.to_uppercase();
+            let url = format!("{at}?no_such_parameter=1");
+            let answer = service.client().json(&method, &url, b"{}");
+            assert_eq!(answer.status, 400, "{method} {url}: {}", answer.text());
+            assert!(
+                answer.text().contains("no_such_parameter"),
+                "{method} {url}: {}",
+                answer.text()
+            );
+            refused += 1;
+        }
+    }
+    assert!(refused > 40, "{refused}");
+}

@@ -84,6 +84,12 @@ fn fitting() -> Vec<(&'static str, Value)> {
         ("conversation_search", json!({})),
         ("log_search", json!({ "text": "hello" })),
         ("usage_report", json!({})),
+        (
+            "history_append",
+            json!({ "chat_id": -1, "role": "user", "text": "hello" }),
+        ),
+        ("history_list", json!({ "chat_id": -1 })),
+        ("inbox_enqueue", json!({ "update_id": 7, "payload": "x" })),
         ("inbox_claim", json!({})),
         ("supervisor_state", json!({})),
     ]
@@ -94,12 +100,13 @@ fn what_is_told_of_each_tool_is_whole() {
     let dir = tempfile::tempdir().unwrap();
     let mut client = Client::legacy(&dir.path().join("log"));
     let tools = definitions(&mut client);
-    assert_eq!(tools.len(), 23, "{:?}", tools.keys());
+    assert_eq!(tools.len(), 27, "{:?}", tools.keys());
     let reads = [
         "audit_verify_chain",
         "conversation_get",
         "conversation_search",
         "event_tree",
+        "history_list",
         "log_search",
         "proposals_list",
         "supervisor_state",

@@ -1,0 +1,56 @@
+//! Operations without query parameters refuse any: one would be ignored.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+
+use super::problem::Problem;
+
+/// Methods and paths without query parameters.
+pub(super) type Unqueried = Arc<HashSet<(String, String)>>;
+
+/// Those of a description. What a probe or a scraper asks may have some: they lose nothing.
+pub(super) fn unqueried(api: &Value) -> Unqueried {
+    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut found = HashSet::new();
+    for (path, item) in members(&api["paths"]) {
+        for (method, operation) in members(&item) {
+            let mut params = operation["parameters"].as_array().into_iter().flatten();
+            let takes_any = params.any(|param| param["in"] == "query");
+            if !takes_any && operation["tags"][0] != "server" {
+                found.insert((method.to_ascii_uppercase(), path.clone()));
+            }
+        }
+    }
+    Arc::new(found)
+}
+
+pub(super) async fn refuse(
+    State(unqueried): State<Unqueried>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let first = form_urlencoded::parse(query.as_bytes()).next();
+    if let (Some((name, _)), Some(path)) = (first, path) {
+        let method = match request.method() {
+            &Method::HEAD => &Method::GET,
+            method => method,
+        };
+        let operation = (method.to_string(), path.as_str().to_owned());
+        if unqueried.contains(&operation) {
+            let (method, path) = operation;
+            let detail = format!("{method} {path} has no query parameter {name:?}: leave it out");
+            return Problem::bad_request(detail)
+                .with_field(name)
+                .into_response();
+        }
+    }
+    next.run(request).await
+}

@@ -1,0 +1,103 @@
+//! What was said in chats.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::super::answer::Fault;
+use super::super::bound::PAGE_BYTES_MAX;
+use super::given::{FromChar, Limit, Status, Time, limit, put};
+use super::{Call, Effect, Tool};
+use crate::face::fields::{AnyInt, NewId};
+use crate::face::history::Entries;
+use crate::record::{HistoryEntry, Kind, Role, now};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            "history_append",
+            "Append to a chat's history",
+            "Appends what was said to the history of a chat. Returns the entry's id.",
+            Effect::Adds,
+            append,
+        ),
+        Tool::new(
+            "history_list",
+            "Read a chat's history",
+            "Reads the last entries of a chat's history, the earliest of them first.",
+            Effect::Reads,
+            list,
+        )
+        .reading(&[Kind::History]),
+    ]
+}
+
+/// An entry to append.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewEntry {
+    /// The chat. Its id may be negative.
+    chat_id: AnyInt,
+    /// Who said it.
+    role: Role,
+    /// What was said.
+    text: String,
+    /// Its id: sent again with the same one, it is appended once. Default: the next one.
+    id: Option<NewId>,
+    /// When it was said. Default: now.
+    created_at: Option<Time>,
+}
+
+/// That an entry is in the log.
+#[derive(Debug, Serialize)]
+struct Appended {
+    /// Its id.
+    id: i64,
+    /// The number of the line that holds it.
+    seq: u64,
+    /// Whether the call added it or it was there.
+    status: Status,
+}
+
+fn append(call: &Call<'_>, given: NewEntry) -> Result<Appended, Fault> {
+    let id = given.id.map_or(0, |id| id.0);
+    let entry = HistoryEntry {
+        id,
+        chat_id: given.chat_id.0,
+        role: given.role,
+        created_at: given.created_at.map_or_else(now, |at| at.0),
+        text: given.text,
+    };
+    let ack = put(call, entry, given.created_at.is_some())?;
+    Ok(Appended {
+        id: ack.assigned.unwrap_or(id),
+        seq: ack.seq,
+        status: ack.status.into(),
+    })
+}
+
+/// Which entries to read.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// The chat.
+    chat_id: AnyInt,
+    /// Maximum number of entries, counted from the last one. Default: 50.
+    limit: Option<Limit>,
+    /// Only entries before the one with this id: the before of an earlier answer.
+    before: Option<AnyInt>,
+    /// The first character to show of texts that were truncated. Default: 0.
+    #[allow(dead_code)] // The answer is cut by it.
+    from_char: Option<FromChar>,
+}
+
+fn list(call: &Call<'_>, given: List) -> Result<Entries, Fault> {
+    let before = given.before.map_or(i64::MAX, |id| id.0);
+    let (chat_id, limit) = (given.chat_id.0, limit(given.limit));
+    Ok(Entries::read(
+        call.store,
+        chat_id,
+        before,
+        limit,
+        PAGE_BYTES_MAX,
+    )?)
+}

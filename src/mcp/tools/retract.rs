@@ -1,0 +1,76 @@
+//! Turns, tool calls and proposals that are retracted.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::super::answer::Fault;
+use super::given::{Put, Time};
+use super::{Call, Effect, Tool};
+use crate::record::{Record, Validity, now};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![Tool::new(
+        "retract",
+        "Retract a turn, tool call or proposal",
+        "Retracts a turn, a tool call or a proposal that was recorded by mistake. Lists leave it out from then on. The log keeps what it was.",
+        Effect::Adds,
+        retract,
+    )]
+}
+
+/// What to retract.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Retract {
+    /// What it is.
+    kind: Retractable,
+    /// The id of a turn, or the request_id of a tool call or proposal: a UUID.
+    id: Uuid,
+    /// The call_id of a tool call.
+    call_id: Option<String>,
+    /// From when on it is retracted. Default: now.
+    at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Retractable {
+    Turn,
+    ToolCall,
+    Proposal,
+}
+
+fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
+    let validity = Validity::retracted(given.at.map_or_else(now, |at| at.0));
+    let is_call = given.kind == Retractable::ToolCall;
+    let record = match (given.kind, &given.call_id) {
+        (Retractable::Turn, None) => call.store.get_turn(given.id)?.map(|mut turn| {
+            turn.created_at = validity;
+            Record::Turn(turn)
+        }),
+        (Retractable::ToolCall, Some(call_id)) => {
+            let found = call.store.get_tool_call(given.id, call_id)?;
+            found.map(|(mut req, _)| {
+                req.started_at = validity;
+                Record::CallRequested(req)
+            })
+        }
+        (Retractable::Proposal, None) => call.store.get_proposal(given.id)?.map(|mut proposal| {
+            proposal.created_at = validity;
+            Record::Proposal(proposal)
+        }),
+        _ if is_call => {
+            return Err(Fault::invalid("call_id: required for a tool call").with_field("call_id"));
+        }
+        _ => {
+            let message = "call_id: only a tool call has one: leave it out";
+            return Err(Fault::invalid(message).with_field("call_id"));
+        }
+    };
+    let record = record.ok_or_else(|| {
+        let message = "nothing with this id is in the log, or it is retracted already";
+        Fault::not_found(message).with_field(if is_call { "call_id" } else { "id" })
+    })?;
+    Ok(call.store.record(record)?.into())
+}
