@@ -109,9 +109,9 @@ impl From<NewCall> for ToolCallReq {
     request_body = NewCall,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "The log says so already", body = Put),
+        (status = 200, description = "Unchanged: the log has it already", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 409, description = "There is nothing to take back", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn request(
@@ -159,9 +159,9 @@ struct NewOutcome {
     request_body = NewOutcome,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "The log says so already", body = Put),
+        (status = 200, description = "Unchanged: the log has it already", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 404, description = "The call was never requested, or was taken back", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The call is not found, or retracted", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The call has another outcome", body = Problem, content_type = "application/problem+json"),
     )
 )]

@@ -135,14 +135,14 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
     path = "/conversations",
     tag = "conversations",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as an id does", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewConversation,
     responses(
-        (status = 201, description = "Begun", body = Whole),
-        (status = 200, description = "It had begun before", body = Whole),
-        (status = 409, description = "The id is that of another conversation", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "Created", body = Whole),
+        (status = 200, description = "Unchanged: the conversation exists", body = Whole),
+        (status = 409, description = "Another conversation has the id", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn create(
@@ -230,7 +230,7 @@ struct List {
     path = "/conversations",
     tag = "conversations",
     params(ListParams),
-    responses((status = 200, description = "Those that match", body = List))
+    responses((status = 200, description = "A page of conversations", body = List))
 )]
 async fn list(
     State(app): State<Shared>,
@@ -297,8 +297,8 @@ struct WithNext {
     tag = "conversations",
     params(("id" = Uuid, Path)),
     responses(
-        (status = 200, description = "As it stands", body = WithMessages),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The conversation with its messages", body = WithMessages),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
@@ -337,9 +337,9 @@ struct Change {
     params(("id" = Uuid, Path)),
     request_body = Change,
     responses(
-        (status = 200, description = "As it stands then", body = Whole),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The conversation after the change", body = Whole),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn change(
@@ -372,8 +372,8 @@ async fn change(
     tag = "conversations",
     params(("id" = Uuid, Path)),
     responses(
-        (status = 200, description = "No file holds it any more", body = Erased),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Erased: no file holds it any more", body = Erased),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {

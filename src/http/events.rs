@@ -88,10 +88,10 @@ impl NewEvent {
     request_body = NewEvents,
     responses(
         (status = 201, description = "Logged: each has its id", body = NumberedAnswer),
-        (status = 200, description = "The log has them", body = NumberedAnswer),
+        (status = 200, description = "Unchanged: the log has them already", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = NumberedAnswer),
-        (status = 409, description = "There is no event for it to be under, or the id is another's", body = Problem, content_type = "application/problem+json"),
+        (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
+        (status = 409, description = "The parent is not found, or the id is that of another event", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn log(
@@ -175,8 +175,8 @@ fn unknown(id: i64) -> Problem {
     tag = "events",
     params(("id" = AnyInt, Path)),
     responses(
-        (status = 200, description = "As it was logged", body = Event),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The event", body = Event),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
@@ -204,7 +204,7 @@ struct Tree {
     responses(
         (status = 200, description = "The whole tree", body = Tree),
         (status = 422, description = "The tree has more than 8 MiB: read parts of it, or its events page by page", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such event", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
@@ -233,7 +233,7 @@ struct StateParams {
     path = "/state",
     tag = "events",
     params(StateParams),
-    responses((status = 200, description = "As it is now", body = SupervisorState))
+    responses((status = 200, description = "The state", body = SupervisorState))
 )]
 async fn state(
     State(app): State<Shared>,

@@ -29,7 +29,7 @@ struct Alive {
     get,
     path = "/healthz",
     tag = "server",
-    responses((status = 200, description = "It does", body = Alive))
+    responses((status = 200, description = "The server answers", body = Alive))
 )]
 async fn healthz() -> Result<Made, Problem> {
     Made::ok(&Alive { status: "ok" })
@@ -61,8 +61,8 @@ struct Readiness {
     path = "/readyz",
     tag = "server",
     responses(
-        (status = 200, description = "It does", body = Readiness),
-        (status = 503, description = "It does not", body = Readiness),
+        (status = 200, description = "Ready: the store takes records", body = Readiness),
+        (status = 503, description = "Not ready: `reason` says why", body = Readiness),
     )
 )]
 async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {

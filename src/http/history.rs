@@ -71,10 +71,10 @@ impl NewEntry {
     request_body = NewEntries,
     responses(
         (status = 201, description = "Appended: each has its id", body = NumberedAnswer),
-        (status = 200, description = "The log has them", body = NumberedAnswer),
+        (status = 200, description = "Unchanged: the log has them already", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = NumberedAnswer),
-        (status = 409, description = "The id is another entry's", body = Problem, content_type = "application/problem+json"),
+        (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
+        (status = 409, description = "Another entry has the id", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn add(

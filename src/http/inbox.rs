@@ -66,8 +66,8 @@ struct NewTask {
     request_body = NewTask,
     responses(
         (status = 201, description = "Queued", body = InboxTask),
-        (status = 200, description = "The update_id is known: the task that is there", body = InboxTask),
-        (status = 202, description = "It waits to be written", body = Put),
+        (status = 200, description = "The update_id is known: the task that has it", body = InboxTask),
+        (status = 202, description = "Queued", body = Put),
     )
 )]
 async fn enqueue(
@@ -146,7 +146,7 @@ async fn list(
     get,
     path = "/inbox/counts",
     tag = "inbox",
-    responses((status = 200, description = "How many", body = TaskCounts))
+    responses((status = 200, description = "Number of tasks by status", body = TaskCounts))
 )]
 async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
     app.ask(|app| Made::ok(&app.store.inbox().counts()?)).await
@@ -159,8 +159,8 @@ async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
     tag = "inbox",
     params(("id" = AnyInt, Path)),
     responses(
-        (status = 200, description = "As it stands", body = InboxTask),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The task", body = InboxTask),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
@@ -190,8 +190,8 @@ fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
     tag = "inbox",
     request_body = Option<Claim>,
     responses(
-        (status = 200, description = "The task, which is in progress now", body = InboxTask),
-        (status = 204, description = "None waits"),
+        (status = 200, description = "The claimed task", body = InboxTask),
+        (status = 204, description = "No task is queued"),
     )
 )]
 async fn claim(
@@ -221,9 +221,9 @@ struct Done {
     params(("id" = AnyInt, Path)),
     request_body = Done,
     responses(
-        (status = 200, description = "The task as it stands then", body = InboxTask),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The task after the change", body = InboxTask),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn done(
@@ -265,9 +265,9 @@ struct Fail {
     params(("id" = AnyInt, Path)),
     request_body = Fail,
     responses(
-        (status = 200, description = "The task as it stands then", body = InboxTask),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The task after the change", body = InboxTask),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn fail(
@@ -303,9 +303,9 @@ struct Retry {
     params(("id" = AnyInt, Path)),
     request_body = Retry,
     responses(
-        (status = 200, description = "The task as it stands then: queued, or failed after its last attempt", body = InboxTask),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Another attempt holds it, or none does", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The task: queued, or failed after its last attempt", body = InboxTask),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn retry(
@@ -343,7 +343,7 @@ struct Released {
     path = "/inbox/release",
     tag = "inbox",
     request_body = Release,
-    responses((status = 200, description = "The tasks as they stand then: queued, or failed after their last attempt", body = Released))
+    responses((status = 200, description = "The released tasks: queued, or failed after their last attempt", body = Released))
 )]
 async fn release(State(app): State<Shared>, Json(release): Json<Release>) -> Result<Made, Problem> {
     let timeout = Duration::from_millis(release.older_than_ms.0.unsigned_abs());

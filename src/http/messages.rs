@@ -268,18 +268,18 @@ struct AddParams {
     params(
         ("id" = Uuid, Path),
         AddParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of ids", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as ids do", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewMessages,
     responses(
         (status = 201, description = "Added", body = AddedAnswer),
-        (status = 200, description = "All of it was in the log", body = AddedAnswer),
+        (status = 200, description = "Unchanged: the log has them already", body = AddedAnswer),
         (status = 202, description = "Queued", body = AddedAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = AddedAnswer),
-        (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The id or the sequence is another message's", body = Problem, content_type = "application/problem+json"),
+        (status = 207, description = "Some were rejected: see each result", body = AddedAnswer),
+        (status = 404, description = "The conversation is not found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another message has the id or the sequence", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "More than 16 MiB", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field does not fit", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "The queue is full: try again after Retry-After", body = Problem, content_type = "application/problem+json"),
     )
 )]

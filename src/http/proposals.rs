@@ -86,9 +86,9 @@ enum Proposed {
     request_body = NewProposal,
     responses(
         (status = 201, description = "Recorded; it is pending", body = Put),
-        (status = 200, description = "The log says so already", body = Put),
+        (status = 200, description = "Unchanged: the log has it already", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 409, description = "It was decided, and its edits stand; or there is nothing to take back", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The proposal was decided, so its edits cannot change; or nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn propose(
@@ -190,10 +190,10 @@ impl ToSchema for NewStep {}
     request_body = NewStep,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "It had this status already", body = Put),
+        (status = 200, description = "Unchanged: it has this status already", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 404, description = "It was never proposed, or was taken back", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It cannot become that, or was applied by another commit", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The proposal is not found, or retracted", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The status cannot follow, or another commit applied it", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn step(

@@ -110,7 +110,7 @@ impl LineResult {
     params(WaitParams),
     request_body(content = Vec<RecordLine>, content_type = "application/x-ndjson", description = "One JSON object a line. The schema is that of all lines, as an array."),
     responses(
-        (status = 200, description = "What became of each line that is not blank, one JSON object a line. The schema is that of all lines, as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
+        (status = 200, description = "The result of each line that is not blank, one JSON object a line. The schema is that of all lines, as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
         (status = 413, description = "The body is longer than 16 MiB, decompressed, or has too many lines", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The body has another media type or another content coding", body = Problem, content_type = "application/problem+json"),
     )

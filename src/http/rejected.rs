@@ -117,7 +117,7 @@ struct Rejections {
     get,
     path = "/capture/rejected",
     tag = "records",
-    responses((status = 200, description = "The latest of them", body = Rejections))
+    responses((status = 200, description = "The latest rejections", body = Rejections))
 )]
 async fn rejected(State(app): State<Shared>) -> Result<Made, Problem> {
     let kept = app.rejected.kept();

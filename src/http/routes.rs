@@ -40,16 +40,16 @@ use crate::record::Day;
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
-        (name = "analytics", description = "What messages add up to"),
-        (name = "turns", description = "What was said, turn by turn"),
-        (name = "tool calls", description = "What tools were called, and what came of it"),
-        (name = "proposals", description = "Edits that were proposed, and what became of them"),
-        (name = "events", description = "What a supervisor and its agents did"),
-        (name = "history", description = "What was said in chats"),
-        (name = "inbox", description = "Tasks that wait for a worker"),
-        (name = "thoughts", description = "Chained thoughts"),
-        (name = "records", description = "Records of all kinds, as lines"),
-        (name = "server", description = "How the server is"),
+        (name = "analytics", description = "Reports over messages"),
+        (name = "turns", description = "Conversation turns"),
+        (name = "tool calls", description = "Tool calls and their outcomes"),
+        (name = "proposals", description = "Code edit proposals and their status"),
+        (name = "events", description = "Events of supervisors and agents"),
+        (name = "history", description = "The history of chats"),
+        (name = "inbox", description = "The queue of tasks"),
+        (name = "thoughts", description = "Hash-chained thoughts"),
+        (name = "records", description = "Records of all kinds, one JSON object a line"),
+        (name = "server", description = "Health and metrics"),
     )
 )]
 struct Described;

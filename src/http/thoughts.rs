@@ -68,14 +68,14 @@ struct Queued {
     tag = "thoughts",
     params(
         WaitParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, in place of an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as an id does", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewThought,
     responses(
         (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
-        (status = 200, description = "It was recorded before", body = ThoughtRecord),
+        (status = 200, description = "Unchanged: it was recorded before", body = ThoughtRecord),
         (status = 202, description = "Queued", body = Queued),
-        (status = 409, description = "The id is another thought's", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another thought has the id", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn add(
@@ -176,8 +176,8 @@ async fn list(
     tag = "thoughts",
     params(("id" = String, Path, description = "Percent-encoded")),
     responses(
-        (status = 200, description = "As it was recorded", body = ThoughtRecord),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The thought", body = ThoughtRecord),
+        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Problem> {
@@ -205,7 +205,7 @@ struct VerifyParams {
     path = "/thoughts/verify",
     tag = "thoughts",
     params(VerifyParams),
-    responses((status = 200, description = "What was found, be it good or bad", body = Verified))
+    responses((status = 200, description = "The result, also of a chain that is broken", body = Verified))
 )]
 async fn verify(
     State(app): State<Shared>,

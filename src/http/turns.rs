@@ -72,10 +72,10 @@ impl From<NewTurn> for ConversationTurn {
     request_body = NewTurns,
     responses(
         (status = 201, description = "Recorded", body = PutAnswer),
-        (status = 200, description = "The log says so already", body = PutAnswer),
+        (status = 200, description = "Unchanged: the log has it already", body = PutAnswer),
         (status = 202, description = "Queued", body = PutAnswer),
-        (status = 207, description = "Some were rejected: each result says", body = PutAnswer),
-        (status = 409, description = "There is nothing to take back", body = Problem, content_type = "application/problem+json"),
+        (status = 207, description = "Some were rejected: see each result", body = PutAnswer),
+        (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn add(

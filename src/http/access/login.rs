@@ -26,9 +26,9 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
     tag = "server",
     params(("code" = String, Query, description = "The code")),
     responses(
-        (status = 303, description = "The browser has a cookie now"),
-        (status = 400, description = "There is no code", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The code is not known, was used, or is too old", body = Problem, content_type = "application/problem+json"),
+        (status = 303, description = "Sets the session cookie"),
+        (status = 400, description = "The code is missing", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The code is unknown, used or expired", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn login(

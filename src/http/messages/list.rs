@@ -102,7 +102,7 @@ list_params! {
     params(("id" = Uuid, Path), ListParams),
     responses(
         (status = 200, description = "A page", body = Messages),
-        (status = 404, description = "There is no such conversation", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The conversation is not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn list(
