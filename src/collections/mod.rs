@@ -85,11 +85,22 @@ pub struct Ack {
 pub enum Warning {
     /// Its time is before 1980, as one is that was given in seconds where milliseconds are meant.
     EarlyTime,
+    /// The `inference_metadata` of a message has a field of another type than [`InferenceMetadata`]
+    /// has. It is kept, and no field of the message was filled from it.
+    ///
+    /// [`InferenceMetadata`]: crate::InferenceMetadata
+    UnreadMetadata,
 }
 
 impl Warning {
     fn of(record: &Record) -> Option<Warning> {
-        (record.at() < YEAR_1980_MS).then_some(Warning::EarlyTime)
+        match record {
+            _ if record.at() < YEAR_1980_MS => Some(Warning::EarlyTime),
+            Record::Message(message) if message.has_unread_metadata() => {
+                Some(Warning::UnreadMetadata)
+            }
+            _ => None,
+        }
     }
 
     /// What it says to a person.
@@ -97,6 +108,9 @@ impl Warning {
         match self {
             Warning::EarlyTime => {
                 "the time of the record is before 1980: times are in milliseconds since 1970, and this one was probably given in seconds"
+            }
+            Warning::UnreadMetadata => {
+                "inference_metadata has a field of another type than the log knows, such as a text for a number: it is kept, and no field of the message was filled from it"
             }
         }
     }

@@ -44,7 +44,8 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
         let of = |name| params.iter().find(|(known, _)| *known == name);
         let value = |name| of(name).map_or("", |(_, value)| value);
         let request_id = value("request_id").parse().map_err(|_| {
-            let detail = "the path's request_id is no UUID: give the one of the call's request";
+            let given = value("request_id");
+            let detail = format!("request_id in the path is {given:?}: give a UUID");
             Problem::bad_request(detail).with_field("request_id")
         })?;
         Ok(CallKey {

@@ -323,13 +323,15 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
 #[serde(deny_unknown_fields)]
 struct Change {
     status: Option<ConversationStatus>,
+    /// What failed last.
+    last_error: Option<String>,
     #[schema(max_length = 1024)]
     project: Option<String>,
     #[schema(max_length = 1024)]
     title: Option<String>,
 }
 
-/// Changes a conversation's status, project or title.
+/// Changes a conversation's status, last error, project or title.
 #[utoipa::path(
     patch,
     path = "/conversations/{id}",
@@ -352,6 +354,9 @@ async fn change(
         app.store.update_conversation(id, |conversation| {
             if let Some(status) = change.status {
                 conversation.status = status;
+            }
+            if let Some(last_error) = change.last_error {
+                conversation.last_error = Some(last_error);
             }
             if let Some(project) = change.project {
                 conversation.project = Some(project);

@@ -1,5 +1,7 @@
 //! The parameters of requests: in the path, in the query, and a header.
 
+use std::str::FromStr;
+
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error as _};
@@ -10,7 +12,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
-use crate::face::fields::Int;
+use crate::face::fields::{AnyInt, Int};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 
 /// The most records of a page.
@@ -44,7 +46,24 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 /// The id in a path, which is its first parameter.
 pub(super) struct Id<T>(pub(super) T);
 
-impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
+/// What an id in a path may be.
+pub(super) trait PathId: FromStr {
+    const EXPECTED: &str;
+}
+
+impl PathId for Uuid {
+    const EXPECTED: &str = "a UUID";
+}
+
+impl PathId for AnyInt {
+    const EXPECTED: &str = "a whole number of 64 bits";
+}
+
+impl PathId for String {
+    const EXPECTED: &str = "a text";
+}
+
+impl<S: Send + Sync, T: PathId> FromRequestParts<S> for Id<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>, Problem> {
@@ -53,7 +72,8 @@ impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
         let mut params = params.iter();
         let (name, value) = params.next().unwrap_or(("id", ""));
         value.parse().map(Id).map_err(|_| {
-            let detail = format!("the path's {name} is none: give one as the log has it");
+            let expected = T::EXPECTED;
+            let detail = format!("{name} in the path is {value:?}: give {expected}");
             Problem::bad_request(detail).with_field(name)
         })
     }
@@ -131,7 +151,7 @@ impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
         let limit = limit.filter(|it| (MIN..=LIMIT_MAX).contains(it));
         let limit = limit.ok_or_else(|| {
             let message = format!(
-                "give a number from {MIN} to {LIMIT_MAX}: what does not fit on a page is on the next one, by `after`"
+                "give a number from {MIN} to {LIMIT_MAX}: what does not fit is on the next page"
             );
             D::Error::custom(message)
         })?;

@@ -138,7 +138,7 @@ pub struct InboxStep {
     /// Which claim: the task's `attempts` at that time. Whoever names another one holds the task
     /// no more. 0 stands for the latest, and is never read back.
     pub attempt: i64,
-    /// Why it was given up or given back.
+    /// Why it was given up or given back. Left out, it is the error of the latest failure.
     pub error: Option<String>,
 }
 

@@ -260,6 +260,20 @@ impl ConversationMessage {
 
     /// Fills in what its metadata says of the answer, if that is an [`InferenceMetadata`].
     pub(crate) fn fill_from_metadata(&mut self) {
+        if let Some(Ok(metadata)) = self.metadata() {
+            self.fill(&metadata);
+        }
+    }
+
+    /// Whether its metadata filled no field, as one of it has another type.
+    pub(crate) fn has_unread_metadata(&self) -> bool {
+        // What was read has filled one of these as a rule.
+        let is_filled = self.config_used.is_some() || self.latency_ms.is_some();
+        !is_filled && matches!(self.metadata(), Some(Err(_)))
+    }
+
+    /// Its metadata, if it has the names that are read.
+    fn metadata(&self) -> Option<serde_json::Result<InferenceMetadata>> {
         // What a provider says is longer as a rule, and has none of these.
         let names = [
             "config",
@@ -273,9 +287,7 @@ impl ConversationMessage {
         ];
         let metadata = self.inference_metadata.as_deref();
         let metadata = metadata.filter(|text| names.iter().any(|name| text.contains(name)));
-        if let Some(Ok(metadata)) = metadata.map(serde_json::from_str) {
-            self.fill(&metadata);
-        }
+        metadata.map(serde_json::from_str)
     }
 
     fn fill(&mut self, metadata: &InferenceMetadata) {

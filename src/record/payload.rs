@@ -176,6 +176,11 @@ pub(crate) mod required {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         let raw = Box::<RawValue>::deserialize(from)?;
+        if raw.get() == "null" {
+            return Err(serde::de::Error::custom(
+                "null is no payload: give JSON or a text",
+            ));
+        }
         super::from_json(&raw).map_err(serde::de::Error::custom)
     }
 }

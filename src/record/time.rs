@@ -140,7 +140,7 @@ impl Day {
             .filter(|_| (0..=AT_MAX).contains(&at));
         day.map(Day).ok_or_else(|| {
             Error::invalid(format!(
-                "the time {at} is outside 1970 to 9999: give epoch milliseconds from 0 to {AT_MAX}"
+                "the time is {at} ms since 1970, which is outside 1970 to 9999: give one from 0 to {AT_MAX}"
             ))
         })
     }

@@ -648,8 +648,8 @@ impl Mirror {
                 task.status = step.status;
                 task.locked_at = is_claim.then_some(step.at);
                 task.updated_at = step.at;
-                // A claim keeps why the task came back.
-                task.error = step.error.or(task.error.take().filter(|_| is_claim));
+                // The error of the latest failure stays.
+                task.error = step.error.or(task.error.take());
                 Some(step.id)
             }
             Record::Thought(mut thought) => {

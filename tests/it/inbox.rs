@@ -207,7 +207,15 @@ fn what_a_claim_returns_is_what_is_read() {
     assert_eq!(released, [get(&store, 1)]);
     let task = inbox.claim().unwrap().unwrap();
     inbox.done(&task).unwrap();
-    assert_eq!(get(&store, 1).error, None);
+    // The error of the latest failure stays.
+    let error = Some("the claim of attempt 3 timed out");
+    assert_eq!(get(&store, 1).error.as_deref(), error);
+    inbox.done(&task).unwrap();
+    assert_eq!(get(&store, 1).error.as_deref(), error);
+    assert_eq!(
+        get(&in_memory(&memory, Durability::Process), 1),
+        get(&store, 1)
+    );
 }
 
 /// Bug: whoever had lost a claim could still fail the task while it waited for the next worker.
@@ -493,7 +501,7 @@ fn tasks_and_steps_come_as_json_too() {
             r#"{"kind":"inbox","op":"done","id":1,"attempts":2}"#,
             TaskStatus::Done,
             2,
-            None,
+            Some("busy"),
         ),
     ];
     for (json, status, attempts, error) in steps {
@@ -826,8 +834,8 @@ impl Model {
         let task = self.tasks.get_mut(&id).unwrap();
         task.status = status;
         task.attempts = attempt;
-        task.error.clone_from(&error);
-        task.last = Some((status, attempt, error));
+        task.error = error.or(task.error.take());
+        task.last = Some((status, attempt, task.error.clone()));
         self.written += 1;
     }
 
@@ -881,7 +889,8 @@ impl Model {
     ) -> Result<(), ErrorKind> {
         let task = &self.tasks[&id];
         let error = error.map(str::to_owned);
-        if task.last == Some((status, attempt, error.clone())) {
+        let said = error.clone().or_else(|| task.error.clone());
+        if task.last == Some((status, attempt, said)) {
             return Ok(());
         }
         if task.status != TaskStatus::InProgress {
@@ -937,11 +946,12 @@ impl Model {
             if attempt != 0 && attempt != task.attempts + 1 {
                 return Err(ErrorKind::Conflict);
             }
-            self.put(id, status, task.attempts + 1, error.or(task.error));
+            self.put(id, status, task.attempts + 1, error);
             return Ok(());
         }
         if let Some((last_status, last_attempt, last_error)) = &task.last
-            && (*last_status, last_error) == (status, &error)
+            && *last_status == status
+            && (error.is_none() || *last_error == error)
             && (attempt == 0 || attempt == *last_attempt)
         {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::InboxTask;
+use decklog::{InboxTask, TaskStatus};
 
 use super::{Shown, failure_in_row, field, moment, optional};
 use crate::cli::escape::{one_line, padded};
@@ -25,7 +25,11 @@ impl Shown for InboxTask {
             self.update_id,
             padded(self.status.as_str(), STATUS_COLUMNS),
             self.attempts,
-            failure_in_row(self.error.as_deref()),
+            failure_in_row(
+                self.error
+                    .as_deref()
+                    .filter(|_| self.status != TaskStatus::Done)
+            ),
             one_line(
                 self.text
                     .as_deref()
@@ -48,7 +52,11 @@ impl Shown for InboxTask {
         field(out, "status", self.status.as_str())?;
         field(out, "attempts", &self.attempts.to_string())?;
         optional(out, "locked", self.locked_at.map(moment).as_deref())?;
-        optional(out, "error", self.error.as_deref())?;
+        let name = match self.status {
+            TaskStatus::Failed => "error",
+            _ => "last error",
+        };
+        optional(out, name, self.error.as_deref())?;
         optional(out, "payload", self.payload.as_deref())
     }
 

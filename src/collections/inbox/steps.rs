@@ -104,8 +104,8 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, kept: &mut Kept) -> Re
         };
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    // Why it came back stays with the task while the next one works on it.
-    if is_claim && step.error.is_none() && task.error.is_some() {
+    // The error of the latest failure stays with the task.
+    if step.error.is_none() && task.error.is_some() {
         let error = task.error;
         *kept = txn.keep(Record::InboxStep(InboxStep {
             error,
@@ -120,14 +120,13 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, kept: &mut Kept) -> Re
 /// Whether a step is the last one once more. A claim is only if it says its very time: else two
 /// workers would hold one task.
 fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
-    let same_error = last.error == step.error;
-    last.status == step.status
-        && if step.status == TaskStatus::InProgress {
-            let is_same_claim = step.attempt == last.attempt && step.at == last.at;
-            is_same_claim && (same_error || step.error.is_none())
-        } else {
-            same_error && (step.attempt == 0 || step.attempt == last.attempt)
-        }
+    let is_same_attempt = if step.status == TaskStatus::InProgress {
+        step.attempt == last.attempt && step.at == last.at
+    } else {
+        step.attempt == 0 || step.attempt == last.attempt
+    };
+    let is_same_error = step.error.is_none() || step.error == last.error;
+    last.status == step.status && is_same_attempt && is_same_error
 }
 
 /// The task of a row, as it stands.

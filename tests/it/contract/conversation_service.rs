@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use decklog::{
     Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    InferenceMetadata, Keep, MessageQuery, RetainOptions, Role, Settings, Source, Timestamp,
+    InferenceMetadata, Keep, MessageQuery, Record, RetainOptions, Role, Settings, Source,
+    Timestamp, Warning,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -1234,4 +1235,50 @@ fn a_conversation_has_every_field_of_the_model_on_every_face() {
         (&json!(0), &json!(ID))
     );
     assert_eq!(there["created_at"], begun["created_at"]);
+}
+
+#[test]
+fn metadata_that_fills_nothing_is_kept_and_warned_about() {
+    let faces = Faces::new();
+    begin(&faces, ID, "w");
+    let path = format!("/conversations/{ID}/messages");
+    let odd = json!({ "config": "D3", "handoff_steps": "two" });
+    let message = json!({ "role": "assistant", "content": "x", "inference_metadata": odd });
+    let added = faces.http.post(&path, &message).expect(201);
+    let warning = added["warning"].as_str().unwrap();
+    assert!(warning.contains("inference_metadata"), "{warning}");
+    let kept = faces.http.get(&path).expect(200)["items"][0].take();
+    assert_eq!(kept["inference_metadata"], odd);
+    assert_eq!(kept["config_used"], Value::Null);
+    let mut line = message.clone();
+    line["conversation_id"] = json!(ID);
+    let record = Record::from_json(&line.to_string()).unwrap();
+    let ack = faces.store().record(record).unwrap();
+    assert_eq!(ack.warning, Some(Warning::UnreadMetadata));
+    // What a provider says beside it is no reason for a warning.
+    for metadata in [
+        json!({ "config": "D3", "handoff_steps": 2, "seed": 7 }),
+        json!({ "usage": { "prompt_tokens": "12" } }),
+        json!("none"),
+    ] {
+        let message =
+            json!({ "role": "assistant", "content": "x", "inference_metadata": metadata });
+        let added = faces.http.post(&path, &message).expect(201);
+        assert_eq!(added["warning"], Value::Null, "{metadata}");
+    }
+}
+
+#[test]
+fn a_failure_without_a_message_is_told_by_a_change() {
+    let faces = Faces::new();
+    begin(&faces, ID, "w");
+    let path = format!("/conversations/{ID}");
+    let change = json!({ "status": "error", "last_error": "the worker died" });
+    let changed = faces.http.patch(&path, &change).expect(200);
+    assert_eq!(
+        (&changed["status"], &changed["last_error"]),
+        (&change["status"], &change["last_error"])
+    );
+    let talk = faces.cli(&["conversations"])[0].take();
+    assert_eq!(talk["last_error"], "the worker died");
 }

@@ -694,3 +694,35 @@ fn a_task_is_claimed_by_one_worker_and_ends_once() {
     let statuses: Vec<&Value> = rows.iter().map(|row| &row["status"]).collect();
     assert_eq!(statuses, ["done", "failed", "done"]);
 }
+
+#[test]
+fn the_error_of_the_latest_failure_stays_with_a_task() {
+    let faces = Faces::new();
+    faces
+        .http
+        .post("/inbox", &json!({ "update_id": 1 }))
+        .expect(201);
+    faces.http.send("POST", "/inbox/claim", b"").expect(200);
+    let again = json!({ "attempt": 1, "error": "no such host" });
+    faces.http.post("/inbox/1/retry", &again).expect(200);
+    let claimed = faces.http.send("POST", "/inbox/claim", b"").expect(200);
+    assert_eq!(claimed["error"], "no such host");
+    for _ in 0..2 {
+        let held = json!({ "attempt": 2 });
+        let done = faces.http.post("/inbox/1/done", &held).expect(200);
+        assert_eq!(
+            (&done["status"], &done["error"]),
+            (&json!("done"), &json!("no such host"))
+        );
+    }
+    let task = faces.store().inbox().get(1).unwrap().unwrap();
+    assert_eq!(task.error.as_deref(), Some("no such host"));
+    assert_eq!(faces.cli(&["inbox"])[0]["error"], "no such host");
+    // A list for people does not show a task that is done as a failure.
+    let shown = faces.run(&["inbox"]);
+    assert!(
+        !String::from_utf8(shown.stdout)
+            .unwrap()
+            .contains("no such host")
+    );
+}

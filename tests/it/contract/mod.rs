@@ -17,7 +17,7 @@
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json`, `a_conversation_has_every_field_of_the_model_on_every_face` |
 //! | 001: the order of messages is that of `sequence`, however they come | `conversation_service::messages_that_come_late_stand_where_their_sequence_says` |
-//! | 001: InferenceMetadata | `conversation_service::inference_metadata_alone_fills_a_message` |
+//! | 001: InferenceMetadata | `conversation_service::inference_metadata_alone_fills_a_message`, `metadata_that_fills_nothing_is_kept_and_warned_about` |
 //! | 001: the `conversation_id` is made on the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
 //! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |
 //! | 001: indexes by time and workspace; history, debugging | `conversation_service::messages_of_all_conversations_are_found_by_what_they_say`, `search_finds_over_http_what_the_command_finds` |
@@ -37,7 +37,7 @@
 //! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |
 //! | 002: ends pair with starts by `tool_name` and `task_id`, the names in the payloads | `events_inbox_history::parallel_calls_and_agents_have_their_own_outcomes` |
 //! | 002: Agent, Turn, ToolCall: what ended has nothing running under it | `events_inbox_history::nothing_runs_under_a_run_that_ended` |
-//! | 002: a worker claims a task and ends it; updates are queued once | `events_inbox_history::a_task_is_claimed_by_one_worker_and_ends_once`, `a_claim_needs_no_body` |
+//! | 002: a worker claims a task and ends it; updates are queued once | `events_inbox_history::a_task_is_claimed_by_one_worker_and_ends_once`, `the_error_of_the_latest_failure_stays_with_a_task`, `a_claim_needs_no_body` |
 //! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |

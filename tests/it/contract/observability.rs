@@ -644,6 +644,21 @@ fn a_proposal_is_posted_as_a_row_of_the_document() {
 }
 
 #[test]
+fn diffs_that_are_null_are_missing() {
+    let mut faces = Faces::new();
+    let proposal = json!({ "request_id": REQUEST, "created_at": DAY_1, "diffs_json": null });
+    let refused = faces.http.post("/proposals", &proposal);
+    refused.expect_problem(422, "invalid_input", Some("/diffs_json"));
+    let error = faces.tool_fails("proposal_record", proposal.clone());
+    assert_eq!(error["details"]["field"], "diffs_json", "{error}");
+    let mut line = proposal;
+    line["kind"] = json!("code_edit_proposals");
+    let (is_taken, said) = faces.cli_takes(&["record"], &line.to_string());
+    assert!(!is_taken && said.contains("diffs_json"), "{said}");
+    assert!(faces.store().last_lines(1).unwrap().is_empty());
+}
+
+#[test]
 fn what_stood_at_a_time_is_read_on_every_face() {
     let mut faces = Faces::new();
     let id = Uuid::from_u128(1);

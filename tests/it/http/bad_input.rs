@@ -608,3 +608,18 @@ fn a_limit_of_none_and_a_page_past_the_end_are_empty() {
     let none = client.get("/history/1?before=1").expect(200);
     assert_eq!(none, json!({"items": []}));
 }
+
+#[test]
+fn an_id_in_a_path_that_cannot_be_one_is_told_with_what_it_may_be() {
+    let service = Service::start();
+    let client = service.client();
+    for (path, field, expected) in [
+        ("/conversations/conv_xyz789/messages", "id", "give a UUID"),
+        ("/tool-calls/r1/c1", "request_id", "give a UUID"),
+        ("/events/first", "id", "give a whole number"),
+    ] {
+        let refused = client.get(path);
+        refused.expect_problem(400, "bad_request", Some(field));
+        assert!(refused.text().contains(expected), "{}", refused.text());
+    }
+}
