@@ -69,8 +69,8 @@ impl Store {
     }
 
     /// Records a failure in place of an answer: a message of the system whose content is `Error: `
-    /// and the error, which becomes the conversation's `last_error`. The conversation's status is `error` until an
-    /// answer follows. Returns the message's id.
+    /// and the error, which becomes the conversation's `last_error`. The conversation's status is
+    /// `error` until an answer follows. Returns the message's id.
     ///
     /// # Errors
     /// As [`record`](Store::record).
