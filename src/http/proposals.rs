@@ -51,7 +51,7 @@ struct NewProposal {
     confidence: Option<f64>,
     /// The edits: an object or array, kept to the byte, or a string.
     #[serde(with = "payload_text_required")]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(schema_with = any_but_null)]
     diffs_json: String,
     /// The step that decides has it: null here.
     #[schema(schema_with = only_null)]
@@ -62,6 +62,21 @@ struct NewProposal {
     /// The step that applies has it: null here.
     #[schema(schema_with = only_null)]
     commit_hash: Option<String>,
+}
+
+fn any_but_null() -> Schema {
+    let types = [
+        Type::Object,
+        Type::Array,
+        Type::String,
+        Type::Number,
+        Type::Boolean,
+    ];
+    let any = ObjectBuilder::new().schema_type(SchemaType::from_iter(types));
+    any.description(Some(
+        "The edits: an object or array, kept to the byte, or a string.",
+    ))
+    .into()
 }
 
 fn only_null() -> Schema {
