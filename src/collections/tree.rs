@@ -314,7 +314,8 @@ fn close_from_above(inner: &Inner, nodes: &mut [EventNode]) -> Result<()> {
     if !nodes.iter().any(is_running) {
         return Ok(());
     }
-    if is_running(&nodes[0]) {
+    // Nothing stands beside an event without a parent.
+    if is_running(&nodes[0]) && nodes[0].event.parent_id.is_some() {
         let found = closed(inner, nodes[0].event.clone())?;
         (nodes[0].status, nodes[0].duration_ms) = (found.status, found.duration_ms);
     }
