@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{Put, Time};
 use super::{Call, Effect, Tool};
-use crate::record::{Record, Validity, now};
+use crate::record::{CodeEditProposal, Record, Validity, now};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![Tool::new(
@@ -56,9 +56,13 @@ fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
                 Record::CallRequested(req)
             })
         }
-        (Retractable::Proposal, None) => call.store.get_proposal(given.id)?.map(|mut proposal| {
-            proposal.created_at = validity;
-            Record::Proposal(proposal)
+        (Retractable::Proposal, None) => call.store.get_proposal(given.id)?.map(|found| {
+            // Without what its steps added.
+            Record::Proposal(CodeEditProposal {
+                created_at: validity,
+                confidence: found.confidence,
+                ..CodeEditProposal::new(found.request_id, found.diffs_json, validity.at)
+            })
         }),
         _ if is_call => {
             return Err(Fault::invalid("call_id: required for a tool call").with_field("call_id"));

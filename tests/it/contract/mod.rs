@@ -12,7 +12,7 @@
 //! | 000: `kind` of a turn | `observability::a_turn_has_one_of_five_kinds_on_every_face` |
 //! | 000: the lifecycle of a call, its idempotency; `list_tool_calls_by_parent` | `observability::a_call_is_requested_and_done_once_on_every_face`, `the_outcome_of_a_call_is_posted_as_the_document_has_it` |
 //! | 000: `code_edit_proposals` and their lifecycle | `observability::a_proposal_and_its_steps_have_the_names_of_the_files`, `a_proposal_is_posted_as_a_row_of_the_document` |
-//! | 000: Validity: what stood at a time, and what is retracted | `observability::what_stood_at_a_time_is_read_on_every_face`, `what_was_recorded_by_mistake_is_retracted_on_every_face` |
+//! | 000: Validity: what stood at a time, and what is retracted | `observability::what_stood_at_a_time_is_read_on_every_face`, `what_was_recorded_by_mistake_is_retracted_on_every_face`, `what_was_decided_or_done_is_retracted_too` |
 //! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json`, `a_conversation_has_every_field_of_the_model_on_every_face` |

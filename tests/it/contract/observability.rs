@@ -825,3 +825,28 @@ fn what_was_recorded_by_mistake_is_retracted_on_every_face() {
     }
     assert_eq!(standing(&faces), [false; 3]);
 }
+
+#[test]
+fn what_was_decided_or_done_is_retracted_too() {
+    let mut faces = Faces::new();
+    let proposal = json!({ "request_id": REQUEST, "diffs_json": ["a"], "confidence": 0.5 });
+    faces.tool("proposal_record", proposal);
+    for status in ["approved", "applied"] {
+        let step = json!({ "request_id": REQUEST, "status": status });
+        faces.tool("proposal_decide", step);
+    }
+    let call = with("c", json!({ "arguments_json": {} }));
+    faces.http.post("/tool-calls", &call).expect(201);
+    let done = json!({ "request_id": REQUEST, "call_id": "c", "status": "completed" });
+    faces.tool("tool_call_done", done);
+    for given in [
+        json!({ "kind": "tool_call", "id": REQUEST, "call_id": "c" }),
+        json!({ "kind": "proposal", "id": REQUEST }),
+    ] {
+        assert_eq!(faces.tool("retract", given)["status"], "added");
+    }
+    let request: Uuid = REQUEST.parse().unwrap();
+    let store = faces.store();
+    assert!(store.get_tool_call(request, "c").unwrap().is_none());
+    assert!(store.get_proposal(request).unwrap().is_none());
+}
