@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Limit, Query, Time, WaitParams, same_as_path};
+use super::params::{AsOfParams, Limit, Query, Time, WaitParams, id_in_path, same_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
@@ -43,13 +43,8 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
         let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let of = |name| params.iter().find(|(known, _)| *known == name);
         let value = |name| of(name).map_or("", |(_, value)| value);
-        let request_id = value("request_id").parse().map_err(|_| {
-            let given = value("request_id");
-            let detail = format!("request_id in the path is {given:?}: give a UUID");
-            Problem::bad_request(detail).with_field("request_id")
-        })?;
         Ok(CallKey {
-            request_id,
+            request_id: id_in_path("request_id", value("request_id"))?,
             call_id: value("call_id").to_owned(),
         })
     }

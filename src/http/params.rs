@@ -71,12 +71,17 @@ impl<S: Send + Sync, T: PathId> FromRequestParts<S> for Id<T> {
         let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let mut params = params.iter();
         let (name, value) = params.next().unwrap_or(("id", ""));
-        value.parse().map(Id).map_err(|_| {
-            let expected = T::EXPECTED;
-            let detail = format!("{name} in the path is {value:?}: give {expected}");
-            Problem::bad_request(detail).with_field(name)
-        })
+        id_in_path(name, value).map(Id)
     }
+}
+
+/// Reads an id in a path.
+pub(super) fn id_in_path<T: PathId>(name: &str, value: &str) -> Result<T, Problem> {
+    value.parse().map_err(|_| {
+        let expected = T::EXPECTED;
+        let detail = format!("{name} in the path is {value:?}: give {expected}");
+        Problem::bad_request(detail).with_field(name)
+    })
 }
 
 /// When a record is acknowledged.

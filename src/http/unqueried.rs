@@ -16,10 +16,9 @@ pub(super) type Unqueried = Arc<HashSet<(String, String)>>;
 
 /// Those of a description. What a probe or a scraper asks may have some: they lose nothing.
 pub(super) fn unqueried(api: &Value) -> Unqueried {
-    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let mut found = HashSet::new();
     for (path, item) in members(&api["paths"]) {
-        for (method, operation) in members(&item) {
+        for (method, operation) in members(item) {
             let mut params = operation["parameters"].as_array().into_iter().flatten();
             let takes_any = params.any(|param| param["in"] == "query");
             if !takes_any && operation["tags"][0] != "server" {
@@ -28,6 +27,10 @@ pub(super) fn unqueried(api: &Value) -> Unqueried {
         }
     }
     Arc::new(found)
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
 }
 
 pub(super) async fn refuse(
