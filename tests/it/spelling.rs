@@ -393,10 +393,13 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
 
         let talk = Uuid::from_u128(TALK).to_string();
         // A call names the turn that made it, and a turn its thread.
+        let parent = members(lines[nth])
+            .into_iter()
+            .find_map(|(name, value)| (name == "\"parent_id\":").then_some(value));
         let is_lost = |link: &str| {
             lines[nth].contains(link) && !String::from_utf8_lossy(&line).contains(link)
         };
-        if is_lost(&talk) || is_lost("\"parent_id\"") {
+        if !is_same && (is_lost(&talk) || parent.is_some_and(|parent| is_lost(&parent))) {
             // Nothing leads to it any more.
             fs::remove_dir_all(&path).unwrap();
             continue;
