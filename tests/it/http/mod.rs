@@ -9,6 +9,7 @@ mod described;
 mod events;
 #[cfg(target_os = "linux")]
 mod full;
+mod guide;
 mod history;
 mod inbox;
 #[cfg(unix)]
@@ -20,7 +21,6 @@ mod metrics;
 #[cfg(unix)]
 mod process;
 mod proposals;
-mod readme;
 mod records;
 #[cfg(unix)]
 mod shutdown;

@@ -3,11 +3,11 @@
 pub mod client;
 #[cfg(target_os = "linux")]
 mod full;
+mod guide;
 mod hostile;
 mod parties;
 mod prompts;
 pub mod reach;
-mod readme;
 mod resources;
 mod subscriptions;
 mod thoughts;

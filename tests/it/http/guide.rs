@@ -1,17 +1,17 @@
-//! What README shows of the service does what it says.
+//! What docs/http.md shows of the service does what it says.
 
 use std::process::{Command, Output};
 
 use super::Service;
 
-/// The first block of code in README that begins with `fence` and has this text.
+/// The first block of code in the guide that begins with `fence` and has this text.
 fn block(fence: &str, text: &str) -> String {
-    let readme = include_str!("../../../README.md");
-    let mut blocks = readme
+    let guide = include_str!("../../../docs/http.md");
+    let mut blocks = guide
         .split("\n```")
         .filter_map(|block| block.strip_prefix(fence));
     let found = blocks.find(|block| block.contains(text));
-    found.expect("README has the block").to_owned()
+    found.expect("the guide has the block").to_owned()
 }
 
 /// `None` where the program is not there.

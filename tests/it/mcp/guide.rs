@@ -1,4 +1,4 @@
-//! What README shows of the MCP server does what it says.
+//! What docs/mcp.md shows of the MCP server does what it says.
 
 use std::process::Command;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::client::Client;
 
-const README: &str = include_str!("../../../README.md");
+const GUIDE: &str = include_str!("../../../docs/mcp.md");
 
 /// The configuration of a client, as it stands there.
 #[test]
 fn its_configuration_starts_a_server() {
-    let blocks = README
+    let blocks = GUIDE
         .split("\n```")
         .filter_map(|block| block.strip_prefix("json\n"));
     let block = blocks
@@ -38,6 +38,6 @@ fn its_configuration_starts_a_server() {
 #[test]
 fn it_names_every_tool() {
     for name in decklog::mcp::Tools::all().names() {
-        assert!(README.contains(&format!("`{name}`")), "{name}");
+        assert!(GUIDE.contains(&format!("`{name}`")), "{name}");
     }
 }
