@@ -51,7 +51,7 @@ use uuid::fmt::Hyphenated;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
-use crate::line::{Decoded, Held};
+use crate::line::{Decoded, TypedRecord};
 use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
 use crate::store::{Admitted, Kept, Reads, Store, Txn};
@@ -492,14 +492,14 @@ fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
 }
 
 /// As [`standing`], of a type that is known.
-fn standing_as<T: Held>(from: &impl Reads, id: RowId) -> Result<Option<T>> {
+fn standing_as<T: TypedRecord>(from: &impl Reads, id: RowId) -> Result<Option<T>> {
     let row = from.table(T::KIND).row(id).filter(|row| row.stands());
     row.map(|row| read_as(from, row.asserted)).transpose()
 }
 
 /// The record at a place, which must be of this type.
 #[inline]
-fn read_as<T: Held>(from: &impl Reads, loc: Loc) -> Result<T> {
+fn read_as<T: TypedRecord>(from: &impl Reads, loc: Loc) -> Result<T> {
     from.read_as(loc)?.ok_or_else(collision)
 }
 

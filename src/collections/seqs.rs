@@ -3,12 +3,15 @@
 use super::standing_as;
 use crate::error::Result;
 use crate::index::RowId;
-use crate::line::Held;
+use crate::line::TypedRecord;
 use crate::store::{Reads, View};
 
 /// The records with these sequence numbers, but for those that are gone; each with its number and
 /// its time.
-pub(crate) fn with_seqs<T: Held>(view: &View<'_>, seqs: &[u64]) -> Result<Vec<(u64, i64, T)>> {
+pub(crate) fn with_seqs<T: TypedRecord>(
+    view: &View<'_>,
+    seqs: &[u64],
+) -> Result<Vec<(u64, i64, T)>> {
     let table = view.table(T::KIND);
     let row = |seq: &u64| {
         let id = table.row_from_seq(*seq);

@@ -77,7 +77,7 @@ impl Shape {
 
     pub(super) fn of(kind: Kind) -> Shape {
         let plain = Shape {
-            width: kind.lookups().len(),
+            width: kind.lookups_len(),
             posted: &[],
             posts_absent: false,
             order: Place::Time,

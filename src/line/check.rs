@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::decode::{decode_any, decode_logged};
-use super::held::canonical_as;
+use super::typed::canonical_as;
 use super::{
     Decoded, Envelope, LINE_BYTES_MAX, Line, Op, TAIL_LEN, TAIL_START, Value, canonical, classify,
     decode, encode, envelope_of_own, good, is_intact, piece_at, restamp, split_crc,
@@ -58,8 +58,8 @@ pub(super) fn fast_path(kind: Kind, line: &[u8]) {
     };
     if let Ok(fast) = canonical::decode(kind, line) {
         assert_eq!(facts(&fast), facts(&slow()), "{}", shown(line));
-        if let Some(held) = held(&fast.record, line) {
-            assert_eq!(held, fast.record, "{}", shown(line));
+        if let Some(typed) = typed(&fast.record, line) {
+            assert_eq!(typed, fast.record, "{}", shown(line));
         }
     }
     let sure = match kind {
@@ -73,8 +73,8 @@ pub(super) fn fast_path(kind: Kind, line: &[u8]) {
         }
         _ => None,
     };
-    if let Some(held) = sure {
-        assert_eq!(held, slow().record, "{}", shown(line));
+    if let Some(typed) = sure {
+        assert_eq!(typed, slow().record, "{}", shown(line));
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn any_record(record: &Record) {
         shown(&line)
     );
     fast_path(kind, &line);
-    assert_eq!(has_own_type(&record), held(&record, &line).is_some());
+    assert_eq!(has_own_type(&record), typed(&record, &line).is_some());
     same_envelope(&envelope, &fast, &line);
     let mut again = Vec::new();
     encode(&fast.record, None, 7, LINE_BYTES_MAX, &mut again).unwrap();
@@ -236,7 +236,7 @@ pub(super) fn has_own_type(record: &Record) -> bool {
 }
 
 /// What the fast path reads from a line for one who expects a record of this one's type.
-pub(super) fn held(of_type: &Record, line: &[u8]) -> Option<Record> {
+pub(super) fn typed(of_type: &Record, line: &[u8]) -> Option<Record> {
     match of_type {
         Record::Turn(_) => canonical_as(line).ok().map(Record::Turn),
         Record::CallRequested(_) => canonical_as(line).ok().map(Record::CallRequested),

@@ -14,9 +14,9 @@ use crate::record::{
 
 /// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
 #[derive(Debug)]
-pub(crate) struct Unsure;
+pub(crate) struct NotCanonical;
 
-pub(crate) type Read<T> = Result<T, Unsure>;
+pub(crate) type Read<T> = Result<T, NotCanonical>;
 
 /// What is left of a line.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
 
     /// For a line whose texts are to be read: checking it once is less than to check each of them.
     pub(super) fn of_texts(line: &'a [u8]) -> Read<Cursor<'a>> {
-        let checked = std::str::from_utf8(line).map_err(|_| Unsure)?;
+        let checked = std::str::from_utf8(line).map_err(|_| NotCanonical)?;
         Ok(Cursor {
             rest: line,
             checked,
@@ -42,8 +42,12 @@ impl<'a> Cursor<'a> {
 
     /// The first bytes of `rest`, which is the end of a line that was checked.
     fn text_of(&self, rest: &[u8], len: usize) -> Read<&'a str> {
-        let start = self.checked.len().checked_sub(rest.len()).ok_or(Unsure)?;
-        self.checked.get(start..start + len).ok_or(Unsure)
+        let start = self
+            .checked
+            .len()
+            .checked_sub(rest.len())
+            .ok_or(NotCanonical)?;
+        self.checked.get(start..start + len).ok_or(NotCanonical)
     }
 
     /// Goes past `text` if it stands here.
@@ -55,10 +59,21 @@ impl<'a> Cursor<'a> {
         after.is_some()
     }
 
+    /// Whether `text` stands here.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub(super) fn is_at(&self, text: &str) -> bool {
+        self.rest.starts_with(text.as_bytes())
+    }
+
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn expect(&mut self, text: &str) -> Read<()> {
-        if self.skip(text) { Ok(()) } else { Err(Unsure) }
+        if self.skip(text) {
+            Ok(())
+        } else {
+            Err(NotCanonical)
+        }
     }
 
     /// What comes next, up to the end.
@@ -74,9 +89,9 @@ impl<'a> Cursor<'a> {
         self.expect(",\"at\":")?;
         let at = self.integer()?;
         self.expect(",\"op\":\"")?;
-        let op = kind.op_of_bytes(self.plain()?).ok_or(Unsure)?;
+        let op = kind.op_of_bytes(self.plain()?).ok_or(NotCanonical)?;
         if seq == 0 {
-            Err(Unsure)
+            Err(NotCanonical)
         } else {
             Ok((seq, at, op))
         }
@@ -95,7 +110,7 @@ impl<'a> Cursor<'a> {
         let least = i64::from(self.skip("-"));
         self.skip_digits(least, AT_DIGITS_MAX)?;
         self.expect(",\"op\":\"")?;
-        kind.op_of_bytes(self.plain()?).ok_or(Unsure)
+        kind.op_of_bytes(self.plain()?).ok_or(NotCanonical)
     }
 
     /// Goes past a number of at least 0, or 1, in its shortest form.
@@ -109,8 +124,8 @@ impl<'a> Cursor<'a> {
         } else {
             (1..=len_max).contains(&len)
         };
-        self.rest = self.rest.get(len..).ok_or(Unsure)?;
-        if is_right { Ok(()) } else { Err(Unsure) }
+        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
+        if is_right { Ok(()) } else { Err(NotCanonical) }
     }
 
     /// The value of the member that must follow.
@@ -144,15 +159,15 @@ impl<'a> Cursor<'a> {
         if self.rest.is_empty() {
             Ok(())
         } else {
-            Err(Unsure)
+            Err(NotCanonical)
         }
     }
 
     /// The rest of a string that has no escapes.
     fn plain(&mut self) -> Read<&'a [u8]> {
         let len = plain_len(self.rest);
-        let (text, after) = self.rest.split_at_checked(len).ok_or(Unsure)?;
-        self.rest = after.strip_prefix(b"\"").ok_or(Unsure)?;
+        let (text, after) = self.rest.split_at_checked(len).ok_or(NotCanonical)?;
+        self.rest = after.strip_prefix(b"\"").ok_or(NotCanonical)?;
         Ok(text)
     }
 
@@ -162,7 +177,7 @@ impl<'a> Cursor<'a> {
             let start = self.rest;
             self.integer()?;
             let len = start.len() - self.rest.len();
-            return Ok(Value::Text(start.get(..len).ok_or(Unsure)?));
+            return Ok(Value::Text(start.get(..len).ok_or(NotCanonical)?));
         }
         // Most are UUIDs and names.
         if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
@@ -173,10 +188,10 @@ impl<'a> Cursor<'a> {
             return Ok(Value::Text(id));
         }
         if let Some(name) = self.rest.get(1..).and_then(ascii_name) {
-            self.rest = self.rest.get(name.len() + 2..).ok_or(Unsure)?;
+            self.rest = self.rest.get(name.len() + 2..).ok_or(NotCanonical)?;
             return Ok(Value::Text(name));
         }
-        Ok(match self.string().ok_or(Unsure)? {
+        Ok(match self.string().ok_or(NotCanonical)? {
             Cow::Borrowed(text) => Value::Text(text.as_bytes()),
             Cow::Owned(text) => Value::Unescaped(text),
         })
@@ -226,18 +241,18 @@ impl<'a> Cursor<'a> {
     #[allow(clippy::inline_always)]
     pub(super) fn need_uuid(&mut self, member: &'static str) -> Read<Uuid> {
         self.expect(member)?;
-        let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(Unsure)?;
+        let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(NotCanonical)?;
         let [b'"', id @ .., b'"'] = quoted else {
-            return Err(Unsure);
+            return Err(NotCanonical);
         };
         self.rest = after;
-        uuid(id).ok_or(Unsure)
+        uuid(id).ok_or(NotCanonical)
     }
 
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn may_uuid(&mut self, member: &'static str) -> Read<Option<Uuid>> {
-        if self.rest.starts_with(member.as_bytes()) {
+        if self.is_at(member) {
             self.need_uuid(member).map(Some)
         } else {
             Ok(None)
@@ -247,14 +262,14 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn text(&mut self) -> Read<String> {
-        let inner = self.rest.strip_prefix(b"\"").ok_or(Unsure)?;
+        let inner = self.rest.strip_prefix(b"\"").ok_or(NotCanonical)?;
         let plain = plain_len(inner);
         if inner.get(plain) == Some(&b'"') {
-            self.rest = inner.get(plain + 1..).ok_or(Unsure)?;
+            self.rest = inner.get(plain + 1..).ok_or(NotCanonical)?;
             return self.text_of(inner, plain).map(str::to_owned);
         }
-        let (text, len) = escaped(inner, plain).ok_or(Unsure)?;
-        self.rest = inner.get(len..).ok_or(Unsure)?;
+        let (text, len) = escaped(inner, plain).ok_or(NotCanonical)?;
+        self.rest = inner.get(len..).ok_or(NotCanonical)?;
         Ok(text)
     }
 
@@ -263,7 +278,7 @@ impl<'a> Cursor<'a> {
         self.expect("\"")?;
         let start = self.rest;
         let len = self.plain()?.len();
-        self.text_of(start, len)?.parse().map_err(|_| Unsure)
+        self.text_of(start, len)?.parse().map_err(|_| NotCanonical)
     }
 
     pub(super) fn texts(&mut self) -> Read<Vec<String>> {
@@ -294,19 +309,19 @@ impl<'a> Cursor<'a> {
 
     /// What an object or an array holds.
     pub(super) fn parsed<T: DeserializeOwned>(&mut self) -> Read<T> {
-        let found = container(self.rest).ok_or(Unsure)?;
-        let (json, after) = self.rest.split_at_checked(found.len).ok_or(Unsure)?;
+        let found = container(self.rest).ok_or(NotCanonical)?;
+        let (json, after) = self.rest.split_at_checked(found.len).ok_or(NotCanonical)?;
         self.rest = after;
-        serde_json::from_slice(json).map_err(|_| Unsure)
+        serde_json::from_slice(json).map_err(|_| NotCanonical)
     }
 
     /// Goes past a string as decklog writes it.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn pass_text(&mut self) -> Read<()> {
-        let inner = self.rest.strip_prefix(b"\"").ok_or(Unsure)?;
-        let len = escaped_len(inner).ok_or(Unsure)?;
-        self.rest = inner.get(len..).ok_or(Unsure)?;
+        let inner = self.rest.strip_prefix(b"\"").ok_or(NotCanonical)?;
+        let len = escaped_len(inner).ok_or(NotCanonical)?;
+        self.rest = inner.get(len..).ok_or(NotCanonical)?;
         Ok(())
     }
 
@@ -332,18 +347,18 @@ impl<'a> Cursor<'a> {
             Some(found) => found.len,
             None => self.scalar_len()?,
         };
-        self.rest = self.rest.get(len..).ok_or(Unsure)?;
+        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
         Ok(())
     }
 
     /// The length of the number, `true` or `false` that stands here.
     fn scalar_len(&self) -> Read<usize> {
-        let len = memchr::memchr2(b',', b'}', self.rest).ok_or(Unsure)?;
-        let text = std::str::from_utf8(&self.rest[..len]).map_err(|_| Unsure)?;
+        let len = memchr::memchr2(b',', b'}', self.rest).ok_or(NotCanonical)?;
+        let text = std::str::from_utf8(&self.rest[..len]).map_err(|_| NotCanonical)?;
         if is_scalar(text) {
             Ok(len)
         } else {
-            Err(Unsure)
+            Err(NotCanonical)
         }
     }
 
@@ -352,14 +367,14 @@ impl<'a> Cursor<'a> {
         if self.integer()? == wanted {
             Ok(())
         } else {
-            Err(Unsure)
+            Err(NotCanonical)
         }
     }
 
     /// Goes past an id that the log gave.
     pub(super) fn pass_id(&mut self) -> Read<()> {
         if self.integer()? == 0 {
-            Err(Unsure)
+            Err(NotCanonical)
         } else {
             Ok(())
         }
@@ -375,7 +390,11 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         let at = self.word::<Timestamp>()?.at();
-        if at == wanted { Ok(()) } else { Err(Unsure) }
+        if at == wanted {
+            Ok(())
+        } else {
+            Err(NotCanonical)
+        }
     }
 
     pub(super) fn flag(&mut self) -> Read<bool> {
@@ -389,9 +408,9 @@ impl<'a> Cursor<'a> {
         let is_of_number =
             |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
         let len = self.rest.iter().take_while(|b| is_of_number(b)).count();
-        let (number, after) = self.rest.split_at_checked(len).ok_or(Unsure)?;
+        let (number, after) = self.rest.split_at_checked(len).ok_or(NotCanonical)?;
         self.rest = after;
-        serde_json::from_slice(number).map_err(|_| Unsure)
+        serde_json::from_slice(number).map_err(|_| NotCanonical)
     }
 
     /// A number, written in its shortest form.
@@ -405,7 +424,7 @@ impl<'a> Cursor<'a> {
         } else {
             i64::try_from(magnitude).ok()
         };
-        value.ok_or(Unsure)
+        value.ok_or(NotCanonical)
     }
 
     pub(super) fn digits(&mut self) -> Read<u64> {
@@ -425,8 +444,10 @@ impl<'a> Cursor<'a> {
             }
         }
         while let Some(digit @ b'0'..=b'9') = start.get(len) {
-            let tens = u64::checked_mul(value, 10).ok_or(Unsure)?;
-            value = tens.checked_add(u64::from(digit - b'0')).ok_or(Unsure)?;
+            let tens = u64::checked_mul(value, 10).ok_or(NotCanonical)?;
+            value = tens
+                .checked_add(u64::from(digit - b'0'))
+                .ok_or(NotCanonical)?;
             len += 1;
         }
         self.past_digits(value, len)
@@ -435,8 +456,12 @@ impl<'a> Cursor<'a> {
     /// The value of so many digits, if there are no more than it takes.
     fn past_digits(&mut self, value: u64, len: usize) -> Read<u64> {
         let is_shortest = len == 1 || (len > 1 && self.rest.first() != Some(&b'0'));
-        self.rest = self.rest.get(len..).ok_or(Unsure)?;
-        if is_shortest { Ok(value) } else { Err(Unsure) }
+        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
+        if is_shortest {
+            Ok(value)
+        } else {
+            Err(NotCanonical)
+        }
     }
 }
 

@@ -1,18 +1,21 @@
 //! A whole line, in any field order, to the record it holds: the slow path of reading.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::cursor::Cursor;
+use super::encode::{Members, op_of};
 use super::envelope::Envelope;
 use super::{Op, canonical};
+use crate::record::declare::{Field, FieldReader, Fields, Maybe, NO_TIME, Word};
 use crate::record::{
-    CodeEditProposal, ConversationTurn, InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep,
-    Record, TaskStatus, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, from_json,
+    Client, Day, IdHashes, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record,
+    Sketch, Timestamp, Validity, from_json,
 };
 
 /// A line's record, with what the record itself does not say.
@@ -48,26 +51,289 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
 
 /// As [`decode`], by parsing all of it.
 pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
-    let decoded = match kind {
-        Kind::ConversationTurns => read(line).and_then(TurnLine::into_decoded),
-        Kind::ToolCalls => read(line).and_then(CallLine::into_decoded),
-        Kind::CodeEditProposals => read(line).and_then(ProposalLine::into_decoded),
-        Kind::Inbox => read(line).and_then(InboxLine::into_decoded),
-        Kind::Conversations => whole(kind, line, |op, conversation| match op {
-            Op::Updated => Record::ConversationUpdated(conversation),
-            _ => Record::Conversation(conversation),
-        }),
-        Kind::Messages => whole(kind, line, |_, message| Record::Message(message)),
-        Kind::Events => whole(kind, line, |_, event| Record::Event(event)),
-        Kind::History => whole(kind, line, |_, entry| Record::History(entry)),
-        Kind::ThoughtRecords => whole(kind, line, |_, thought| Record::Thought(thought)),
-        Kind::Rollups => whole(kind, line, |_, rollup| Record::Rollup(rollup)),
-    };
-    decoded.map_err(|text| Reason {
+    parsed(kind, line).map_err(|text| Reason {
         is_object: line.trim_ascii_start().starts_with(b"{")
             && serde_json::from_slice::<IgnoredAny>(line).is_ok(),
         text,
     })
+}
+
+fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
+    let members: Members<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    let mut members = MembersReader {
+        members: &members.0,
+        kind,
+        op: Op::Asserted,
+        at: None,
+        locked_at: None,
+    };
+    let has_head = !kind.is_timed_by_line() && Cursor::new(line).head(kind).is_ok();
+    members.check_given_once(has_head)?;
+    let seq = members.member("seq").map(json::<Option<u64>>).transpose()?;
+    // Numbers begin at 1: who claims 0 has none.
+    let seq = seq.flatten().filter(|seq| *seq > 0);
+    if kind.is_timed_by_line() {
+        let at = members.member("at").map(json::<Option<i64>>).transpose()?;
+        members.at = at.flatten();
+    }
+    let word = members
+        .member("op")
+        .map(json::<Option<Cow<'_, str>>>)
+        .transpose()?;
+    members.op = match word.flatten() {
+        Some(word) => kind
+            .op(&word)
+            .ok_or_else(|| format!("unknown op {word:?}"))?,
+        // A call without it may as well be an outcome.
+        None if kind == Kind::ToolCalls => return Err("missing field `op`".to_owned()),
+        None => kind.ops().first().copied().unwrap_or(Op::Asserted),
+    };
+    let op = members.op;
+    let is_task = members.member("update_id").is_some();
+    if kind == Kind::Inbox && is_task && op != Op::Queued {
+        let op = op.as_str();
+        return Err(format!("update_id belongs to op queued, not {op}"));
+    }
+    members.check_other_ops(!is_task)?;
+    let record = Record::read(kind, op, is_task, &mut members)?;
+    if matches!(&record, Record::InboxStep(step) if step.id == 0 && op == Op::Queued) {
+        return Err("missing field `update_id`".to_owned());
+    }
+    let op = match record {
+        // What is not valid is retracted.
+        Record::Turn(_) | Record::CallRequested(_) | Record::Proposal(_) => op_of(&record),
+        _ => op,
+    };
+    Ok(Decoded { seq, op, record })
+}
+
+impl Record {
+    /// Reads the record of a line. `is_task` says whether one of the inbox is a task that is
+    /// queued for the first time.
+    #[inline]
+    pub(super) fn read<R: FieldReader>(
+        kind: Kind,
+        op: Op,
+        is_task: bool,
+        from: &mut R,
+    ) -> Result<Record, R::Error> {
+        Ok(match (kind, op) {
+            (Kind::ConversationTurns, _) => Record::Turn(Fields::read(from)?),
+            (Kind::ToolCalls, Op::Completed | Op::Failed) => Record::CallDone(Fields::read(from)?),
+            (Kind::ToolCalls, _) => Record::CallRequested(Fields::read(from)?),
+            (Kind::CodeEditProposals, Op::Pending | Op::Retracted) => {
+                Record::Proposal(Fields::read(from)?)
+            }
+            (Kind::CodeEditProposals, _) => Record::ProposalStep(proposal_step(from)?),
+            (Kind::Conversations, Op::Updated) => Record::ConversationUpdated(Fields::read(from)?),
+            (Kind::Conversations, _) => Record::Conversation(Fields::read(from)?),
+            (Kind::Messages, _) => Record::Message(Box::new(Fields::read(from)?)),
+            (Kind::Events, _) => Record::Event(Fields::read(from)?),
+            (Kind::Inbox, _) if is_task => {
+                let mut task: InboxTask = Fields::read(from)?;
+                task.updated_at = task.created_at;
+                Record::InboxTask(task)
+            }
+            (Kind::Inbox, _) => Record::InboxStep(Fields::read(from)?),
+            (Kind::History, _) => Record::History(Fields::read(from)?),
+            (Kind::ThoughtRecords, _) => Record::Thought(Fields::read(from)?),
+            (Kind::Rollups, _) => Record::Rollup(Box::new(Fields::read(from)?)),
+        })
+    }
+}
+
+fn proposal_step<R: FieldReader>(from: &mut R) -> Result<ProposalStep, R::Error> {
+    let step = ProposalStep::of_stored(Fields::read(from)?);
+    if step.at != NO_TIME {
+        return Ok(step);
+    }
+    Err(from.missing(match step.status {
+        ProposalStatus::Applied => "applied_at",
+        ProposalStatus::Reverted => "at",
+        _ => "decided_at",
+    }))
+}
+
+/// Reads the fields of a line that is parsed, in any order.
+struct MembersReader<'a> {
+    members: &'a [(Cow<'a, str>, &'a RawValue)],
+    kind: Kind,
+    op: Op,
+    at: Option<i64>,
+    /// The time of a claim, which its line repeats.
+    locked_at: Option<i64>,
+}
+
+fn json<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|e| e.to_string())
+}
+
+fn missing(name: &str) -> String {
+    format!("missing field `{name}`")
+}
+
+impl<'a> MembersReader<'a> {
+    fn member(&self, name: &str) -> Option<&'a str> {
+        let mut found = self.members.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| value.get())
+    }
+
+    /// Of a field that is there twice, it is not known which value holds. The fields of the
+    /// envelope are not asked where they were read where they belong.
+    fn check_given_once(&self, has_head: bool) -> Result<(), String> {
+        for (place, (name, _)) in self.members.iter().enumerate() {
+            let is_known = match &**name {
+                "seq" | "op" => !has_head,
+                "at" => self.kind.is_timed_by_line(),
+                name => self.kind.field(name).is_some(),
+            };
+            let before = self.members.get(..place).unwrap_or_default();
+            if is_known && before.iter().any(|(other, _)| other == name) {
+                return Err(format!("duplicate field `{name}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Also the fields that lines of other ops have hold what they should.
+    fn check_other_ops(&self, is_step: bool) -> Result<(), String> {
+        let others = self.members.iter().filter(|(name, value)| {
+            value.get() != "null" && self.kind.is_of_other_ops(name, self.op, is_step)
+        });
+        for (name, value) in others {
+            if let Some(field) = self.kind.field(name) {
+                let checked = field.class.check(name, value.get());
+                checked.map_err(|e| e.reason().clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn value<T, M: Maybe<T>>(
+        &self,
+        field: &'static Field,
+        value: impl FnOnce(&'a str) -> Result<T, String>,
+    ) -> Result<M, String> {
+        let found = self.member(field.name);
+        let found = found.filter(|json| !(M::IS_OPTIONAL && *json == "null"));
+        let value = found.map(|json| value(json).map_err(|e| format!("{}: {e}", field.name)));
+        M::of(value.transpose()?).ok_or_else(|| missing(field.name))
+    }
+
+    /// The record's own time, which is also the line's.
+    fn own_time<T, M: Maybe<T>>(
+        &self,
+        field: &'static Field,
+        value: impl FnOnce(&'a str) -> Result<T, String>,
+        of_line: impl FnOnce(i64) -> T,
+    ) -> Result<M, String> {
+        let is_given = self.member(field.name).is_some_and(|json| json != "null");
+        if is_given || self.at.is_none() {
+            return self.value(field, value);
+        }
+        M::of(self.at.map(of_line)).ok_or_else(|| missing(field.name))
+    }
+}
+
+/// Methods that parse the value of their class.
+macro_rules! values {
+    ($($method:ident: $type:ty $(= $read:expr)?;)+) => {
+        $(fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Result<M, String> {
+            self.value(field, values!(@read $($read)?))
+        })+
+    };
+    (@read) => { json };
+    (@read $read:expr) => { $read };
+}
+
+impl FieldReader for MembersReader<'_> {
+    type Error = String;
+    const READS_OTHER_OPS: bool = true;
+
+    values! {
+        uuid: Uuid;
+        text: String;
+        names: Vec<String>;
+        payload: String = |text| from_json(json(text)?).map_err(|e| e.to_string());
+        client: Client;
+        int: i64;
+        fraction: f64;
+        flag: bool;
+        instant: Timestamp;
+        day: Day;
+        sum: u64;
+        sketch: Sketch;
+        counts: BTreeMap<String, u64>;
+    }
+
+    fn validity<M: Maybe<Validity>>(&mut self, field: &'static Field) -> Result<M, String> {
+        let is_retracted = self.op == Op::Retracted;
+        self.own_time(
+            field,
+            |text| {
+                let mut validity: Validity = json(text)?;
+                validity.is_valid &= !is_retracted;
+                Ok(validity)
+            },
+            |at| Validity {
+                at,
+                is_valid: !is_retracted,
+            },
+        )
+    }
+
+    fn own_millis<M: Maybe<i64>>(&mut self, field: &'static Field) -> Result<M, String> {
+        self.own_time(field, json, |at| at)
+    }
+
+    fn sum_if_any<M: Maybe<u64>>(&mut self, field: &'static Field) -> Result<M, String> {
+        let sum: Option<u64> = self.value(field, json::<u64>)?;
+        M::of(Some(sum.unwrap_or(0))).ok_or_else(|| missing(field.name))
+    }
+
+    fn sums<M: Maybe<MessageSums>>(&mut self, field: &'static Field) -> Result<M, String> {
+        let sums: Option<MessageSums> = self.value(field, json::<MessageSums>)?;
+        M::of(Some(sums.unwrap_or_default())).ok_or_else(|| missing(field.name))
+    }
+
+    fn hashes<M: Maybe<IdHashes>>(&mut self, field: &'static Field) -> Result<M, String> {
+        let hashes: Option<IdHashes> = self.value(field, json::<IdHashes>)?;
+        M::of(Some(hashes.unwrap_or_default())).ok_or_else(|| missing(field.name))
+    }
+
+    fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Result<M, String> {
+        self.value(field, json)
+    }
+
+    fn op<W: Word>(&mut self, field: &'static Field) -> Result<W, String> {
+        self.op.as_str().parse().map_err(|_| missing(field.name))
+    }
+
+    fn at(&mut self, field: &'static Field) -> Result<i64, String> {
+        match self.locked_at.or(self.at) {
+            Some(at) => Ok(at),
+            None if self.kind == Kind::CodeEditProposals => Ok(NO_TIME),
+            None => Err(missing(field.name)),
+        }
+    }
+
+    fn has(&self, field: &'static Field) -> bool {
+        self.member(field.name).is_some()
+    }
+
+    fn missing(&self, name: &str) -> String {
+        missing(name)
+    }
+
+    fn repeated(&mut self, field: &'static Field) -> Result<(), String> {
+        if field.name == "parent_id" {
+            let _: Option<Uuid> = self.value(field, json::<Uuid>)?;
+        } else {
+            let at: Option<i64> = self.value(field, json::<i64>)?;
+            self.locked_at = at.filter(|_| self.op == Op::InProgress);
+        }
+        Ok(())
+    }
 }
 
 /// Reads the record that a line of a file holds, which has all that the log gives. A thought
@@ -82,332 +348,4 @@ pub(super) fn decode_logged(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> 
             text: format!("missing field `{field}`"),
         }),
     }
-}
-
-fn read<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|e| e.to_string())
-}
-
-/// A line whose fields are those of the record's own type.
-fn whole<T: DeserializeOwned>(
-    kind: Kind,
-    line: &[u8],
-    record: impl FnOnce(Op, T) -> Record,
-) -> Result<Decoded, String> {
-    let (seq, op) = if let Ok((seq, _, op)) = Cursor::new(line).head(kind) {
-        (Some(seq), op)
-    } else {
-        let head: Head<'_> = read(line)?;
-        (real(head.seq), op_named(kind, head.op.as_deref())?)
-    };
-    Ok(Decoded {
-        seq,
-        op,
-        record: record(op, read(line)?),
-    })
-}
-
-/// The envelope of a line in any order.
-#[derive(Deserialize)]
-struct Head<'a> {
-    seq: Option<u64>,
-    op: Option<Cow<'a, str>>,
-}
-
-fn op_named(kind: Kind, word: Option<&str>) -> Result<Op, String> {
-    match word {
-        None => kind.ops().first().copied(),
-        Some(word) => kind.op(word),
-    }
-    .ok_or_else(|| format!("unknown op {:?}", word.unwrap_or_default()))
-}
-
-#[derive(Deserialize)]
-struct TurnLine<'a> {
-    seq: Option<u64>,
-    at: Option<i64>,
-    op: Option<Cow<'a, str>>,
-    id: Uuid,
-    parent_id: Option<Uuid>,
-    message_id: Uuid,
-    thread_id: Option<Uuid>,
-    kind: TurnKind,
-    created_at: Option<Validity>,
-    content: String,
-}
-
-impl TurnLine<'_> {
-    fn into_decoded(self) -> Result<Decoded, String> {
-        let given = self.op.as_deref().unwrap_or(Op::Asserted.as_str());
-        let (op, created_at) =
-            asserted(given, Op::Asserted, "created_at", self.created_at, self.at)?;
-        let turn = ConversationTurn {
-            id: self.id,
-            parent_id: self.parent_id,
-            message_id: self.message_id,
-            kind: self.kind,
-            content: self.content,
-            created_at,
-            thread_id: self.thread_id,
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op,
-            record: Record::Turn(turn),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct CallLine<'a> {
-    seq: Option<u64>,
-    at: Option<i64>,
-    op: Cow<'a, str>,
-    request_id: Uuid,
-    call_id: String,
-    parent_id: Option<Uuid>,
-    vendor: Option<String>,
-    tool_name: Option<String>,
-    started_at: Option<Validity>,
-    args_sha256: Option<String>,
-    #[serde(borrow)]
-    arguments_json: Option<&'a RawValue>,
-    ended_at: Option<Validity>,
-    latency_ms: Option<i64>,
-    error_kind: Option<String>,
-    error_msg: Option<String>,
-    #[serde(borrow)]
-    outcome_json: Option<&'a RawValue>,
-}
-
-impl CallLine<'_> {
-    fn into_decoded(self) -> Result<Decoded, String> {
-        let status = match Kind::ToolCalls.op(&self.op) {
-            Some(Op::Completed) => ToolStatus::Completed,
-            Some(Op::Failed) => ToolStatus::Failed,
-            _ => return self.into_request(),
-        };
-        let done = ToolCallDone {
-            request_id: self.request_id,
-            call_id: self.call_id,
-            ended_at: need("ended_at", self.ended_at.or(self.at.map(Validity::at)))?,
-            latency_ms: need("latency_ms", self.latency_ms)?,
-            outcome_json: self.outcome_json.map(payload).transpose()?,
-            error_kind: self.error_kind,
-            error_msg: self.error_msg,
-            status,
-        };
-        let op = if status == ToolStatus::Completed {
-            Op::Completed
-        } else {
-            Op::Failed
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op,
-            record: Record::CallDone(done),
-        })
-    }
-
-    fn into_request(self) -> Result<Decoded, String> {
-        let (op, started_at) = asserted(
-            &self.op,
-            Op::Requested,
-            "started_at",
-            self.started_at,
-            self.at,
-        )?;
-        let req = ToolCallReq {
-            request_id: self.request_id,
-            call_id: self.call_id,
-            parent_id: need("parent_id", self.parent_id)?,
-            vendor: need("vendor", self.vendor)?,
-            tool_name: need("tool_name", self.tool_name)?,
-            args_sha256: need("args_sha256", self.args_sha256)?,
-            arguments_json: self.arguments_json.map(payload).transpose()?,
-            started_at,
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op,
-            record: Record::CallRequested(req),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct ProposalLine<'a> {
-    seq: Option<u64>,
-    at: Option<i64>,
-    op: Option<Cow<'a, str>>,
-    request_id: Uuid,
-    created_at: Option<Validity>,
-    confidence: Option<f64>,
-    decided_at: Option<i64>,
-    applied_at: Option<i64>,
-    commit_hash: Option<String>,
-    #[serde(borrow)]
-    diffs_json: Option<&'a RawValue>,
-}
-
-impl ProposalLine<'_> {
-    fn into_decoded(self) -> Result<Decoded, String> {
-        let named = op_named(Kind::CodeEditProposals, self.op.as_deref())?;
-        let status = match named {
-            Op::Approved => ProposalStatus::Approved,
-            Op::Denied => ProposalStatus::Denied,
-            Op::Applied => ProposalStatus::Applied,
-            Op::Reverted => ProposalStatus::Reverted,
-            _ => return self.into_proposal(named),
-        };
-        // A step's own time is its line's time, and stands in its own field too.
-        let (own_name, own) = match status {
-            ProposalStatus::Applied => ("applied_at", self.applied_at),
-            ProposalStatus::Reverted => ("at", None),
-            _ => ("decided_at", self.decided_at),
-        };
-        let is = |name| own_name == name;
-        let step = ProposalStep {
-            request_id: self.request_id,
-            status,
-            at: need(own_name, own.or(self.at))?,
-            decided_at: self.decided_at.filter(|_| !is("decided_at")),
-            applied_at: self.applied_at.filter(|_| !is("applied_at")),
-            commit_hash: self.commit_hash,
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op: named,
-            record: Record::ProposalStep(step),
-        })
-    }
-
-    fn into_proposal(self, named: Op) -> Result<Decoded, String> {
-        let (op, created_at) = asserted(
-            named.as_str(),
-            Op::Pending,
-            "created_at",
-            self.created_at,
-            self.at,
-        )?;
-        let proposal = CodeEditProposal {
-            request_id: self.request_id,
-            created_at,
-            confidence: self.confidence,
-            status: ProposalStatus::Pending,
-            decided_at: self.decided_at,
-            applied_at: self.applied_at,
-            commit_hash: self.commit_hash,
-            diffs_json: payload(need("diffs_json", self.diffs_json)?)?,
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op,
-            record: Record::Proposal(proposal),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct InboxLine<'a> {
-    seq: Option<u64>,
-    at: Option<i64>,
-    op: Option<Cow<'a, str>>,
-    #[serde(default)]
-    id: i64,
-    update_id: Option<i64>,
-    created_at: Option<i64>,
-    chat_id: Option<i64>,
-    message_date: Option<i64>,
-    text: Option<String>,
-    attempts: Option<i64>,
-    locked_at: Option<i64>,
-    error: Option<String>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-}
-
-impl InboxLine<'_> {
-    fn into_decoded(self) -> Result<Decoded, String> {
-        let op = op_named(Kind::Inbox, self.op.as_deref())?;
-        let (at, status) = match op {
-            Op::InProgress => (self.locked_at.or(self.at), TaskStatus::InProgress),
-            Op::Done => (self.at, TaskStatus::Done),
-            Op::Failed => (self.at, TaskStatus::Failed),
-            _ => (self.created_at.or(self.at), TaskStatus::Queued),
-        };
-        let at = need("at", at)?;
-        let record = match self.update_id {
-            Some(update_id) if op == Op::Queued => Record::InboxTask(InboxTask {
-                id: self.id,
-                update_id,
-                chat_id: self.chat_id,
-                text: self.text,
-                message_date: self.message_date,
-                created_at: at,
-                updated_at: at,
-                status,
-                attempts: self.attempts.unwrap_or(0),
-                locked_at: self.locked_at,
-                error: self.error,
-                payload: self.payload.map(payload).transpose()?,
-            }),
-            Some(_) => {
-                return Err(format!(
-                    "update_id belongs to op queued, not {}",
-                    op.as_str()
-                ));
-            }
-            None if op == Op::Queued && self.id == 0 => {
-                return Err("missing field `update_id`".to_owned());
-            }
-            None => Record::InboxStep(InboxStep {
-                id: self.id,
-                status,
-                at,
-                attempt: self.attempts.unwrap_or(0),
-                error: self.error,
-            }),
-        };
-        Ok(Decoded {
-            seq: real(self.seq),
-            op,
-            record,
-        })
-    }
-}
-
-/// Numbers begin at 1: who claims 0 has none.
-fn real(seq: Option<u64>) -> Option<u64> {
-    seq.filter(|seq| *seq > 0)
-}
-
-/// The op and validity of an assertion or its retraction.
-fn asserted(
-    given: &str,
-    assertion: Op,
-    field: &str,
-    validity: Option<Validity>,
-    at: Option<i64>,
-) -> Result<(Op, Validity), String> {
-    let mut validity = need(field, validity.or(at.map(Validity::at)))?;
-    if given == Op::Retracted.as_str() {
-        validity.is_valid = false;
-    } else if given != assertion.as_str() {
-        return Err(format!("unknown op {given:?}"));
-    }
-    let op = if validity.is_valid {
-        assertion
-    } else {
-        Op::Retracted
-    };
-    Ok((op, validity))
-}
-
-fn need<T>(field: &str, value: Option<T>) -> Result<T, String> {
-    value.ok_or_else(|| format!("missing field `{field}`"))
-}
-
-fn payload(raw: &RawValue) -> Result<String, String> {
-    from_json(raw).map_err(|e| e.to_string())
 }

@@ -41,7 +41,7 @@ pub(crate) fn encode(
         return Err(too_long(text_len));
     }
     out.reserve(REST_BYTES + text_len);
-    let mut line = LineWriter { out };
+    let mut line = LineWriter::new(out);
     line.begin(seq, record.at(), op_of(record));
     let written = line.body(record, parent_id);
     line.end(start);
@@ -117,11 +117,11 @@ pub(crate) fn restamp(
     let parent_id = member("parent_id").and_then(|json| serde_json::from_str(json).ok());
 
     let mut out = Vec::with_capacity(line.len() + TAIL_LEN + 1);
-    let mut writer = LineWriter { out: &mut out };
+    let mut writer = LineWriter::new(&mut out);
     writer.begin(seq, record.at(), op_of(&record));
     writer.body(&record, parent_id).ok()?;
     for (name, value) in &members.0 {
-        let is_known = ["seq", "at", "op", "crc"].contains(&&**name) || kind.has_field(name);
+        let is_known = ["seq", "at", "op", "crc"].contains(&&**name) || kind.field(name).is_some();
         if !is_known {
             writer.raw(name, value.get());
         }

@@ -1,6 +1,10 @@
 //! What the lines of each kind may hold: the ops, and the fields with their types.
 
-use crate::record::Kind;
+use crate::record::declare::{Class, Field, Fields, Place};
+use crate::record::{
+    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
+    InboxStep, InboxTask, Kind, ProposalStep, Rollup, ThoughtRecord, ToolCallDone, ToolCallReq,
+};
 
 /// What a line asserts of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,35 +56,6 @@ impl Op {
     }
 }
 
-/// What a field holds; input is checked field by field, so that an error can name the field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
-    Uuid,
-    Text,
-    Texts,
-    Integer,
-    /// An integer from 0 up, of 64 bits.
-    Count,
-    /// How many there are of each, by name.
-    Counts,
-    Sketch,
-    /// What messages add up to, an object.
-    Sums,
-    /// A set of ids, as a string.
-    Hashes,
-    Day,
-    Fraction,
-    Flag,
-    /// Epoch milliseconds, with validity.
-    Validity,
-    /// RFC 3339.
-    Timestamp,
-    /// One of a few words, which the record's own type knows.
-    Word,
-    /// Any JSON, or a string that holds the text.
-    Payload,
-}
-
 impl Kind {
     /// The ops of its lines; the first is meant where input names none.
     pub(crate) fn ops(self) -> &'static [Op] {
@@ -113,228 +88,76 @@ impl Kind {
         ops.find(|op| op.as_str().as_bytes() == word)
     }
 
-    /// The fields that records are found by, in canonical order.
-    pub(crate) fn lookups(self) -> &'static [&'static str] {
+    /// The fields of the types of records that its lines hold, each type's in canonical order; the
+    /// first is the type of its first op.
+    pub(crate) fn declared(self) -> &'static [&'static [Field]] {
         match self {
-            Kind::ConversationTurns => &["parent_id", "message_id", "thread_id"],
-            Kind::ToolCalls => &["parent_id", "vendor", "tool_name"],
-            // The day is a rollup's time.
-            Kind::CodeEditProposals | Kind::Rollups => &[],
-            Kind::Conversations => &[
-                "workspace",
-                "project",
-                "client",
-                "user_id",
-                "session_id",
-                "parent_id",
-            ],
-            Kind::Messages => &["conversation_id", "sequence"],
-            Kind::Events => &["parent_id", "event_type"],
-            Kind::Inbox => &["update_id"],
-            Kind::History => &["chat_id"],
-            Kind::ThoughtRecords => &["task_id", "prev_hash", "hash"],
+            Kind::ConversationTurns => &[ConversationTurn::FIELDS],
+            Kind::ToolCalls => &[ToolCallReq::FIELDS, ToolCallDone::FIELDS],
+            Kind::CodeEditProposals => &[CodeEditProposal::FIELDS, ProposalStep::FIELDS],
+            Kind::Conversations => &[Conversation::FIELDS],
+            Kind::Messages => &[ConversationMessage::FIELDS],
+            Kind::Events => &[Event::FIELDS],
+            Kind::Inbox => &[InboxTask::FIELDS, InboxStep::FIELDS],
+            Kind::History => &[HistoryEntry::FIELDS],
+            Kind::ThoughtRecords => &[ThoughtRecord::FIELDS],
+            Kind::Rollups => &[Rollup::FIELDS],
         }
     }
 
-    /// Whether its lines have a field of this name, beside those of the envelope.
-    pub(super) fn has_field(self, name: &str) -> bool {
-        self.fields().iter().any(|(known, _)| *known == name)
+    /// Every field of its lines but the envelope's, once.
+    pub(crate) fn fields(self) -> impl Iterator<Item = &'static Field> {
+        let types = self.declared();
+        types.iter().enumerate().flat_map(move |(nth, fields)| {
+            let before = types.get(..nth).unwrap_or_default();
+            let is_new = move |field: &&Field| {
+                let known = before.iter().copied().flatten();
+                field.is_of_lines() && !{ known }.any(|known| known.name == field.name)
+            };
+            fields.iter().filter(is_new)
+        })
     }
 
-    /// The fields that its lines have where their op is another one. A task that is queued again is
+    /// The field of this name that its lines have, beside those of the envelope.
+    pub(super) fn field(self, name: &str) -> Option<&'static Field> {
+        self.fields().find(|field| field.name == name)
+    }
+
+    /// How many fields its records are found by.
+    pub(crate) fn lookups_len(self) -> usize {
+        let first = self.declared().first().copied().unwrap_or_default();
+        let is_lookup = |field: &&Field| field.place == Place::Lookup;
+        first.iter().filter(is_lookup).count()
+    }
+
+    /// Whether the time of its records is that of the line, where a field lacks it.
+    pub(super) fn is_timed_by_line(self) -> bool {
+        matches!(
+            self,
+            Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals | Kind::Inbox
+        )
+    }
+
+    /// Whether its lines have the field, but not those of this op. A task that is queued again is
     /// a step, without what it was queued with.
-    pub(super) fn fields_of_other_ops(self, op: Op, is_step: bool) -> &'static [&'static str] {
-        const OF_TASK: &[&str] = &[
-            "locked_at",
-            "created_at",
-            "chat_id",
-            "message_date",
-            "text",
-            "payload",
-        ];
-        match (self, op) {
-            (Kind::ToolCalls, Op::Completed | Op::Failed) => &[
-                "vendor",
-                "tool_name",
-                "started_at",
-                "args_sha256",
-                "arguments_json",
-            ],
-            (Kind::ToolCalls, _) => &[
-                "ended_at",
-                "latency_ms",
-                "error_kind",
-                "error_msg",
-                "outcome_json",
-            ],
-            (Kind::CodeEditProposals, Op::Pending | Op::Retracted) => &[],
-            (Kind::CodeEditProposals, _) => &["created_at", "confidence", "diffs_json"],
-            (Kind::Inbox, Op::InProgress) => &OF_TASK[1..],
-            (Kind::Inbox, _) if is_step => OF_TASK,
-            _ => &[],
-        }
-    }
-
-    /// Every field of its lines but the envelope's.
-    pub(super) fn fields(self) -> &'static [(&'static str, Type)] {
-        match self {
-            Kind::ConversationTurns => TURN,
-            Kind::ToolCalls => CALL,
-            Kind::CodeEditProposals => PROPOSAL,
-            Kind::Conversations => CONVERSATION,
-            Kind::Messages => MESSAGE,
-            Kind::Events => EVENT,
-            Kind::Inbox => INBOX,
-            Kind::History => HISTORY,
-            Kind::ThoughtRecords => THOUGHT,
-            Kind::Rollups => ROLLUP,
-        }
+    pub(super) fn is_of_other_ops(self, name: &str, op: Op, is_step: bool) -> bool {
+        let is_second = match self {
+            Kind::ToolCalls => matches!(op, Op::Completed | Op::Failed),
+            Kind::CodeEditProposals => !matches!(op, Op::Pending | Op::Retracted),
+            // It has a message of its own.
+            Kind::Inbox if name == "update_id" => return false,
+            Kind::Inbox if name == "locked_at" => return is_step && op != Op::InProgress,
+            Kind::Inbox => is_step,
+            _ => return false,
+        };
+        let own = self.declared().get(usize::from(is_second));
+        let is_own = |fields: &&[Field]| fields.iter().any(|field| field.name == name);
+        self.field(name).is_some() && !own.is_some_and(is_own)
     }
 }
 
-const TURN: &[(&str, Type)] = &[
-    ("id", Type::Uuid),
-    ("parent_id", Type::Uuid),
-    ("message_id", Type::Uuid),
-    ("thread_id", Type::Uuid),
-    ("kind", Type::Word),
-    ("created_at", Type::Validity),
-    ("content", Type::Text),
-];
-const CALL: &[(&str, Type)] = &[
-    ("request_id", Type::Uuid),
-    ("call_id", Type::Text),
-    ("parent_id", Type::Uuid),
-    ("vendor", Type::Text),
-    ("tool_name", Type::Text),
-    ("started_at", Type::Validity),
-    ("args_sha256", Type::Text),
-    ("arguments_json", Type::Payload),
-    ("ended_at", Type::Validity),
-    ("latency_ms", Type::Integer),
-    ("error_kind", Type::Text),
-    ("error_msg", Type::Text),
-    ("outcome_json", Type::Payload),
-];
-const PROPOSAL: &[(&str, Type)] = &[
-    ("request_id", Type::Uuid),
-    ("created_at", Type::Validity),
-    ("confidence", Type::Fraction),
-    ("decided_at", Type::Integer),
-    ("applied_at", Type::Integer),
-    ("commit_hash", Type::Text),
-    ("diffs_json", Type::Payload),
-];
-const CONVERSATION: &[(&str, Type)] = &[
-    ("id", Type::Uuid),
-    ("workspace", Type::Text),
-    ("project", Type::Text),
-    ("client", Type::Word),
-    ("user_id", Type::Text),
-    ("session_id", Type::Text),
-    ("parent_id", Type::Uuid),
-    ("parent_call_id", Type::Text),
-    ("title", Type::Text),
-    ("status", Type::Word),
-    ("created_at", Type::Timestamp),
-    ("updated_at", Type::Timestamp),
-    ("last_error", Type::Text),
-];
-const MESSAGE: &[(&str, Type)] = &[
-    ("id", Type::Uuid),
-    ("conversation_id", Type::Uuid),
-    ("sequence", Type::Integer),
-    ("timestamp", Type::Timestamp),
-    ("role", Type::Word),
-    ("source", Type::Word),
-    ("content_type", Type::Word),
-    ("model_used", Type::Text),
-    ("config_used", Type::Text),
-    ("orchestration_mode", Type::Text),
-    ("task_type", Type::Text),
-    ("tokens_in", Type::Integer),
-    ("tokens_out", Type::Integer),
-    ("tokens_cache_write", Type::Integer),
-    ("tokens_cache_read", Type::Integer),
-    ("tokens_reasoning", Type::Integer),
-    ("latency_ms", Type::Integer),
-    ("context_utilization", Type::Fraction),
-    ("handoff_steps", Type::Integer),
-    ("compression_applied", Type::Flag),
-    ("error_type", Type::Text),
-    ("error", Type::Text),
-    ("tool_name", Type::Text),
-    ("tool_call_id", Type::Text),
-    ("models_in_chain", Type::Texts),
-    ("part_of", Type::Uuid),
-    ("content", Type::Text),
-    ("reasoning", Type::Text),
-    ("tool_args", Type::Payload),
-    ("tool_result", Type::Text),
-    ("inference_metadata", Type::Payload),
-];
-const EVENT: &[(&str, Type)] = &[
-    ("id", Type::Integer),
-    ("parent_id", Type::Integer),
-    ("event_type", Type::Text),
-    ("created_at", Type::Integer),
-    ("payload", Type::Payload),
-];
-const INBOX: &[(&str, Type)] = &[
-    ("id", Type::Integer),
-    ("update_id", Type::Integer),
-    ("created_at", Type::Integer),
-    ("chat_id", Type::Integer),
-    ("message_date", Type::Integer),
-    ("text", Type::Text),
-    ("attempts", Type::Integer),
-    ("locked_at", Type::Integer),
-    ("error", Type::Text),
-    ("payload", Type::Payload),
-];
-const HISTORY: &[(&str, Type)] = &[
-    ("id", Type::Integer),
-    ("chat_id", Type::Integer),
-    ("role", Type::Word),
-    ("created_at", Type::Integer),
-    ("text", Type::Text),
-];
-const THOUGHT: &[(&str, Type)] = &[
-    ("id", Type::Text),
-    ("task_id", Type::Text),
-    ("prev_hash", Type::Text),
-    ("hash", Type::Text),
-    ("type", Type::Word),
-    ("agent_id", Type::Text),
-    ("timestamp", Type::Timestamp),
-    ("content", Type::Text),
-];
-const ROLLUP: &[(&str, Type)] = &[
-    ("day", Type::Day),
-    ("model_used", Type::Text),
-    ("config_used", Type::Text),
-    ("orchestration_mode", Type::Text),
-    ("task_type", Type::Text),
-    ("part", Type::Count),
-    ("through_seq", Type::Count),
-    ("messages", Type::Count),
-    ("requests", Type::Count),
-    ("tokens_in", Type::Count),
-    ("tokens_out", Type::Count),
-    ("tokens_cache_write", Type::Count),
-    ("tokens_cache_read", Type::Count),
-    ("tokens_reasoning", Type::Count),
-    ("latency_ms_sum", Type::Count),
-    ("latency_count", Type::Count),
-    ("latency_sketch", Type::Sketch),
-    ("context_utilization_sum", Type::Fraction),
-    ("context_utilization_count", Type::Count),
-    ("compressed", Type::Count),
-    ("errors", Type::Count),
-    ("errors_by_type", Type::Counts),
-    ("conversations", Type::Count),
-    ("active_conversations", Type::Count),
-    ("others", Type::Sums),
-    ("message_hashes", Type::Hashes),
-    ("conversation_hashes", Type::Hashes),
-];
+impl Field {
+    fn is_of_lines(&self) -> bool {
+        self.place != Place::Derived && !matches!(self.class, Class::Op | Class::At)
+    }
+}

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::Op;
 use super::decode::decode;
 use super::encode::Members;
-use super::fields::Type;
 use crate::error::{Error, Result};
+use crate::record::declare::Class;
 use crate::record::{
     Client, Content, ContentType, ConversationStatus, Day, IdHashes, Kind, MessageSums, Record,
     Role, Sketch, Source, ThoughtType, Timestamp, TurnKind, Validity, epoch_ms, has_lone_surrogate,
@@ -27,26 +27,46 @@ const SHOWN_BYTES_MAX: usize = 80;
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-impl Type {
-    fn check(self, name: &str, json: &str) -> Result<()> {
+impl Class {
+    /// Checks one field by itself, so that an error can name it.
+    pub(super) fn check(self, name: &str, json: &str) -> Result<()> {
         let checked = match self {
-            Type::Uuid => is::<Uuid>(json),
-            Type::Text => is::<Cow<'_, str>>(json),
-            Type::Texts => is::<Vec<Cow<'_, str>>>(json),
-            Type::Integer => is::<i64>(json),
-            Type::Count => is::<u64>(json),
-            Type::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
-            Type::Sketch => is::<Sketch>(json),
-            Type::Sums => is::<MessageSums>(json),
-            Type::Hashes => is::<IdHashes>(json),
-            Type::Day => is::<Day>(json),
-            Type::Fraction => is::<f64>(json),
-            Type::Flag => is::<bool>(json),
-            Type::Validity => is::<Validity>(json),
-            Type::Timestamp => is::<Timestamp>(json),
-            Type::Word => check_word(name, json),
-            Type::Payload if json.starts_with('"') => is::<Cow<'_, str>>(json),
-            Type::Payload => is::<IgnoredAny>(json),
+            Class::Uuid => is::<Uuid>(json),
+            Class::TextId
+            | Class::Name
+            | Class::User
+            | Class::DottedName
+            | Class::Hash
+            | Class::Label
+            | Class::Title
+            | Class::Content
+            | Class::Said
+            | Class::Output => is::<Cow<'_, str>>(json),
+            Class::Names => is::<Vec<Cow<'_, str>>>(json),
+            Class::Id
+            | Class::Sequence
+            | Class::Int
+            | Class::Count
+            | Class::Millis
+            | Class::OwnMillis
+            | Class::At
+            | Class::Repeated => is::<i64>(json),
+            Class::Sum | Class::SumIfAny => is::<u64>(json),
+            Class::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
+            Class::Sketch => is::<Sketch>(json),
+            Class::Sums => is::<MessageSums>(json),
+            Class::Hashes => is::<IdHashes>(json),
+            Class::Day => is::<Day>(json),
+            Class::Fraction | Class::FractionSum => is::<f64>(json),
+            Class::Flag => is::<bool>(json),
+            Class::Validity => is::<Validity>(json),
+            Class::Instant | Class::OwnInstant => is::<Timestamp>(json),
+            Class::Client => is::<Client>(json),
+            Class::Word | Class::Op => check_word(name, json),
+            Class::Arguments | Class::Payload | Class::Metadata if json.starts_with('"') => {
+                is::<Cow<'_, str>>(json)
+            }
+            Class::Arguments | Class::Payload | Class::Metadata => is::<IgnoredAny>(json),
         };
         checked.map_err(|e| {
             if has_lone_surrogate(json.as_bytes()) {
@@ -80,7 +100,6 @@ fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
 
 fn check_word(name: &str, json: &str) -> serde_json::Result<()> {
     match name {
-        "client" => is::<Client>(json),
         "status" => is::<ConversationStatus>(json),
         "role" => is::<Role>(json),
         "source" => is::<Source>(json),
@@ -152,13 +171,16 @@ impl Record {
             if name == "kind" || name == "turn_kind" || is_derived || UNUSED.contains(&name) {
                 continue;
             }
-            let envelope = [("at", Type::Integer), ("op", Type::Text)];
-            let mut known = kind.fields().iter().chain(&envelope);
-            let Some((_, field)) = known.find(|(known, _)| *known == name) else {
+            let class = match name {
+                "at" => Some(Class::At),
+                "op" => Some(Class::Op),
+                name => kind.field(name).map(|field| field.class),
+            };
+            let Some(class) = class else {
                 let hint = if name == "status" && kind.ops().len() > 2 {
                     "say in op what becomes of the record".to_owned()
                 } else {
-                    let names: Vec<&str> = kind.fields().iter().map(|(name, _)| *name).collect();
+                    let names: Vec<&str> = kind.fields().map(|field| field.name).collect();
                     format!("it has {}", names.join(", "))
                 };
                 let name = clipped(name);
@@ -171,7 +193,7 @@ impl Record {
                 push_content(&mut line, value.get(), &members)?;
                 continue;
             }
-            field.check(name, value.get())?;
+            class.check(name, value.get())?;
             push_member(&mut line, name, value.get());
         }
         check_times(kind, op, &members)?;
@@ -240,8 +262,8 @@ fn check_given_once(members: &[Member<'_>]) -> Result<()> {
 /// Refuses fields that lines of other ops of the kind have: the log would not keep them.
 fn check_of_op(kind: Kind, op: Op, members: &[Member<'_>]) -> Result<()> {
     let is_step = member(members, "update_id").is_none();
-    let others = kind.fields_of_other_ops(op, is_step);
-    match others.iter().find(|name| member(members, name).is_some()) {
+    let mut names = members.iter().map(|(name, _)| &**name);
+    match names.find(|name| kind.is_of_other_ops(name, op, is_step)) {
         Some(name) => {
             let op = op.as_str();
             let message = format!("{kind} has no {name} where op is {op}: leave it out");

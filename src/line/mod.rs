@@ -19,11 +19,11 @@ mod decode;
 mod encode;
 mod envelope;
 mod fields;
-mod held;
 mod input;
 mod lengths;
 #[cfg(test)]
 mod property;
+mod typed;
 mod writer;
 
 #[cfg(feature = "http")]
@@ -33,10 +33,10 @@ pub(crate) use decode::{Decoded, Reason, decode};
 pub(crate) use encode::{encode, restamp};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
-pub(crate) use held::{Held, decode_as};
 #[cfg(feature = "http")]
 pub(crate) use input::DERIVED;
 pub(crate) use lengths::text_len;
+pub(crate) use typed::{TypedRecord, decode_as};
 
 use cursor::eight_hex_digits;
 

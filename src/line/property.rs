@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::check::{any_line, facts, has_own_type, held, restamped, texts};
+use super::check::{any_line, facts, has_own_type, restamped, texts, typed};
 use super::decode::decode_any;
 use super::*;
 use crate::record::{
@@ -363,7 +363,7 @@ proptest! {
         prop_assert_eq!(facts(&fast), facts(&slow), "{}", shown);
         prop_assert_eq!(&slow.record, &record, "{}", shown);
         if has_own_type(&record) {
-            prop_assert_eq!(held(&record, &line), Some(record), "{}", shown);
+            prop_assert_eq!(typed(&record, &line), Some(record), "{}", shown);
         }
     }
 

@@ -1,14 +1,16 @@
 //! Which fields of a record hold what: texts, payloads, names and keys.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::redact::{Numbers, Redactor};
 use super::{Privacy, sha256};
 use crate::error::{Error, Result};
+use crate::record::declare::{Field, FieldVisitor, Fields, Maybe, Place};
 use crate::record::{
-    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, ERROR_PREFIX, Event,
-    HistoryEntry, InboxStep, InboxTask, MessageSums, NAME_BYTES_MAX, ProposalStep, Record, Role,
-    Rollup, ThoughtRecord, ToolCallDone, ToolCallReq, TurnKind,
+    Client, ConversationMessage, ERROR_PREFIX, MessageSums, NAME_BYTES_MAX, Record, Role,
+    ThoughtRecord, TurnKind, each_type,
 };
 
 /// What stands for content that is not kept.
@@ -21,6 +23,20 @@ pub(super) struct Visit<'a> {
     numbers: Numbers,
     /// Whether a change was found, where that is all that is asked for.
     found: Option<bool>,
+    phase: Phase,
+    /// Whether what the record says is what a tool returned.
+    is_of_tool: bool,
+    /// Whether what the record says is made of its error.
+    leaves_said: bool,
+    /// Whether anything changed that the hash of a thought is over.
+    changed_hashed: bool,
+}
+
+/// Which texts of a record are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Names,
+    Contents,
 }
 
 impl<'a> Visit<'a> {
@@ -30,6 +46,10 @@ impl<'a> Visit<'a> {
             redactor,
             numbers: Numbers::default(),
             found: None,
+            phase: Phase::Names,
+            is_of_tool: false,
+            leaves_said: false,
+            changed_hashed: false,
         }
     }
 
@@ -46,322 +66,63 @@ impl<'a> Visit<'a> {
         self.found == Some(true)
     }
 
-    /// Every field is named, so that a new one does not compile until it has its treatment. `_` is
-    /// for numbers, times, UUIDs, hashes and words of a fixed list. Names come before texts: who
-    /// looks for a record by one finds the same number.
+    /// Names come before texts: who looks for a record by one finds the same number.
     pub(super) fn record(&mut self, record: &mut Record) -> Result<()> {
+        self.is_of_tool = match record {
+            Record::Turn(turn) => turn.kind == TurnKind::Tool,
+            Record::Message(message) => message.role == Role::Tool,
+            _ => false,
+        };
+        let says_error = matches!(record, Record::Message(message) if says_error(message));
+        self.changed_hashed = false;
+        self.phase = Phase::Names;
+        each_type!(record, it => it.visit(self))?;
+        self.phase = Phase::Contents;
+        self.leaves_said = says_error && self.privacy.settings.store_content;
+        each_type!(record, it => it.visit(self))?;
         match record {
-            Record::Turn(ConversationTurn {
-                id: _,
-                parent_id: _,
-                message_id: _,
-                thread_id: _,
-                kind,
-                created_at: _,
-                content,
-            }) => {
-                if *kind == TurnKind::Tool {
-                    self.payload(Some(content));
-                } else {
-                    self.content(content);
-                }
-            }
-            Record::History(HistoryEntry {
-                id: _,
-                chat_id: _,
-                role: _,
-                created_at: _,
-                text,
-            }) => {
-                self.content(text);
-            }
-            Record::CallRequested(req) => self.request(req),
-            Record::CallDone(done) => self.outcome(done),
-            Record::Proposal(CodeEditProposal {
-                request_id: _,
-                created_at: _,
-                confidence: _,
-                status: _,
-                decided_at: _,
-                applied_at: _,
-                commit_hash,
-                diffs_json,
-            }) => {
-                self.optional_name(commit_hash.as_mut());
-                self.content(diffs_json);
-            }
-            Record::ProposalStep(ProposalStep {
-                request_id: _,
-                status: _,
-                at: _,
-                decided_at: _,
-                applied_at: _,
-                commit_hash,
-            }) => self.optional_name(commit_hash.as_mut()),
-            Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-                self.conversation(conversation)?;
-            }
-            Record::Message(message) => self.message(message),
-            Record::Event(Event {
-                id: _,
-                parent_id: _,
-                event_type,
-                created_at: _,
-                payload,
-            }) => {
-                // A placeholder would not be a dotted name.
-                if self.redactor.redacted_key(event_type).is_some() {
-                    return Err(Error::invalid(
-                        "event_type holds a secret: give another name",
-                    ));
-                }
-                self.optional_content(payload.as_mut());
-            }
-            Record::InboxTask(InboxTask {
-                id: _,
-                update_id: _,
-                chat_id: _,
-                text,
-                message_date: _,
-                created_at: _,
-                updated_at: _,
-                status: _,
-                attempts: _,
-                locked_at: _,
-                error,
-                payload,
-            }) => {
-                self.optional_content(text.as_mut());
-                self.optional_content(error.as_mut());
-                self.optional_content(payload.as_mut());
-            }
-            Record::InboxStep(InboxStep {
-                id: _,
-                status: _,
-                at: _,
-                attempt: _,
-                error,
-            }) => self.optional_content(error.as_mut()),
-            Record::Thought(thought) => self.thought(thought)?,
-            Record::Rollup(rollup) => self.rollup(rollup),
+            Record::Message(message) if self.leaves_said => self.error_message(message),
+            Record::Thought(thought) => return self.check_thought(thought),
+            _ => {}
         }
         Ok(())
     }
 
-    fn request(&mut self, req: &mut ToolCallReq) {
-        let ToolCallReq {
-            request_id: _,
-            call_id,
-            parent_id: _,
-            vendor,
-            tool_name,
-            args_sha256: _,
-            arguments_json,
-            started_at: _,
-        } = req;
-        self.key(call_id);
-        self.name(vendor);
-        self.name(tool_name);
-        self.payload(arguments_json.as_mut());
-    }
-
-    fn outcome(&mut self, done: &mut ToolCallDone) {
-        let ToolCallDone {
-            request_id: _,
-            call_id,
-            ended_at: _,
-            latency_ms: _,
-            outcome_json,
-            error_kind,
-            error_msg,
-            status: _,
-        } = done;
-        self.key(call_id);
-        self.text(error_kind.as_mut());
-        self.payload(outcome_json.as_mut());
-        self.optional_content(error_msg.as_mut());
-    }
-
-    fn conversation(&mut self, conversation: &mut Conversation) -> Result<()> {
-        let Conversation {
-            id: _,
-            workspace,
-            project,
-            client,
-            user_id,
-            session_id,
-            parent_id: _,
-            parent_call_id,
-            title,
-            status: _,
-            created_at: _,
-            updated_at: _,
-            last_error,
-        } = conversation;
-        // A placeholder would not be a client's name.
-        if self.redactor.redacted_key(client.as_str()).is_some() {
-            return Err(
-                Error::invalid("client holds a secret: give another name").with_field("client")
-            );
-        }
-        if let Some(user_id) = user_id {
-            self.user_id(user_id)?;
-        }
-        for name in [workspace, project, session_id, parent_call_id] {
-            self.optional_name(name.as_mut());
-        }
-        self.optional_content(title.as_mut());
-        self.optional_content(last_error.as_mut());
-        Ok(())
-    }
-
-    fn message(&mut self, message: &mut ConversationMessage) {
-        let ConversationMessage {
-            id: _,
-            conversation_id: _,
-            sequence: _,
-            timestamp: _,
-            role,
-            source: _,
-            content_type: _,
-            model_used,
-            config_used,
-            orchestration_mode,
-            task_type,
-            tokens_in: _,
-            tokens_out: _,
-            tokens_cache_write: _,
-            tokens_cache_read: _,
-            tokens_reasoning: _,
-            latency_ms: _,
-            context_utilization: _,
-            handoff_steps: _,
-            compression_applied: _,
-            error_type,
-            error,
-            tool_name,
-            tool_call_id,
-            models_in_chain,
-            part_of: _,
-            content,
-            reasoning,
-            tool_args,
-            tool_result,
-            inference_metadata,
-        } = message;
-        for name in [
-            model_used,
-            config_used,
-            orchestration_mode,
-            task_type,
-            error_type,
-            tool_name,
-            tool_call_id,
-        ] {
-            self.optional_name(name.as_mut());
-        }
-        for model in models_in_chain.iter_mut().flatten() {
-            self.name(model);
-        }
-        // A secret at the beginning of the error is found there, and not behind the prefix.
-        let said = content.strip_prefix(ERROR_PREFIX);
-        let is_error = said.is_some() && said == error.as_deref() && *role != Role::Tool;
-        self.optional_content(error.as_mut());
-        if is_error && self.privacy.settings.store_content {
-            let redacted = error.as_ref().map(|error| format!("{ERROR_PREFIX}{error}"));
-            let redacted = redacted.filter(|redacted| redacted != content);
-            self.set(content, redacted);
-        } else if *role == Role::Tool {
-            self.payload(Some(content));
-        } else {
-            self.content(content);
-        }
-        self.optional_content(reasoning.as_mut());
-        self.payload(tool_args.as_mut());
-        self.payload(tool_result.as_mut());
-        self.metadata(inference_metadata.as_mut());
-    }
-
-    fn rollup(&mut self, rollup: &mut Rollup) {
-        let Rollup {
-            day: _,
-            model_used,
-            config_used,
-            orchestration_mode,
-            task_type,
-            part: _,
-            through_seq: _,
-            messages: _,
-            requests: _,
-            tokens_in: _,
-            tokens_out: _,
-            tokens_cache_write: _,
-            tokens_cache_read: _,
-            tokens_reasoning: _,
-            latency_ms_sum: _,
-            latency_count: _,
-            latency_sketch: _,
-            context_utilization_sum: _,
-            context_utilization_count: _,
-            compressed: _,
-            errors: _,
-            errors_by_type,
-            conversations: _,
-            active_conversations: _,
-            others,
-            message_hashes: _,
-            conversation_hashes: _,
-        } = rollup;
-        let MessageSums {
-            tokens_in: _,
-            tokens_out: _,
-            tokens_cache_write: _,
-            tokens_cache_read: _,
-            tokens_reasoning: _,
-            latency_ms_sum: _,
-            latency_count: _,
-            latency_sketch: _,
-            context_utilization_sum: _,
-            context_utilization_count: _,
-            compressed: _,
-            errors: _,
-            errors_by_type: others,
-        } = others;
-        for name in [model_used, config_used, orchestration_mode, task_type] {
-            self.optional_name(name.as_mut());
-        }
-        for types in [errors_by_type, others] {
-            for (mut name, errors) in std::mem::take(types) {
-                self.name(&mut name);
-                let known = types.entry(name).or_default();
-                *known = known.saturating_add(errors);
-            }
-        }
+    /// A secret at the beginning of the error is found there, and not behind the prefix.
+    fn error_message(&mut self, message: &mut ConversationMessage) {
+        let error = message.error.as_ref();
+        let redacted = error.map(|error| format!("{ERROR_PREFIX}{error}"));
+        let redacted = redacted.filter(|redacted| *redacted != message.content);
+        self.set(&mut message.content, redacted);
     }
 
     /// The hash of a thought is over what is stored. One that was given is over something else
     /// where that is not what was handed over, and a chain with it would be broken.
-    fn thought(&mut self, thought: &mut ThoughtRecord) -> Result<()> {
-        let ThoughtRecord {
-            id,
-            task_id,
-            prev_hash: _,
-            hash,
-            thought_type: _,
-            agent_id,
-            timestamp: _,
-            content,
-        } = thought;
-        let mut changed = self.key(id);
-        changed |= self.key(task_id);
-        self.key(agent_id);
-        changed |= self.content(content);
-        if changed && !hash.is_empty() {
+    fn check_thought(&self, thought: &ThoughtRecord) -> Result<()> {
+        if self.changed_hashed && !thought.hash.is_empty() {
             return Err(Error::invalid(
                 "the thought holds what the store's privacy settings do not let it keep, so the hash that was given would not be true of what is stored: leave hash and prev_hash out, or take the secret out first",
             ));
         }
         Ok(())
+    }
+
+    /// A placeholder would be no such name.
+    fn check_fixed(&self, field: &Field, name: &str) -> Result<()> {
+        if self.phase == Phase::Names && self.redactor.redacted_key(name).is_some() {
+            let message = format!("{} holds a secret: give another name", field.name);
+            return Err(Error::invalid(message).with_field(field.name));
+        }
+        Ok(())
+    }
+
+    /// Numbers by name: those of names that become the same add up.
+    fn names_of(&mut self, counts: &mut BTreeMap<String, u64>) {
+        for (mut name, count) in std::mem::take(counts) {
+            self.redact_name(&mut name);
+            let known = counts.entry(name).or_default();
+            *known = known.saturating_add(count);
+        }
     }
 
     /// Sets what a field is to say instead, if that is something else; returns whether it is.
@@ -384,14 +145,8 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// A key: what is found by it must stay so.
-    fn key(&mut self, key: &mut String) -> bool {
-        let redacted = self.redactor.redacted_key(key);
-        self.set_name(key, redacted)
-    }
-
     /// A name of limited length.
-    fn name(&mut self, name: &mut String) {
+    fn redact_name(&mut self, name: &mut String) {
         let redacted = self.redactor.redacted(name, &mut self.numbers);
         self.set_name(name, redacted);
     }
@@ -403,56 +158,107 @@ impl<'a> Visit<'a> {
         self.set(name, changed)
     }
 
-    fn optional_name(&mut self, name: Option<&mut String>) {
-        if let Some(name) = name {
-            self.name(name);
-        }
-    }
-
-    /// What is kept also where contents are not.
-    fn text(&mut self, text: Option<&mut String>) {
-        if let Some(text) = text {
-            let redacted = self.redactor.redacted(text, &mut self.numbers);
-            self.set(text, redacted);
-        }
-    }
-
-    /// Metrics and names, and whatever else a gateway puts beside them.
-    fn metadata(&mut self, metadata: Option<&mut String>) {
-        let Some(metadata) = metadata else { return };
-        let redacted = self.redactor.redacted(metadata, &mut self.numbers);
-        self.set(metadata, redacted);
-        if !self.privacy.settings.store_content {
-            let metrics = without_texts(metadata);
-            self.set(metadata, metrics);
-        }
-    }
-
-    /// What was said, done or went wrong; returns whether it changed.
-    fn content(&mut self, content: &mut String) -> bool {
-        let changed = if self.privacy.settings.store_content {
+    /// What was said, done or went wrong.
+    fn withhold_or_redact(&mut self, content: &mut String, is_kept: bool) {
+        let changed = if is_kept {
             self.redactor.redacted(content, &mut self.numbers)
         } else {
             withheld(content)
         };
-        self.set(content, changed)
+        self.changed_hashed |= self.set(content, changed);
     }
 
-    fn optional_content(&mut self, content: Option<&mut String>) {
-        if let Some(content) = content {
-            self.content(content);
-        }
+    fn redact_content(&mut self, content: &mut String) {
+        self.withhold_or_redact(content, self.privacy.settings.store_content);
     }
 
     /// The arguments or the outcome of a tool.
-    fn payload(&mut self, payload: Option<&mut String>) {
-        let Some(payload) = payload else { return };
-        if self.privacy.settings.store_payloads {
-            self.content(payload);
-        } else {
-            let withheld = withheld(payload);
-            self.set(payload, withheld);
+    fn redact_of_tool(&mut self, payload: &mut String) {
+        let settings = &self.privacy.settings;
+        self.withhold_or_redact(payload, settings.store_payloads && settings.store_content);
+    }
+}
+
+/// Whether the content of a message is its error, behind its prefix.
+fn says_error(message: &ConversationMessage) -> bool {
+    let said = message.content.strip_prefix(ERROR_PREFIX);
+    said.is_some() && said == message.error.as_deref() && message.role != Role::Tool
+}
+
+/// Methods that treat a text of their class in its phase.
+macro_rules! texts {
+    ($($method:ident: $type:ty, $phase:ident => $treat:expr;)+) => {
+        $(fn $method(&mut self, _: &'static Field, value: &mut impl Maybe<$type>) -> Result<()> {
+            let treat: fn(&mut Self, &mut $type) = $treat;
+            if self.phase == Phase::$phase && let Some(value) = value.given_mut() {
+                treat(self, value);
+            }
+            Ok(())
+        })+
+    };
+}
+
+impl FieldVisitor for Visit<'_> {
+    texts! {
+        name: String, Names => Visit::redact_name;
+        names: Vec<String>, Names => |visit, names| {
+            for name in names {
+                visit.redact_name(name);
+            }
+        };
+        counts: BTreeMap<String, u64>, Names => Visit::names_of;
+        sums: MessageSums, Names => |visit, sums| visit.names_of(&mut sums.errors_by_type);
+        label: String, Contents => |visit, text| visit.withhold_or_redact(text, true);
+        title: String, Contents => Visit::redact_content;
+        content: String, Contents => Visit::redact_content;
+        payload: String, Contents => Visit::redact_content;
+        arguments: String, Contents => Visit::redact_of_tool;
+        output: String, Contents => Visit::redact_of_tool;
+        said: String, Contents => |visit, text| {
+            if visit.is_of_tool {
+                visit.redact_of_tool(text);
+            } else if !visit.leaves_said {
+                visit.redact_content(text);
+            }
+        };
+        // Metrics and names, and whatever else a gateway puts beside them.
+        metadata: String, Contents => |visit, metadata| {
+            visit.withhold_or_redact(metadata, true);
+            if !visit.privacy.settings.store_content {
+                let metrics = without_texts(metadata);
+                visit.set(metadata, metrics);
+            }
+        };
+    }
+
+    /// What is found by it must stay so.
+    fn text_id(&mut self, field: &'static Field, value: &mut impl Maybe<String>) -> Result<()> {
+        if self.phase == Phase::Names
+            && let Some(id) = value.given_mut()
+        {
+            let redacted = self.redactor.redacted_key(id);
+            let is_changed = self.set_name(id, redacted);
+            // Who it is from is not hashed.
+            self.changed_hashed |= is_changed && field.place != Place::Body;
         }
+        Ok(())
+    }
+
+    fn user(&mut self, _: &'static Field, value: &mut impl Maybe<String>) -> Result<()> {
+        match value.given_mut() {
+            Some(user_id) if self.phase == Phase::Names => self.user_id(user_id),
+            _ => Ok(()),
+        }
+    }
+
+    fn dotted_name(&mut self, field: &'static Field, value: &mut impl Maybe<String>) -> Result<()> {
+        let name = value.given_mut();
+        name.map_or(Ok(()), |name| self.check_fixed(field, name))
+    }
+
+    fn client(&mut self, field: &'static Field, value: &mut impl Maybe<Client>) -> Result<()> {
+        let client = value.given_mut();
+        client.map_or(Ok(()), |client| self.check_fixed(field, client.as_str()))
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
+use super::declare::record;
 use super::time::Validity;
 use super::words::words;
-use super::{args_sha256, check_name, check_sha256, payload};
+use super::{args_sha256, check_sha256, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -43,40 +44,34 @@ impl CallStatus {
     }
 }
 
-/// A tool call as it is asked for. Key: (`request_id`, `call_id`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCallReq {
-    /// The model request that asked for the call.
-    pub request_id: Uuid,
-    /// The call's id within the request, as the vendor gave it; never empty.
-    pub call_id: String,
-    /// The turn that made the call.
-    pub parent_id: Uuid,
-    /// Who offers the tool or the model, such as `anthropic`.
-    pub vendor: String,
-    /// The tool's name.
-    pub tool_name: String,
-    /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
-    /// [`args_sha256`] computes it. If empty, it is computed from
-    /// `arguments_json`; one of the two must be given, and both must agree.
-    #[serde(default)]
-    pub args_sha256: String,
-    /// The arguments, kept to the byte.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub arguments_json: Option<String>,
-    /// When the call started; not valid retracts the call.
-    pub started_at: Validity,
+record! {
+    /// A tool call as it is asked for. Key: (`request_id`, `call_id`).
+    #[derive(Eq)]
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    pub struct ToolCallReq {
+        /// The model request that asked for the call.
+        [uuid, key] request_id: Uuid,
+        /// The call's id within the request, as the vendor gave it; never empty.
+        [text_id, key] call_id: String,
+        /// The turn that made the call.
+        [uuid, lookup] parent_id: Uuid,
+        /// Who offers the tool or the model, such as `anthropic`.
+        [name, lookup] vendor: String,
+        /// The tool's name.
+        [name, lookup] tool_name: String,
+        /// When the call started; not valid retracts the call.
+        [validity] started_at: Validity,
+        /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
+        /// [`args_sha256`] computes it. If empty, it is computed from
+        /// `arguments_json`; one of the two must be given, and both must agree.
+        [hash, filled] args_sha256: String,
+        /// The arguments, kept to the byte.
+        [arguments] arguments_json: Option<String>,
+    }
 }
 
 impl ToolCallReq {
     pub(super) fn check(&mut self) -> Result<()> {
-        check_name("call_id", &self.call_id, false)?;
-        check_name("vendor", &self.vendor, true)?;
-        check_name("tool_name", &self.tool_name, true)?;
         if self.args_sha256.is_empty() {
             let arguments = self.arguments_json.as_deref().ok_or_else(|| {
                 let message = "args_sha256 and arguments_json are both missing: give one of them";
@@ -111,47 +106,35 @@ impl ToolCallReq {
     }
 }
 
-/// The outcome of a tool call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCallDone {
-    /// The model request that asked for the call.
-    pub request_id: Uuid,
-    /// The call's id within the request.
-    pub call_id: String,
-    /// When it ended; must be valid.
-    pub ended_at: Validity,
-    /// How long it took, in milliseconds; not negative.
-    pub latency_ms: i64,
-    /// What the tool returned, kept to the byte.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub outcome_json: Option<String>,
-    /// The class of the error, such as `timeout`; of a failed call alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_kind: Option<String>,
-    /// The error in words; of a failed call alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_msg: Option<String>,
-    /// How it ended.
-    pub status: ToolStatus,
+record! {
+    /// The outcome of a tool call.
+    #[derive(Eq)]
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    pub struct ToolCallDone {
+        /// The model request that asked for the call.
+        [uuid, key] request_id: Uuid,
+        /// The call's id within the request.
+        [text_id, key; parent_id] call_id: String,
+        /// When it ended; must be valid.
+        [validity] ended_at: Validity,
+        /// How long it took, in milliseconds; not negative.
+        [count] latency_ms: i64,
+        /// The class of the error, such as `timeout`; of a failed call alone.
+        [label] error_kind: Option<String>,
+        /// The error in words; of a failed call alone.
+        [content] error_msg: Option<String>,
+        /// What the tool returned, kept to the byte.
+        [arguments] outcome_json: Option<String>,
+        /// How it ended.
+        [op] status: ToolStatus,
+    }
 }
 
 impl ToolCallDone {
     pub(super) fn check(&self) -> Result<()> {
-        check_name("call_id", &self.call_id, false)?;
         if !self.ended_at.is_valid {
             let message = "ended_at is not valid: an outcome cannot be retracted, retract the call by its started_at";
             return Err(Error::invalid(message).with_field("ended_at"));
-        }
-        if self.latency_ms < 0 {
-            return Err(Error::invalid(format!(
-                "latency_ms {} is negative: give milliseconds from 0 up",
-                self.latency_ms
-            ))
-            .with_field("latency_ms"));
         }
         if self.status == ToolStatus::Completed {
             for (name, value) in [

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::check_name;
+use super::declare::record;
 use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
@@ -150,54 +150,43 @@ words! {
     }
 }
 
-/// A conversation. Key: `id`. What its messages add up to is derived: [`ConversationStats`].
-///
-/// One that is recorded again stands as it is then, in all of its fields; only `created_at` has to
-/// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
-/// them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct Conversation {
-    /// Its id.
-    pub id: Uuid,
-    /// The workspace or directory that it is about.
-    #[serde(default)]
-    #[cfg_attr(feature = "face", schema(required))]
-    pub workspace: Option<String>,
-    /// The project that it is about.
-    #[serde(default)]
-    #[cfg_attr(feature = "face", schema(required))]
-    pub project: Option<String>,
-    /// Where it is held.
-    pub client: Client,
-    /// Whose it is.
-    #[serde(default)]
-    #[cfg_attr(feature = "face", schema(required))]
-    pub user_id: Option<String>,
-    /// The client's session.
-    #[serde(default)]
-    #[cfg_attr(feature = "face", schema(required))]
-    pub session_id: Option<String>,
-    /// The conversation that it is a part of: that of the agent that started it, if it is a
-    /// sub-agent's. It need not be in the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_id: Option<Uuid>,
-    /// The id of the tool call that started it, as the provider has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_call_id: Option<String>,
-    /// What it is about, in a line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Where it stands.
-    #[serde(default)]
-    pub status: ConversationStatus,
-    /// When it began.
-    pub created_at: Timestamp,
-    /// When it was last changed. What is read has the latest message's time if that is later.
-    pub updated_at: Timestamp,
-    /// What failed last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
+record! {
+    /// A conversation. Key: `id`. What its messages add up to is derived: [`ConversationStats`].
+    ///
+    /// One that is recorded again stands as it is then, in all of its fields; only `created_at` has to
+    /// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
+    /// them.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct Conversation {
+        /// Its id.
+        [uuid, key] id: Uuid,
+        /// The workspace or directory that it is about.
+        [name, lookup, null] workspace: Option<String>,
+        /// The project that it is about.
+        [name, lookup, null] project: Option<String>,
+        /// Where it is held.
+        [client, lookup] client: Client,
+        /// Whose it is.
+        [user, lookup, null] user_id: Option<String>,
+        /// The client's session.
+        [name, lookup, null] session_id: Option<String>,
+        /// The conversation that it is a part of: that of the agent that started it, if it is a
+        /// sub-agent's. It need not be in the log.
+        [uuid, lookup] parent_id: Option<Uuid>,
+        /// The id of the tool call that started it, as the provider has it.
+        [name] parent_call_id: Option<String>,
+        /// What it is about, in a line.
+        [title] title: Option<String>,
+        /// Where it stands.
+        [word, default] status: ConversationStatus,
+        /// When it began.
+        [instant] created_at: Timestamp,
+        /// When it was last changed. What is read has the latest message's time if that is later.
+        [instant] updated_at: Timestamp,
+        /// What failed last.
+        [content] last_error: Option<String>,
+    }
 }
 
 impl Conversation {
@@ -222,16 +211,6 @@ impl Conversation {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        for (name, value) in [
-            ("workspace", &self.workspace),
-            ("project", &self.project),
-            ("user_id", &self.user_id),
-            ("session_id", &self.session_id),
-            ("parent_call_id", &self.parent_call_id),
-            ("title", &self.title),
-        ] {
-            check_name(name, value.as_deref().unwrap_or_default(), true)?;
-        }
         if self.parent_id == Some(self.id) {
             let message = "parent_id is the conversation itself: leave it out";
             return Err(Error::invalid(message).with_field("parent_id"));

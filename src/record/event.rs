@@ -1,8 +1,6 @@
 //! Events: what a supervisor and its agents did, each under the one that it belongs to.
 
-use serde::{Deserialize, Serialize};
-
-use super::{check_id, check_name, payload};
+use super::declare::record;
 use crate::error::{Error, Result};
 
 /// The types of events that are known by name. Any other dotted name is allowed.
@@ -67,28 +65,22 @@ pub mod event_type {
     ];
 }
 
-/// An event. Key: `id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct Event {
-    /// Its id, from 1; 0 asks for the next one, and is never read back.
-    #[serde(default)]
-    pub id: i64,
-    /// The event that it belongs to, which must be in the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_id: Option<i64>,
-    /// What happened: a dotted name, such as those in [`event_type`].
-    pub event_type: String,
-    /// When, in epoch milliseconds.
-    pub created_at: i64,
-    /// What there is to say of it, kept to the byte.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
-    pub payload: Option<String>,
+record! {
+    /// An event. Key: `id`.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct Event {
+        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        [id, default, key] id: i64,
+        /// The event that it belongs to, which must be in the log.
+        [int, lookup] parent_id: Option<i64>,
+        /// What happened: a dotted name, such as those in [`event_type`].
+        [dotted_name, lookup] event_type: String,
+        /// When, in epoch milliseconds.
+        [own_millis] created_at: i64,
+        /// What there is to say of it, kept to the byte.
+        [payload] payload: Option<String>,
+    }
 }
 
 impl Event {
@@ -104,8 +96,6 @@ impl Event {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        check_id(self.id)?;
-        check_name("event_type", &self.event_type, false)?;
         if !is_dotted(&self.event_type) {
             return Err(Error::invalid(format!(
                 "event_type {:?} is no dotted name: write it like worker.spawned, of letters, digits, - and _",

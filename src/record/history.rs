@@ -1,26 +1,24 @@
 //! The history of a chat.
 
-use serde::{Deserialize, Serialize};
-
-use super::check_id;
+use super::declare::record;
 use super::message::Role;
-use crate::error::Result;
 
-/// One message of a chat. Key: `id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct HistoryEntry {
-    /// Its id, from 1; 0 asks for the next one, and is never read back.
-    #[serde(default)]
-    pub id: i64,
-    /// The chat.
-    pub chat_id: i64,
-    /// Who speaks.
-    pub role: Role,
-    /// When, in epoch milliseconds.
-    pub created_at: i64,
-    /// What is said, kept to the byte.
-    pub text: String,
+record! {
+    /// One message of a chat. Key: `id`.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct HistoryEntry {
+        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        [id, default, key] id: i64,
+        /// The chat.
+        [int, lookup] chat_id: i64,
+        /// Who speaks.
+        [word] role: Role,
+        /// When, in epoch milliseconds.
+        [own_millis] created_at: i64,
+        /// What is said, kept to the byte.
+        [content] text: String,
+    }
 }
 
 impl HistoryEntry {
@@ -33,9 +31,5 @@ impl HistoryEntry {
             created_at: super::now(),
             text: text.into(),
         }
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        check_id(self.id)
     }
 }

@@ -1,9 +1,7 @@
 //! The inbox: tasks that wait for a worker, each for one.
 
-use serde::{Deserialize, Serialize};
-
+use super::declare::record;
 use super::words::words;
-use super::{check_count, check_id, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -22,53 +20,40 @@ words! {
     }
 }
 
-/// A task of the inbox. Key: `id`; `update_id` is unique.
-///
-/// One that is handed over is queued, and the log takes note of it once for each `update_id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct InboxTask {
-    /// Its id, from 1; 0 asks for the next one, and is never read back.
-    #[serde(default)]
-    pub id: i64,
-    /// The sender's number for it, such as Telegram's.
-    pub update_id: i64,
-    /// The chat that it comes from, where it is a message of one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chat_id: Option<i64>,
-    /// The message's text, kept to the byte. Required with a `chat_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
-    /// with a `chat_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message_date: Option<i64>,
-    /// When it was queued, in epoch milliseconds.
-    pub created_at: i64,
-    /// When it came to stand where it stands, in epoch milliseconds. Not stored: that of its last
-    /// line, whatever is given.
-    #[serde(default)]
-    pub updated_at: i64,
-    /// Where it stands.
-    #[serde(default)]
-    pub status: TaskStatus,
-    /// How often it was claimed.
-    #[serde(default)]
-    pub attempts: i64,
-    /// While someone works on it: since when, in epoch milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locked_at: Option<i64>,
-    /// Why it was given up, or given back last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Further data of the task, also of one without a text, kept to the byte.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
-    pub payload: Option<String>,
+record! {
+    /// A task of the inbox. Key: `id`; `update_id` is unique.
+    ///
+    /// One that is handed over is queued, and the log takes note of it once for each `update_id`.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct InboxTask {
+        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        [id, default, key] id: i64,
+        /// The sender's number for it, such as Telegram's.
+        [int, lookup] update_id: i64,
+        /// When it was queued, in epoch milliseconds.
+        [own_millis] created_at: i64,
+        /// The chat that it comes from, where it is a message of one.
+        [int] chat_id: Option<i64>,
+        /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
+        /// with a `chat_id`.
+        [int] message_date: Option<i64>,
+        /// The message's text, kept to the byte. Required with a `chat_id`.
+        [content] text: Option<String>,
+        /// Further data of the task, also of one without a text, kept to the byte.
+        [payload] payload: Option<String>,
+        /// Where it stands.
+        [word, default, derived] status: TaskStatus,
+        /// How often it was claimed.
+        [count, default, later] attempts: i64,
+        /// While someone works on it: since when, in epoch milliseconds.
+        [millis, later] locked_at: Option<i64>,
+        /// Why it was given up, or given back last.
+        [content, later] error: Option<String>,
+        /// When it came to stand where it stands, in epoch milliseconds. Not stored: that of its last
+        /// line, whatever is given.
+        [millis, default, derived] updated_at: i64,
+    }
 }
 
 impl InboxTask {
@@ -103,7 +88,6 @@ impl InboxTask {
 
     pub(super) fn check(&mut self) -> Result<()> {
         self.updated_at = self.created_at;
-        check_id(self.id)?;
         let is_new = self.attempts == 0 && self.locked_at.is_none() && self.error.is_none();
         if self.status != TaskStatus::Queued || !is_new {
             return Err(Error::invalid(format!(
@@ -126,20 +110,22 @@ impl InboxTask {
     }
 }
 
-/// A step of a task: it was claimed, done, given up, or given back to the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InboxStep {
-    /// The task.
-    pub id: i64,
-    /// Where it stands from then on.
-    pub status: TaskStatus,
-    /// When, in epoch milliseconds.
-    pub at: i64,
-    /// Which claim: the task's `attempts` at that time. Whoever names another one holds the task
-    /// no more. 0 stands for the latest, and is never read back.
-    pub attempt: i64,
-    /// Why it was given up or given back. Left out, it is the error of the latest failure.
-    pub error: Option<String>,
+record! {
+    /// A step of a task: it was claimed, done, given up, or given back to the queue.
+    #[derive(Eq)]
+    pub struct InboxStep {
+        /// The task.
+        [int, default, key] id: i64,
+        /// Which claim: the task's `attempts` at that time. Whoever names another one holds the
+        /// task no more. 0 stands for the latest, and is never read back.
+        [count, default; locked_at] attempt as "attempts": i64,
+        /// Why it was given up or given back. Left out, it is the error of the latest failure.
+        [content] error: Option<String>,
+        /// Where it stands from then on.
+        [op] status: TaskStatus,
+        /// When, in epoch milliseconds.
+        [at] at: i64,
+    }
 }
 
 impl InboxStep {
@@ -148,6 +134,6 @@ impl InboxStep {
             let message = format!("id {} is none of a task: ids begin at 1", self.id);
             return Err(Error::invalid(message));
         }
-        check_count("attempts", Some(self.attempt))
+        Ok(())
     }
 }

@@ -6,9 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::GIVEN_NUMBER_MAX;
+use super::declare::record;
 use super::timestamp::Timestamp;
 use super::words::words;
-use super::{GIVEN_NUMBER_MAX, check_count, check_fraction, check_name, payload};
 use crate::error::{Error, Result};
 
 /// The beginning of the content of a message that says an error, before the error.
@@ -74,135 +75,101 @@ words! {
     }
 }
 
-/// A message of a conversation. Key: `id`; `sequence` is unique within the conversation.
-///
-/// ```
-/// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);
-/// let question = ConversationMessage::new(conversation.id, Role::User, "What is 1 + 1?");
-/// let answer = ConversationMessage {
-///     tokens_in: Some(12),
-///     tokens_out: Some(1),
-///     model_used: Some("small-1".into()),
-///     ..ConversationMessage::new(conversation.id, Role::Assistant, "2")
-/// };
-/// for answer in store.record_batch([conversation.clone().into(), question.into(), answer.into()])? {
-///     answer?;
-/// }
-/// let (_, stats) = store.get_conversation(conversation.id)?.unwrap();
-/// assert_eq!((stats.message_count, stats.total_tokens_in), (2, 12));
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct ConversationMessage {
-    /// Its id.
-    pub id: Uuid,
-    /// The conversation, which must be in the log.
-    pub conversation_id: Uuid,
-    /// Its place in the conversation, from 0 up; `None` asks for the one after the greatest, which
-    /// is 1 in a conversation without messages, and is never read back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequence: Option<i64>,
-    /// When it was sent.
-    pub timestamp: Timestamp,
-    /// In which role it speaks.
-    pub role: Role,
-    /// What it comes from.
-    pub source: Source,
-    /// What its content is.
-    #[serde(default)]
-    pub content_type: ContentType,
-    /// The model that answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model_used: Option<String>,
-    /// The gateway's configuration that it was answered under.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_used: Option<String>,
-    /// How models were put together to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orchestration_mode: Option<String>,
-    /// The sort of task that was asked for. An answer or an error without one has that of the last
-    /// message in the role `user` before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_type: Option<String>,
-    /// Tokens of the prompt, cached ones included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens_in: Option<i64>,
-    /// Tokens of the answer, the model's reasoning included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens_out: Option<i64>,
-    /// How many of `tokens_in` were written to the provider's cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens_cache_write: Option<i64>,
-    /// How many of `tokens_in` were read from the provider's cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens_cache_read: Option<i64>,
-    /// How many of `tokens_out` the model reasoned with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens_reasoning: Option<i64>,
-    /// How long the answer took, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<i64>,
-    /// How much of the context window was used, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context_utilization: Option<f64>,
-    /// How often one model handed over to another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handoff_steps: Option<i64>,
-    /// Whether the context was compressed first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compression_applied: Option<bool>,
-    /// The class of the error, such as `timeout`. Without an `error` it is that of a tool's result,
-    /// and no error of the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_type: Option<String>,
-    /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
-    /// answer without an error follows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The tool that was called, or that answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_name: Option<String>,
-    /// The id of the call that it makes or answers, as the provider has it; of several calls, that
-    /// of the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-    /// The models that took part, in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub models_in_chain: Option<Vec<String>>,
-    /// The message that stands for the request, if this one is another part of the answer to it.
-    /// A part is no request of its own; its tokens are added to those of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part_of: Option<Uuid>,
-    /// The text, kept to the byte. What the model thought before it answered is no part of it.
-    pub content: String,
-    /// What the model thought before it answered, as far as the provider tells it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<String>,
-    /// The tool's arguments, kept to the byte.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
-    pub tool_args: Option<String>,
-    /// What the tool returned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_result: Option<String>,
-    /// What the gateway or provider says of the answer, such as an [`InferenceMetadata`] or a
-    /// usage object, kept whole. The fields that an [`InferenceMetadata`] tells are filled in when
-    /// the message is recorded without them.
-    #[serde(
-        default,
-        with = "payload::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
-    pub inference_metadata: Option<String>,
+record! {
+    /// A message of a conversation. Key: `id`; `sequence` is unique within the conversation.
+    ///
+    /// ```
+    /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);
+    /// let question = ConversationMessage::new(conversation.id, Role::User, "What is 1 + 1?");
+    /// let answer = ConversationMessage {
+    ///     tokens_in: Some(12),
+    ///     tokens_out: Some(1),
+    ///     model_used: Some("small-1".into()),
+    ///     ..ConversationMessage::new(conversation.id, Role::Assistant, "2")
+    /// };
+    /// for answer in store.record_batch([conversation.clone().into(), question.into(), answer.into()])? {
+    ///     answer?;
+    /// }
+    /// let (_, stats) = store.get_conversation(conversation.id)?.unwrap();
+    /// assert_eq!((stats.message_count, stats.total_tokens_in), (2, 12));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    pub struct ConversationMessage {
+        /// Its id.
+        [uuid, key] id: Uuid,
+        /// The conversation, which must be in the log.
+        [uuid, lookup] conversation_id: Uuid,
+        /// Its place in the conversation, from 0 up; `None` asks for the one after the greatest, which
+        /// is 1 in a conversation without messages, and is never read back.
+        [sequence, lookup] sequence: Option<i64>,
+        /// When it was sent.
+        [own_instant] timestamp: Timestamp,
+        /// In which role it speaks.
+        [word] role: Role,
+        /// What it comes from.
+        [word] source: Source,
+        /// What its content is.
+        [word, default] content_type: ContentType,
+        /// The model that answered.
+        [name] model_used: Option<String>,
+        /// The gateway's configuration that it was answered under.
+        [name] config_used: Option<String>,
+        /// How models were put together to answer.
+        [name] orchestration_mode: Option<String>,
+        /// The sort of task that was asked for. An answer or an error without one has that of the last
+        /// message in the role `user` before it.
+        [name] task_type: Option<String>,
+        /// Tokens of the prompt, cached ones included.
+        [count] tokens_in: Option<i64>,
+        /// Tokens of the answer, the model's reasoning included.
+        [count] tokens_out: Option<i64>,
+        /// How many of `tokens_in` were written to the provider's cache.
+        [count] tokens_cache_write: Option<i64>,
+        /// How many of `tokens_in` were read from the provider's cache.
+        [count] tokens_cache_read: Option<i64>,
+        /// How many of `tokens_out` the model reasoned with.
+        [count] tokens_reasoning: Option<i64>,
+        /// How long the answer took, in milliseconds.
+        [count] latency_ms: Option<i64>,
+        /// How much of the context window was used, from 0 to 1.
+        [fraction] context_utilization: Option<f64>,
+        /// How often one model handed over to another.
+        [count] handoff_steps: Option<i64>,
+        /// Whether the context was compressed first.
+        [flag] compression_applied: Option<bool>,
+        /// The class of the error, such as `timeout`. Without an `error` it is that of a tool's result,
+        /// and no error of the conversation.
+        [name] error_type: Option<String>,
+        /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
+        /// answer without an error follows.
+        [content] error: Option<String>,
+        /// The tool that was called, or that answers.
+        [name] tool_name: Option<String>,
+        /// The id of the call that it makes or answers, as the provider has it; of several calls, that
+        /// of the first.
+        [name] tool_call_id: Option<String>,
+        /// The models that took part, in order.
+        [names] models_in_chain: Option<Vec<String>>,
+        /// The message that stands for the request, if this one is another part of the answer to it.
+        /// A part is no request of its own; its tokens are added to those of the request.
+        [uuid] part_of: Option<Uuid>,
+        /// The text, kept to the byte. What the model thought before it answered is no part of it.
+        [said] content: String,
+        /// What the model thought before it answered, as far as the provider tells it.
+        [content] reasoning: Option<String>,
+        /// The tool's arguments, kept to the byte.
+        [arguments] tool_args: Option<String>,
+        /// What the tool returned.
+        [output] tool_result: Option<String>,
+        /// What the gateway or provider says of the answer, such as an [`InferenceMetadata`] or a
+        /// usage object, kept whole. The fields that an [`InferenceMetadata`] tells are filled in when
+        /// the message is recorded without them.
+        [metadata] inference_metadata: Option<String>,
+    }
 }
 
 impl ConversationMessage {
@@ -337,30 +304,7 @@ impl ConversationMessage {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        check_count("sequence", self.sequence)?;
-        check_count("tokens_in", self.tokens_in)?;
-        check_count("tokens_out", self.tokens_out)?;
-        check_count("tokens_cache_write", self.tokens_cache_write)?;
-        check_count("tokens_cache_read", self.tokens_cache_read)?;
-        check_count("tokens_reasoning", self.tokens_reasoning)?;
         self.check_split()?;
-        check_count("latency_ms", self.latency_ms)?;
-        check_count("handoff_steps", self.handoff_steps)?;
-        check_fraction("context_utilization", self.context_utilization)?;
-        for (name, value) in [
-            ("model_used", &self.model_used),
-            ("config_used", &self.config_used),
-            ("orchestration_mode", &self.orchestration_mode),
-            ("task_type", &self.task_type),
-            ("error_type", &self.error_type),
-            ("tool_name", &self.tool_name),
-            ("tool_call_id", &self.tool_call_id),
-        ] {
-            check_name(name, value.as_deref().unwrap_or_default(), true)?;
-        }
-        for model in self.models_in_chain.iter().flatten() {
-            check_name("models_in_chain", model, true)?;
-        }
         if self.part_of == Some(self.id) {
             let message = "part_of is the message itself: leave it out";
             return Err(Error::invalid(message).with_field("part_of"));

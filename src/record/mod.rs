@@ -4,6 +4,7 @@
 mod call;
 mod content;
 mod conversation;
+pub(crate) mod declare;
 mod event;
 mod grammar;
 mod hashes;
@@ -60,6 +61,7 @@ pub use turn::{ConversationTurn, TurnKind};
 pub(crate) use words::words;
 
 use crate::error::{Error, Result};
+use declare::{Field, FieldWriter, Fields, Maybe};
 
 /// The most bytes a name or id may have, such as `call_id`, `tool_name`, `model_used`.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -276,8 +278,12 @@ impl Record {
 
     /// Checks what can be checked of the record alone and puts it in its canonical form.
     pub(crate) fn checked(mut self) -> Result<Record> {
-        let checked = match &mut self {
-            Record::Turn(turn) => turn.check(),
+        if let Record::Message(message) = &mut self {
+            message.fill_from_metadata();
+        }
+        let checked = each_type!(&self, it => it.write(&mut Limits));
+        let checked = checked.and_then(|()| match &mut self {
+            Record::Turn(_) | Record::History(_) => Ok(()),
             Record::CallRequested(req) => req.check(),
             Record::CallDone(done) => done.check(),
             Record::Proposal(proposal) => proposal.check(),
@@ -285,21 +291,69 @@ impl Record {
             Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
                 conversation.check()
             }
-            Record::Message(message) => {
-                message.fill_from_metadata();
-                message.check()
-            }
+            Record::Message(message) => message.check(),
             Record::Event(event) => event.check(),
             Record::InboxTask(task) => task.check(),
             Record::InboxStep(step) => step.check(),
-            Record::History(entry) => entry.check(),
             Record::Thought(thought) => thought.check(),
             Record::Rollup(rollup) => rollup.check(),
-        };
+        });
         checked
             .and_then(|()| Day::of(self.at()).map_err(|e| e.with_field(self.at_field())))
             .map_err(|e| e.with_key(format!("{} {}", self.kind(), self.key())))?;
         Ok(self)
+    }
+}
+
+/// An expression of the record that is in a [`Record`], whatever its type.
+macro_rules! each_type {
+    ($record:expr, $it:ident => $of:expr) => {
+        match $record {
+            $crate::record::Record::Turn($it) => $of,
+            $crate::record::Record::CallRequested($it) => $of,
+            $crate::record::Record::CallDone($it) => $of,
+            $crate::record::Record::Proposal($it) => $of,
+            $crate::record::Record::ProposalStep($it) => $of,
+            $crate::record::Record::Conversation($it) => $of,
+            $crate::record::Record::ConversationUpdated($it) => $of,
+            $crate::record::Record::Message($it) => $of,
+            $crate::record::Record::Event($it) => $of,
+            $crate::record::Record::InboxTask($it) => $of,
+            $crate::record::Record::InboxStep($it) => $of,
+            $crate::record::Record::History($it) => $of,
+            $crate::record::Record::Thought($it) => $of,
+            $crate::record::Record::Rollup($it) => $of,
+        }
+    };
+}
+pub(crate) use each_type;
+
+/// Checks the fields of a record, each by its class.
+struct Limits;
+
+/// Methods that check a value of their class.
+macro_rules! limits {
+    ($($method:ident: $type:ty = $check:expr;)+) => {
+        $(fn $method(&mut self, field: &'static Field, value: &impl Maybe<$type>) -> Result<()> {
+            let check: fn(&str, &$type) -> Result<()> = $check;
+            value.given().map_or(Ok(()), |value| check(field.name, value))
+        })+
+    };
+}
+
+impl FieldWriter for Limits {
+    limits! {
+        text_id: String = |name, value| check_name(name, value, false);
+        dotted_name: String = |name, value| check_name(name, value, false);
+        name: String = |name, value| check_name(name, value, true);
+        user: String = |name, value| check_name(name, value, true);
+        title: String = |name, value| check_name(name, value, true);
+        names: Vec<String> = |name, values| values.iter().try_for_each(|value| check_name(name, value, true));
+        count: i64 = |name, value| check_count(name, *value);
+        sequence: i64 = |name, value| check_count(name, *value);
+        fraction: f64 = |name, value| check_fraction(name, *value);
+        fraction_sum: f64 = |_, _| Ok(());
+        id: i64 = |_, value| check_id(*value);
     }
 }
 
@@ -360,24 +414,20 @@ pub(crate) fn check_name(field: &str, value: &str, empty_allowed: bool) -> Resul
 }
 
 /// A number of things, or of milliseconds.
-fn check_count(field: &str, value: Option<i64>) -> Result<()> {
-    match value {
-        Some(value) if value < 0 => Err(Error::invalid(format!(
-            "{field} is {value}: give a number from 0 up"
-        ))
-        .with_field(field)),
-        _ => Ok(()),
+fn check_count(field: &str, value: i64) -> Result<()> {
+    if value >= 0 {
+        return Ok(());
     }
+    let message = format!("{field} is {value}: give a number from 0 up");
+    Err(Error::invalid(message).with_field(field))
 }
 
-fn check_fraction(field: &str, value: Option<f64>) -> Result<()> {
-    match value {
-        Some(value) if !(0.0..=1.0).contains(&value) => Err(Error::invalid(format!(
-            "{field} is {value}: give a number from 0 to 1"
-        ))
-        .with_field(field)),
-        _ => Ok(()),
+fn check_fraction(field: &str, value: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(());
     }
+    let message = format!("{field} is {value}: give a number from 0 to 1");
+    Err(Error::invalid(message).with_field(field))
 }
 
 /// The greatest id, sequence or `update_id` that a record may bring: 2^52, or the number that the

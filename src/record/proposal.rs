@@ -1,11 +1,11 @@
 //! Code edit proposals: what an agent wants to change, and what became of it.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::check_name;
+use super::declare::record;
 use super::time::Validity;
 use super::words::words;
-use super::{check_fraction, check_name, payload};
 use crate::error::{Error, Result};
 
 words! {
@@ -38,37 +38,30 @@ impl ProposalStatus {
     }
 }
 
-/// An edit that an agent proposes. Key: `request_id`.
-///
-/// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
-/// record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct CodeEditProposal {
-    /// The request that proposes the edit.
-    pub request_id: Uuid,
-    /// When it was proposed; not valid retracts the proposal.
-    #[cfg_attr(feature = "face", schema(value_type = i64))]
-    pub created_at: Validity,
-    /// How sure the agent is, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<f64>,
-    /// Where it stands.
-    #[serde(default)]
-    pub status: ProposalStatus,
-    /// When it was approved or denied, in epoch milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_at: Option<i64>,
-    /// When it was applied, in epoch milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub applied_at: Option<i64>,
-    /// The commit that applied it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit_hash: Option<String>,
-    /// The edits, kept to the byte.
-    #[serde(with = "payload::required")]
-    #[cfg_attr(feature = "face", schema(value_type = serde_json::Value))]
-    pub diffs_json: String,
+record! {
+    /// An edit that an agent proposes. Key: `request_id`.
+    ///
+    /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
+    /// record.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    pub struct CodeEditProposal {
+        /// The request that proposes the edit.
+        [uuid, key] request_id: Uuid,
+        /// When it was proposed; not valid retracts the proposal.
+        [validity] created_at: Validity,
+        /// How sure the agent is, from 0 to 1.
+        [fraction] confidence: Option<f64>,
+        /// The edits, kept to the byte.
+        [payload] diffs_json: String,
+        /// Where it stands.
+        [word, default, derived] status: ProposalStatus,
+        /// When it was approved or denied, in epoch milliseconds.
+        [millis, later] decided_at: Option<i64>,
+        /// When it was applied, in epoch milliseconds.
+        [millis, later] applied_at: Option<i64>,
+        /// The commit that applied it.
+        [name, later] commit_hash: Option<String>,
+    }
 }
 
 impl CodeEditProposal {
@@ -87,7 +80,6 @@ impl CodeEditProposal {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        check_fraction("confidence", self.confidence)?;
         let of_steps = [
             ("status", self.status != ProposalStatus::Pending),
             ("decided_at", self.decided_at.is_some()),
@@ -105,21 +97,23 @@ impl CodeEditProposal {
     }
 }
 
-/// A step of a proposal: it was approved, denied, applied or reverted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProposalStep {
-    /// The proposal.
-    pub request_id: Uuid,
-    /// Where it stands from then on; not [`ProposalStatus::Pending`].
-    pub status: ProposalStatus,
-    /// When, in epoch milliseconds.
-    pub at: i64,
-    /// When it was decided, if not by this step: the log fills it in.
-    pub decided_at: Option<i64>,
-    /// When it was applied, if not by this step: the log fills it in.
-    pub applied_at: Option<i64>,
-    /// The commit that applied it, which the log fills in for the step that reverts it.
-    pub commit_hash: Option<String>,
+record! {
+    /// A step of a proposal: it was approved, denied, applied or reverted.
+    #[derive(Eq)]
+    pub struct ProposalStep {
+        /// The proposal.
+        [uuid, key] request_id: Uuid,
+        /// When it was decided, if not by this step: the log fills it in.
+        [millis] decided_at: Option<i64>,
+        /// When it was applied, if not by this step: the log fills it in.
+        [millis] applied_at: Option<i64>,
+        /// The commit that applied it, which the log fills in for the step that reverts it.
+        [name] commit_hash: Option<String>,
+        /// Where it stands from then on; not [`ProposalStatus::Pending`].
+        [op] status: ProposalStatus,
+        /// When, in epoch milliseconds.
+        [at] at: i64,
+    }
 }
 
 impl ProposalStep {
@@ -144,6 +138,33 @@ impl ProposalStep {
             applied_at: None,
             commit_hash: None,
         }
+    }
+
+    /// The field of its line that also has its time.
+    fn own_time(&mut self) -> Option<&mut Option<i64>> {
+        match self.status {
+            ProposalStatus::Approved | ProposalStatus::Denied => Some(&mut self.decided_at),
+            ProposalStatus::Applied => Some(&mut self.applied_at),
+            ProposalStatus::Pending | ProposalStatus::Reverted => None,
+        }
+    }
+
+    /// It, as its line has it: with its time also in a field.
+    pub(crate) fn stored(&self) -> ProposalStep {
+        let mut step = self.clone();
+        let at = step.at;
+        if let Some(own) = step.own_time() {
+            *own = Some(at);
+        }
+        step
+    }
+
+    /// The step that a line has.
+    pub(crate) fn of_stored(mut step: ProposalStep) -> ProposalStep {
+        if let Some(at) = step.own_time().and_then(Option::take) {
+            step.at = at;
+        }
+        step
     }
 
     pub(super) fn check(&mut self) -> Result<()> {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::check_name;
+use super::declare::record;
 use super::hashes::IdHashes;
 use super::sketch::Sketch;
 use super::strings::push_quoted;
@@ -12,85 +10,74 @@ use super::sums::{MessageSums, Tally};
 use super::time::Day;
 use crate::error::{Error, Result};
 
-/// What the messages of one day add up to, of those that have the same model, configuration,
-/// orchestration mode and task type, or none. Key: the day, these four and the part.
-///
-/// Sums stop at the greatest number there is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rollup {
-    /// The UTC day, by the messages' own time.
-    pub day: Day,
-    /// The model that answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model_used: Option<String>,
-    /// The gateway's configuration that it was answered under.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_used: Option<String>,
-    /// How models were put together to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orchestration_mode: Option<String>,
-    /// The sort of task that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_type: Option<String>,
-    /// Which rollup of the group and day this is, from 0. There is more than one where a line
-    /// cannot hold the ids of all messages, or where several logs were put together: the group's
-    /// messages add up to the sum of all parts.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub part: u64,
-    /// The group's messages of that day up to this sequence number had been counted when this was
-    /// written. Where `message_hashes` is empty, they are those that are counted here.
-    pub through_seq: u64,
-    /// How many messages, in any role.
-    pub messages: u64,
-    /// How many of them are answers, in the role `assistant`, and no further part of one.
-    pub requests: u64,
-    /// The sum of their `tokens_in`.
-    pub tokens_in: u64,
-    /// The sum of their `tokens_out`.
-    pub tokens_out: u64,
-    /// The sum of their `tokens_cache_write`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tokens_cache_write: u64,
-    /// The sum of their `tokens_cache_read`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tokens_cache_read: u64,
-    /// The sum of their `tokens_reasoning`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tokens_reasoning: u64,
-    /// The sum of their `latency_ms`.
-    pub latency_ms_sum: u64,
-    /// How many say a latency.
-    pub latency_count: u64,
-    /// How these latencies are spread, in milliseconds.
-    pub latency_sketch: Sketch,
-    /// The sum of their `context_utilization`.
-    pub context_utilization_sum: f64,
-    /// How many say a context utilization.
-    pub context_utilization_count: u64,
-    /// How many had their context compressed.
-    pub compressed: u64,
-    /// How many have an `error`.
-    pub errors: u64,
-    /// How many of these are of each `error_type`. The first 1000 types are told apart, by the
-    /// messages' sequence numbers; errors of others, as those of none, count in `errors` alone.
-    #[serde(default)]
-    pub errors_by_type: BTreeMap<String, u64>,
-    /// How many conversations the messages are of.
-    pub conversations: u64,
-    /// How many conversations have a message of the day in any group; the same in all rollups of
-    /// a day.
-    pub active_conversations: u64,
-    /// What of these sums is of messages in other roles than `assistant`: what is left is of the
-    /// `requests`.
-    #[serde(default, skip_serializing_if = "MessageSums::are_zero")]
-    pub others: MessageSums,
-    /// The ids of the messages that are counted here: none of them is counted again, whether it
-    /// is in the log or not. Empty in what [`Store::rollups`](crate::Store::rollups) gives.
-    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
-    pub message_hashes: IdHashes,
-    /// The ids of their conversations, likewise.
-    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
-    pub conversation_hashes: IdHashes,
+record! {
+    /// What the messages of one day add up to, of those that have the same model, configuration,
+    /// orchestration mode and task type, or none. Key: the day, these four and the part.
+    ///
+    /// Sums stop at the greatest number there is.
+    pub struct Rollup {
+        /// The UTC day, by the messages' own time.
+        [day, key] day: Day,
+        /// The model that answered.
+        [name] model_used: Option<String>,
+        /// The gateway's configuration that it was answered under.
+        [name] config_used: Option<String>,
+        /// How models were put together to answer.
+        [name] orchestration_mode: Option<String>,
+        /// The sort of task that was asked for.
+        [name] task_type: Option<String>,
+        /// Which rollup of the group and day this is, from 0. There is more than one where a line
+        /// cannot hold the ids of all messages, or where several logs were put together: the group's
+        /// messages add up to the sum of all parts.
+        [sum_if_any] part: u64,
+        /// The group's messages of that day up to this sequence number had been counted when this was
+        /// written. Where `message_hashes` is empty, they are those that are counted here.
+        [sum] through_seq: u64,
+        /// How many messages, in any role.
+        [sum] messages: u64,
+        /// How many of them are answers, in the role `assistant`, and no further part of one.
+        [sum] requests: u64,
+        /// The sum of their `tokens_in`.
+        [sum] tokens_in: u64,
+        /// The sum of their `tokens_out`.
+        [sum] tokens_out: u64,
+        /// The sum of their `tokens_cache_write`.
+        [sum_if_any] tokens_cache_write: u64,
+        /// The sum of their `tokens_cache_read`.
+        [sum_if_any] tokens_cache_read: u64,
+        /// The sum of their `tokens_reasoning`.
+        [sum_if_any] tokens_reasoning: u64,
+        /// The sum of their `latency_ms`.
+        [sum] latency_ms_sum: u64,
+        /// How many say a latency.
+        [sum] latency_count: u64,
+        /// How these latencies are spread, in milliseconds.
+        [sketch] latency_sketch: Sketch,
+        /// The sum of their `context_utilization`.
+        [fraction_sum] context_utilization_sum: f64,
+        /// How many say a context utilization.
+        [sum] context_utilization_count: u64,
+        /// How many had their context compressed.
+        [sum] compressed: u64,
+        /// How many have an `error`.
+        [sum] errors: u64,
+        /// How many of these are of each `error_type`. The first 1000 types are told apart, by the
+        /// messages' sequence numbers; errors of others, as those of none, count in `errors` alone.
+        [counts, default] errors_by_type: BTreeMap<String, u64>,
+        /// How many conversations the messages are of.
+        [sum] conversations: u64,
+        /// How many conversations have a message of the day in any group; the same in all rollups of
+        /// a day.
+        [sum] active_conversations: u64,
+        /// What of these sums is of messages in other roles than `assistant`: what is left is of the
+        /// `requests`.
+        [sums] others: MessageSums,
+        /// The ids of the messages that are counted here: none of them is counted again, whether it
+        /// is in the log or not. Empty in what [`Store::rollups`](crate::Store::rollups) gives.
+        [hashes] message_hashes: IdHashes,
+        /// The ids of their conversations, likewise.
+        [hashes] conversation_hashes: IdHashes,
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde asks.
@@ -198,15 +185,6 @@ impl Rollup {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let names = [
-            "model_used",
-            "config_used",
-            "orchestration_mode",
-            "task_type",
-        ];
-        for (field, name) in names.into_iter().zip(self.group_names()) {
-            check_name(field, name.unwrap_or_default(), true)?;
-        }
         let Tally { all, others, .. } = self.tally();
         all.check("")?;
         others.check("others.")?;
@@ -282,6 +260,7 @@ pub(crate) fn group_key(names: [Option<&str>; 4], part: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
 
     #[test]
     fn groups_have_keys_of_their_own() {
@@ -314,7 +293,7 @@ mod tests {
             0,
             Tally::default(),
         );
-        sound.check().unwrap();
+        Record::from(sound.clone()).checked().unwrap();
         let cases = [
             Rollup {
                 latency_count: 1,
@@ -354,7 +333,8 @@ mod tests {
             },
         ];
         for rollup in cases {
-            assert!(rollup.check().is_err(), "{rollup:?}");
+            let checked = Record::from(rollup).checked();
+            assert!(checked.is_err(), "{checked:?}");
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Thoughts: an audit trail of what an agent planned, found and decided, each record chained to
 //! the one before it by a hash.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::check_sha256;
+use super::declare::record;
 use super::json::hex;
 use super::timestamp::Timestamp;
 use super::words::words;
-use super::{check_name, check_sha256};
 use crate::error::{Error, Result};
 
 /// The `prev_hash` of the first record of a chain.
@@ -27,30 +28,29 @@ words! {
     }
 }
 
-/// A thought. Key: `id`. The records of one task form a chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct ThoughtRecord {
-    /// Its id; a UUID unless the caller has another.
-    pub id: String,
-    /// The task, whose chain it belongs to; never empty.
-    pub task_id: String,
-    /// The hash of the record before it in its chain, or [`GENESIS_HASH`]. Empty when handed
-    /// over: the log fills it in.
-    #[serde(default)]
-    pub prev_hash: String,
-    /// The hash of it. Empty when handed over: the log fills it in.
-    #[serde(default)]
-    pub hash: String,
-    /// What sort of thought it is.
-    #[serde(rename = "type")]
-    pub thought_type: ThoughtType,
-    /// The agent that had it; never empty, and not part of the hash.
-    pub agent_id: String,
-    /// When.
-    pub timestamp: Timestamp,
-    /// The text, kept to the byte.
-    pub content: String,
+record! {
+    /// A thought. Key: `id`. The records of one task form a chain.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct ThoughtRecord {
+        /// Its id; a UUID unless the caller has another.
+        [text_id, key] id: String,
+        /// The task, whose chain it belongs to; never empty.
+        [text_id, lookup] task_id: String,
+        /// The hash of the record before it in its chain, or [`GENESIS_HASH`]. Empty when handed
+        /// over: the log fills it in.
+        [hash, default, lookup] prev_hash: String,
+        /// The hash of it. Empty when handed over: the log fills it in.
+        [hash, default, lookup] hash: String,
+        /// What sort of thought it is.
+        [word] thought_type as "type": ThoughtType,
+        /// The agent that had it; never empty, and not part of the hash.
+        [text_id] agent_id: String,
+        /// When.
+        [own_instant] timestamp: Timestamp,
+        /// The text, kept to the byte.
+        [content] content: String,
+    }
 }
 
 impl ThoughtRecord {
@@ -98,9 +98,6 @@ impl ThoughtRecord {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        check_name("id", &self.id, false)?;
-        check_name("task_id", &self.task_id, false)?;
-        check_name("agent_id", &self.agent_id, false)?;
         for (name, hash) in [("prev_hash", &self.prev_hash), ("hash", &self.hash)] {
             if !hash.is_empty() {
                 check_sha256(name, hash)?;

@@ -1,11 +1,10 @@
 //! Conversation turns.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::declare::record;
 use super::time::Validity;
 use super::words::words;
-use crate::error::Result;
 
 words! {
     /// Who a turn comes from.
@@ -23,35 +22,26 @@ words! {
     }
 }
 
-/// One turn of a conversation. Key: `id`.
-///
-/// As JSON it has the field names of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
-pub struct ConversationTurn {
-    /// The turn's own id.
-    pub id: Uuid,
-    /// The turn that this one answers or follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent_id: Option<Uuid>,
-    /// The provider's or client's message that the turn belongs to.
-    pub message_id: Uuid,
-    /// The conversation or thread it stands in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<Uuid>,
-    /// Who it comes from.
-    pub kind: TurnKind,
-    /// When it was said; not valid retracts the turn.
-    #[cfg_attr(feature = "face", schema(value_type = i64))]
-    pub created_at: Validity,
-    /// The text, kept to the byte.
-    pub content: String,
-}
-
-impl ConversationTurn {
-    // Every field's type already holds what this kind asks for.
-    #[allow(clippy::unnecessary_wraps, clippy::unused_self)]
-    pub(super) fn check(&self) -> Result<()> {
-        Ok(())
+record! {
+    /// One turn of a conversation. Key: `id`.
+    ///
+    /// As JSON it has the field names of the files.
+    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[derive(Eq)]
+    pub struct ConversationTurn {
+        /// The turn's own id.
+        [uuid, key] id: Uuid,
+        /// The turn that this one answers or follows.
+        [uuid, lookup] parent_id: Option<Uuid>,
+        /// The provider's or client's message that the turn belongs to.
+        [uuid, lookup] message_id: Uuid,
+        /// The conversation or thread it stands in.
+        [uuid, lookup] thread_id: Option<Uuid>,
+        /// Who it comes from.
+        [word] kind: TurnKind,
+        /// When it was said; not valid retracts the turn.
+        [validity] created_at: Validity,
+        /// The text, kept to the byte.
+        [said] content: String,
     }
 }

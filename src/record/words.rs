@@ -62,6 +62,12 @@ macro_rules! words {
         #[cfg(feature = "face")]
         impl utoipa::ToSchema for $name {}
 
+        impl $crate::record::declare::Word for $name {
+            fn word(&self) -> &str {
+                self.as_str()
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())

@@ -12,7 +12,8 @@ use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 #[cfg(feature = "http")]
 use crate::line::object_of;
 use crate::line::{
-    Decoded, Held, LINE_BYTES_MAX, Line, Reason, classify, decode, decode_as, is_intact, piece_at,
+    Decoded, LINE_BYTES_MAX, Line, Reason, TypedRecord, classify, decode, decode_as, is_intact,
+    piece_at,
 };
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
@@ -26,7 +27,7 @@ pub(crate) trait Reads {
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded>;
 
     /// The record at a place; `None` if it is of another type.
-    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+    fn read_as<T: TypedRecord>(&self, loc: Loc) -> Result<Option<T>> {
         self.read(T::KIND, loc).map(|decoded| T::of(decoded.record))
     }
 
@@ -81,7 +82,7 @@ impl Reads for View<'_> {
     }
 
     #[inline]
-    fn read_as<T: Held>(&self, loc: Loc) -> Result<Option<T>> {
+    fn read_as<T: TypedRecord>(&self, loc: Loc) -> Result<Option<T>> {
         let mut window = self.window.borrow_mut();
         let line = self.intact_line(&mut window, loc)?;
         match decode_as(line) {

@@ -577,7 +577,7 @@ fn verify_names_lines_that_no_writer_may_write() {
             "tool_calls",
             "\"latency_ms\":37",
             "\"latency_ms\":-1",
-            "latency_ms -1",
+            "latency_ms is -1",
         ),
     ];
     for (kind, from, to, said) in changes {

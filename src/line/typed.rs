@@ -1,0 +1,104 @@
+//! Reads a line by whoever knows which type of record it holds: the enum of all of them is long,
+//! and to move it about takes a good part of what it takes to read a line.
+
+use super::canonical::LineReader;
+use super::cursor::{Cursor, NotCanonical, Read};
+use super::decode::{Reason, decode_any};
+use super::{Op, split_crc};
+use crate::record::declare::Fields;
+use crate::record::{
+    ConversationMessage, ConversationTurn, Event, HistoryEntry, Kind, Record, ToolCallDone,
+    ToolCallReq,
+};
+
+/// A type of record that is read by itself.
+pub(crate) trait TypedRecord: Sized {
+    const KIND: Kind;
+    /// The fields of its lines.
+    type Of: Fields + Into<Self>;
+
+    /// Whether a line of its kind with this op holds one.
+    fn is_of(op: Op) -> bool;
+
+    /// It, if the record is of this type.
+    fn of(record: Record) -> Option<Self>;
+}
+
+/// As [`decode`](super::decode()); `None` if the line holds a record of another type.
+#[inline]
+pub(crate) fn decode_as<T: TypedRecord>(line: &[u8]) -> Result<Option<T>, Reason> {
+    match canonical_as(line) {
+        Ok(typed) => Ok(Some(typed)),
+        Err(_) => by_parsing(line),
+    }
+}
+
+#[cold]
+fn by_parsing<T: TypedRecord>(line: &[u8]) -> Result<Option<T>, Reason> {
+    decode_any(T::KIND, line).map(|decoded| T::of(decoded.record))
+}
+
+#[inline]
+pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Read<T> {
+    let (covered, _) = split_crc(line).ok_or(NotCanonical)?;
+    let mut line = Cursor::of_texts(covered)?;
+    let (_, at, op) = line.head(T::KIND)?;
+    if !T::is_of(op) {
+        return Err(NotCanonical);
+    }
+    let mut reader = LineReader::new(line, op, at);
+    let typed = T::Of::read(&mut reader)?;
+    reader.line.end()?;
+    Ok(typed.into())
+}
+
+macro_rules! typed {
+    ($typed:ty, $of:ty, $kind:ident, $variant:ident, $ops:pat) => {
+        impl TypedRecord for $typed {
+            const KIND: Kind = Kind::$kind;
+            type Of = $of;
+
+            fn is_of(op: Op) -> bool {
+                matches!(op, $ops)
+            }
+
+            fn of(record: Record) -> Option<$typed> {
+                match record {
+                    Record::$variant(typed) => Some(typed),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+typed!(
+    ConversationTurn,
+    ConversationTurn,
+    ConversationTurns,
+    Turn,
+    _
+);
+typed!(Event, Event, Events, Event, _);
+typed!(HistoryEntry, HistoryEntry, History, History, _);
+typed!(
+    Box<ConversationMessage>,
+    ConversationMessage,
+    Messages,
+    Message,
+    _
+);
+typed!(
+    ToolCallReq,
+    ToolCallReq,
+    ToolCalls,
+    CallRequested,
+    Op::Requested | Op::Retracted
+);
+typed!(
+    ToolCallDone,
+    ToolCallDone,
+    ToolCalls,
+    CallDone,
+    Op::Completed | Op::Failed
+);
