@@ -1,16 +1,17 @@
 //! `data-layout.md` is exact: the example store that it shows is what this version writes, byte
-//! for byte, and opens. So does every store that a released version left behind.
+//! for byte, and opens; its programs run. Every store that a released version left behind opens.
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, Conversation, ConversationMessage, ConversationStatus,
-    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, InferenceMetadata,
-    ObservabilityStore, ProposalStatus, ProposalStep, Record, Role, RollupQuery, Store, TaskStatus,
-    ThoughtRecord, ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
-    Validity, args_sha256, event_type, verify,
+    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, InferenceMetadata, Keep, Kind,
+    ObservabilityStore, Proof, ProposalStatus, ProposalStep, Record, RetainOptions, Role,
+    RollupQuery, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallDone,
+    ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256, event_type, verify,
 };
 use uuid::Uuid;
 
@@ -202,12 +203,7 @@ fn the_document_shows_what_is_written() {
 #[test]
 fn the_document_opens_as_a_store() {
     let dir = tempfile::tempdir().unwrap();
-    for (file, shown) in examples() {
-        let path = dir.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, shown).unwrap();
-    }
-    fs::write(dir.path().join("decklog.json"), manifest_example()).unwrap();
+    example_in(dir.path(), None);
     check_example(dir.path());
 }
 
@@ -291,4 +287,146 @@ fn check_example(path: &Path) {
         .log_event(Some(1), event_type::REPLY_SENT, None)
         .unwrap();
     assert!(verify(&Disk::new(path)).unwrap().is_clean());
+}
+
+/// The text of a block of the document, by the line that begins it.
+fn block(start: &str) -> &'static str {
+    let (_, rest) = LAYOUT.split_once(&format!("```{start}\n")).unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// The example store, or one file of it.
+fn example_in(dir: &Path, only: Option<&str>) {
+    for (file, shown) in examples() {
+        if only.is_none_or(|only| only == file) {
+            let path = dir.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, shown).unwrap();
+        }
+    }
+    fs::write(dir.join("decklog.json"), manifest_example()).unwrap();
+}
+
+/// Runs a program of the document on a store; `None` where there is no Python.
+fn python(nth: usize, more: &str, store: &Path) -> Option<Output> {
+    let program = LAYOUT.split("```python\n").nth(nth).unwrap();
+    let program = format!("{}{more}", program.split_once("```").unwrap().0);
+    let mut command = Command::new("python3");
+    match command.args(["-c", &program]).arg(store).output() {
+        Ok(output) => Some(output),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no python3");
+            println!("not run: there is no python3 here");
+            None
+        }
+        Err(e) => panic!("python3: {e}"),
+    }
+}
+
+#[test]
+fn the_reader_of_the_document_reads_the_example() {
+    let dir = tempfile::tempdir().unwrap();
+    example_in(dir.path(), None);
+    let Some(output) = python(1, "", dir.path()) else {
+        return;
+    };
+    assert_eq!(output.stderr, b"");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "call_9f edit completed\ncall_a0 edit failed\n"
+    );
+
+    let calls = dir.path().join("2025-12-27/tool_calls.0001.jsonl");
+    let changed = fs::read_to_string(&calls).unwrap();
+    fs::write(&calls, changed.replace("gave up", "gave in")).unwrap();
+    let output = python(1, "", dir.path()).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("not intact: b'{\"seq\":5,"), "{told}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "call_9f edit completed\ncall_a0 edit requested\n"
+    );
+}
+
+#[test]
+fn the_writer_of_the_document_appends_to_the_example() {
+    const EVENT: &str = r#"
+import sys
+for number in (3, 4):
+    append(sys.argv[1], "events", 1766832001000 + number, "logged", {"id": number, "parent_id": 1,
+        "event_type": "reply.sent", "created_at": 1766832001000 + number, "payload": {"é": "\x7f\n"}})
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    example_in(dir.path(), None);
+    let store = Store::open(dir.path()).unwrap();
+    let Some(output) = python(2, EVENT, dir.path()) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    // A handle that was open sees them, and numbers on.
+    store.refresh().unwrap();
+    let ids: Vec<_> = store.events(&decklog::EventQuery::default()).unwrap().items;
+    assert_eq!(
+        ids.iter().map(|event| event.id).collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
+    assert_eq!(ids[3].payload.as_deref(), Some("{\"é\":\"\x7f\\n\"}"));
+    let id = store
+        .log_event(Some(1), event_type::REPLY_SENT, None)
+        .unwrap();
+    assert_eq!(id, 5);
+    store.seal(1_767_225_600_000).unwrap();
+    assert!(verify(&Disk::new(dir.path())).unwrap().is_clean());
+
+    // The segment is sealed, so the next line goes to another one.
+    let more = EVENT.replace("(3, 4)", "(6,)");
+    let output = python(2, &more, dir.path()).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(dir.path().join("2025-12-27/events.0002.jsonl").exists());
+    let found = verify(&Disk::new(dir.path())).unwrap();
+    assert!(found.is_clean(), "{found:?}");
+    assert_eq!(found.good_lines, 26);
+}
+
+#[test]
+fn the_removal_that_the_document_shows_is_written_so() {
+    let dir = tempfile::tempdir().unwrap();
+    example_in(dir.path(), Some("2026-04-17/thought_records.0001.jsonl"));
+    let store = Store::open(dir.path()).unwrap();
+    store
+        .change_settings(|settings| settings.retention.thought_records = Some(Keep::Days(1)))
+        .unwrap();
+    store.seal(1_776_470_400_000).unwrap();
+    let mut progress = |_: &_| std::ops::ControlFlow::Continue(());
+    let options = RetainOptions {
+        now: 1_776_902_400_000,
+        ..RetainOptions::now(&mut progress)
+    };
+    store.retain(options).unwrap();
+    let written = fs::read_to_string(dir.path().join("removals.jsonl")).unwrap();
+    assert_eq!(written.lines().count(), 1, "{written}");
+    // It tells when it was made, by the clock.
+    let (start, rest) = written.split_once(",\"at\":").unwrap();
+    let (_, rest) = rest.split_once(',').unwrap();
+    let (rest, _) = rest.rsplit_once(",\"crc\"").unwrap();
+    let covered = format!("{start},\"at\":1776902400000,{rest}");
+    let crc = crc32fast::hash(covered.as_bytes());
+    let written = format!("{covered},\"crc\":\"{crc:08x}\"}}\n");
+    assert_eq!(block("json 2026-04-17/removals.jsonl"), written);
+}
+
+#[test]
+fn the_proof_that_the_document_shows_is_made_so_and_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    example_in(dir.path(), Some("2025-12-27/tool_calls.0001.jsonl"));
+    let store = Store::open(dir.path()).unwrap();
+    store.seal(1_766_966_400_000).unwrap();
+    let request = id(4).to_string();
+    let proof = store.prove(Kind::ToolCalls, [&request, "call_a0"]).unwrap();
+    let made = serde_json::to_string(&proof.unwrap()).unwrap();
+    let shown = block("json proof");
+    assert_eq!(shown, format!("{made}\n"));
+    let shown: Proof = serde_json::from_str(shown).unwrap();
+    shown.check(None).unwrap();
+    assert_eq!((shown.index, shown.lines, shown.path.len()), (2, 4, 2));
 }
