@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Store, Verification, manifest, sidecar, verify};
 use crate::collections::{
     AckStatus, CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, RollupQuery,
     TaskQuery, TurnQuery,
@@ -20,6 +19,9 @@ use crate::record::{
 };
 use crate::segment::{DamageClass, SegmentName, list};
 use crate::storage::{Access, Memory, Storage, read_full};
+use crate::store::maintain::verify::verify;
+use crate::store::view::sidecar;
+use crate::store::{Store, Verification, manifest};
 
 /// What stands between the files of an input.
 const BETWEEN_FILES: &[u8] = b"\x1e%";

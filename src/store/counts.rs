@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Store;
 use crate::error::Result;
 use crate::record::Kind;
 use crate::segment::DamageCounts;
+use crate::store::Store;
 
 /// The first bound of [`SyncTimes::upto`]; each one is twice the one before.
 const SHORTEST: Duration = Duration::from_micros(100);

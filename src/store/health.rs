@@ -7,14 +7,14 @@ use std::sync::TryLockError;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::lock;
-use super::removals::{self, Removed};
-use super::{Inner, Settings, Store};
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
 use crate::retention::Keep;
 use crate::segment::{DamageClass, DamageCounts, SegmentName};
 use crate::storage::{Access, Volume, append_all, full_path, is_gone};
+use crate::store::commit::lock;
+use crate::store::maintain::removals::{self, Removed};
+use crate::store::{Inner, Settings, Store};
 
 const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";

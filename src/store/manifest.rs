@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::gate::hashed_under;
-use super::removals;
-use super::settings::{self, Settings, written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_key_fingerprint;
 use crate::record::Day;
 use crate::retention::RetentionSettings;
 use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
+use crate::store::commit::write_policy::hashed_under;
+use crate::store::maintain::removals;
+use crate::store::settings::{self, Settings, written};
 
 pub(crate) const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest it reads.

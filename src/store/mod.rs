@@ -1,53 +1,20 @@
 //! A store: opened, locked, written, read, followed. Which record may follow which is not known
 //! here; see `collections`.
 
-mod backwards;
-mod belief;
-mod beside;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
+mod commit;
 mod counts;
-#[cfg(feature = "mcp")]
-mod days;
-mod files;
-mod follow;
-mod fresh;
-mod gate;
-mod gather;
-mod growth;
-mod head;
 mod health;
-mod lines;
-mod lock;
-mod lookout;
+mod maintain;
 mod manifest;
-mod marks;
-mod mend;
-mod moves;
-mod nested;
-mod news;
-mod notices;
-mod numbers;
-mod open_files;
+mod open_file_limits;
 mod options;
-mod place;
 mod process;
-mod removals;
-mod rewrite;
-mod seal;
+mod read;
+mod root_check;
 mod settings;
-mod sidecar;
-#[cfg(feature = "face")]
-mod since;
-mod state;
-mod sync;
-mod tombstones;
-mod turns;
-mod txn;
-mod upkeep;
-mod verify;
 mod view;
-mod watch;
 
 use std::fmt;
 use std::path::Path;
@@ -58,46 +25,47 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-pub(crate) use backwards::{Hit, Scope, Step};
 pub use counts::{Counts, KindCounts, SyncTimes};
-#[cfg(feature = "mcp")]
-pub(crate) use days::KindOfDay;
-pub use follow::Follow;
 pub use health::{Health, LockState, NextRemoval, Usage};
-pub use lines::LogLine;
-pub use numbers::SeqRange;
+pub(crate) use maintain::removals::Anchor;
+pub use maintain::removals::{RemovalReason, Removed};
+pub(crate) use maintain::rewrite::{Candidate, With};
+pub use maintain::seq_set::SeqRange;
+pub(crate) use maintain::tombstones::Tombstones;
+pub use maintain::verify::{Verification, VerifyOptions, verify, verify_with};
 pub use options::{Durability, Options};
-pub(crate) use removals::Anchor;
-pub use removals::{RemovalReason, Removed};
+#[cfg(feature = "mcp")]
+pub(crate) use read::days::KindOfDay;
+pub use read::follow::Follow;
+pub use read::lines::LogLine;
+#[cfg(feature = "face")]
+pub(crate) use read::paged_reader::LinesSince;
+pub(crate) use read::reverse_scan::{Hit, Scope, Step};
 pub use settings::Settings;
-pub(crate) use tombstones::Tombstones;
-pub use verify::{Verification, VerifyOptions, verify, verify_with};
 
-use self::files::Files;
-use self::gate::Gate;
-pub(crate) use self::gate::{Admitted, Kept, key_of_value};
-use self::lock::Lock;
+use self::commit::group_sync::{GroupSync, Ticket};
+use self::commit::head_reader::News;
+use self::commit::lock::Lock;
+use self::commit::lock_releaser::LockWatch;
+pub(crate) use self::commit::transaction::Txn;
+use self::commit::transaction::Writer;
+use self::commit::write_policy::{self, Gate};
+pub(crate) use self::commit::write_policy::{Admitted, Kept, key_of_value};
+use self::maintain::seal::SealLog;
+use self::maintain::upkeep::{Chore, Open, Upkeeper};
 use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
 pub(crate) use self::manifest::check_is_there;
 pub(crate) use self::manifest::{is_dir_of_store, key_fingerprint};
-pub(crate) use self::marks::{Mark, Moment};
-use self::news::News;
-use self::open_files::OpenFiles;
+use self::open_file_limits::OpenFiles;
 pub(crate) use self::process::Process;
-pub(crate) use self::rewrite::{Candidate, With};
-use self::seal::SealLog;
-#[cfg(feature = "face")]
-pub(crate) use self::since::LinesSince;
-use self::state::State;
-use self::sync::{GroupSync, Ticket};
-use self::turns::TurnLock;
-pub(crate) use self::txn::Txn;
-use self::txn::Writer;
-use self::upkeep::{Chore, Open, Upkeeper};
-pub(crate) use self::view::{Reads, View};
-use self::watch::LockWatch;
+use self::read::file_cache::Files;
+use self::view::fair_lock::TurnLock;
+use self::view::sidecar;
+pub(crate) use self::view::snapshot::{Reads, View};
+use self::view::state::State;
+pub(crate) use self::view::watermark::{Mark, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
 use crate::privacy::UserKey;
@@ -150,7 +118,7 @@ pub(crate) struct Inner {
     store_id: Uuid,
     manifest_damage: Option<Damage>,
     /// What lets records in, by the settings that were read last.
-    gate: RwLock<gate::Known>,
+    gate: RwLock<write_policy::Known>,
     state: TurnLock<State>,
     files: Files,
     news: News,
@@ -212,7 +180,7 @@ impl Store {
                 Arc::clone(&gate),
                 open_files.append,
             ))),
-            gate: RwLock::new(gate::Known::new(gate)),
+            gate: RwLock::new(write_policy::Known::new(gate)),
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
             appended: Default::default(),
@@ -307,7 +275,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     if options.read_only {
         let (mut manifest, damage) = manifest::read_leniently(storage)?;
         if damage.is_some() {
-            manifest.key_fingerprint = gate::hashed_under(storage)?;
+            manifest.key_fingerprint = write_policy::hashed_under(storage)?;
         }
         return Ok((manifest, damage));
     }

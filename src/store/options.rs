@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Chore, Settings, Store};
 use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::storage::{Disk, Storage};
+use crate::store::{Chore, Settings, Store};
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

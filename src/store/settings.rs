@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Store;
-use super::manifest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::{AccessRole, Privacy, PrivacySettings};
 use crate::retention::RetentionSettings;
 use crate::storage::{Disk, full_path};
+use crate::store::Store;
+use crate::store::manifest;
 
 /// A hundred years; what is kept longer is kept forever.
 const DAYS_MAX: u32 = 36_525;

@@ -1,0 +1,342 @@
+//! Group commit: many writers wait for one fsync, and a thread syncs what no one waits for.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::storage::{Access, Named, Storage, StorageFile, full_path, is_gone};
+use crate::store::counts::{SyncTimes, Times};
+
+/// How often, and how long between, a file that is to be synced is tried to be opened where the
+/// process has too many open.
+const REOPEN_TRIES: u32 = 100;
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
+/// The longest wait for others to join a sync.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
+
+/// A point in the order of writes, to wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket(u64);
+
+/// A file that was written.
+#[derive(Debug)]
+pub(in crate::store) struct Written {
+    pub path: Arc<str>,
+    pub identity: u64,
+    pub file: Arc<dyn StorageFile>,
+}
+
+/// A file's name and identity: several may have had one name, of which all but the last one were
+/// moved away.
+type FileKey = (Arc<str>, u64);
+
+/// What was written and not yet synced.
+#[derive(Debug, Default)]
+struct Dirty {
+    /// One that is not open is opened again to be synced.
+    files: BTreeMap<FileKey, Option<Arc<dyn StorageFile>>>,
+    /// How many of them are open.
+    open: usize,
+    dirs: BTreeSet<String>,
+}
+
+impl Dirty {
+    fn note(&mut self, key: FileKey, file: Arc<dyn StorageFile>, open_max: usize) {
+        // One that is known is as good: a sync is of the file, by whatever descriptor.
+        if let Entry::Vacant(place) = self.files.entry(key) {
+            let is_kept = self.open < open_max;
+            self.open += usize::from(is_kept);
+            place.insert(is_kept.then_some(file));
+        }
+    }
+
+    /// Whether more files are dirty than are kept open: the sooner they are synced, the better.
+    fn is_crowded(&self) -> bool {
+        self.files.len() > self.open
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dirty: Dirty,
+    written: u64,
+    is_syncing: bool,
+    is_closing: bool,
+    group: Group,
+    /// Who waits, and for which ticket.
+    parked: Vec<(u64, Thread)>,
+    /// The first failure; it stays, an fsync that failed is never tried again.
+    failed: Option<Error>,
+}
+
+/// Those who wait for the next sync. Who waited for the last one mostly writes again at once, and
+/// a sync that begins before they have is one more for all of them.
+#[derive(Debug, Default)]
+struct Group {
+    waiting: usize,
+    /// How many waited for the last sync.
+    before: usize,
+    /// How long to wait for as many again: no longer than a sync takes.
+    patience: Duration,
+}
+
+impl Group {
+    fn is_whole(&self) -> bool {
+        self.waiting >= self.before
+    }
+
+    fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.waiting);
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::store) struct GroupSync {
+    storage: Arc<dyn Storage>,
+    state: Mutex<State>,
+    /// The last ticket that is on disk.
+    synced: AtomicU64,
+    changed: Condvar,
+    /// How many files may be kept open for a sync.
+    open_max: usize,
+    /// The group is whole.
+    arrived: Condvar,
+    times: Times,
+}
+
+impl GroupSync {
+    pub(in crate::store) fn new(storage: Arc<dyn Storage>, open_max: usize) -> GroupSync {
+        GroupSync {
+            storage,
+            open_max,
+            state: Mutex::default(),
+            synced: AtomicU64::new(0),
+            changed: Condvar::new(),
+            arrived: Condvar::new(),
+            times: Times::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a directory that got a new name.
+    pub(in crate::store) fn mark_dir(&self, dir: &str) {
+        self.lock().dirty.dirs.insert(dir.to_owned());
+    }
+
+    /// Notes files that were written; the point after everything noted so far. Wakes the
+    /// background thread.
+    pub(in crate::store) fn ticket(&self, written: impl Iterator<Item = Written>) -> Ticket {
+        let mut state = self.lock();
+        for Written {
+            path,
+            identity,
+            file,
+        } in written
+        {
+            state.dirty.note((path, identity), file, self.open_max);
+        }
+        state.written += 1;
+        if state.written == self.synced.load(Ordering::Acquire) + 1 || state.dirty.is_crowded() {
+            self.changed.notify_all();
+        }
+        Ticket(state.written)
+    }
+
+    /// How long the fsyncs of files took so far.
+    pub(in crate::store) fn times(&self) -> SyncTimes {
+        self.times.read()
+    }
+
+    /// The failure after which nothing is acknowledged any more.
+    pub(in crate::store) fn failure(&self) -> Option<Error> {
+        self.lock().failed.as_ref().map(Error::again)
+    }
+
+    /// Returns once everything up to the ticket is on disk. Whoever comes first syncs for all
+    /// that wait.
+    pub(in crate::store) fn wait(&self, ticket: Ticket) -> Result<()> {
+        let mut has_come = false;
+        loop {
+            // Without the lock, over which all who were served together would stumble.
+            if self.synced.load(Ordering::Acquire) >= ticket.0 {
+                return Ok(());
+            }
+            let mut state = self.lock();
+            if self.synced.load(Ordering::Acquire) >= ticket.0 {
+                return Ok(());
+            }
+            if let Some(failed) = &state.failed {
+                return Err(failed.again());
+            }
+            if !std::mem::replace(&mut has_come, true) {
+                state.group.waiting += 1;
+                if state.group.is_whole() {
+                    self.arrived.notify_one();
+                }
+            }
+            if !state.is_syncing {
+                self.sync_for_all(state);
+                continue;
+            }
+            let me = std::thread::current();
+            state.parked.retain(|(_, thread)| thread.id() != me.id());
+            state.parked.push((ticket.0, me));
+            drop(state);
+            // Also a moment too early, now and then: then it is parked again.
+            std::thread::park();
+        }
+    }
+
+    /// Syncs what is dirty once all are there that are to be expected.
+    fn sync_for_all(&self, mut state: MutexGuard<'_, State>) {
+        state.is_syncing = true;
+        let patience = state.group.patience;
+        state = self
+            .arrived
+            .wait_timeout_while(state, patience, |state| !state.group.is_whole())
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        let dirty = std::mem::take(&mut state.dirty);
+        let upto = state.written;
+        state.group.begin();
+        drop(state);
+        let started = Instant::now();
+        let result = self.sync(dirty);
+        let mut state = self.lock();
+        state.is_syncing = false;
+        state.group.patience = started.elapsed().min(PATIENCE_MAX);
+        let has_failed = result.is_err();
+        match result {
+            Ok(()) => self.synced.store(upto, Ordering::Release),
+            Err(e) => state.failed = Some(e),
+        }
+        let (served, mut left): (Vec<_>, Vec<_>) = std::mem::take(&mut state.parked)
+            .into_iter()
+            .partition(|(number, _)| has_failed || *number <= upto);
+        // The next one to sync.
+        let next = left.pop();
+        state.parked = left;
+        drop(state);
+        for (_, thread) in served.into_iter().chain(next) {
+            thread.unpark();
+        }
+    }
+
+    fn sync(&self, dirty: Dirty) -> Result<()> {
+        let io = |doing: &str, path: &str, e| Error::io(doing, &full_path(&*self.storage, path), e);
+        for ((path, identity), file) in dirty.files {
+            let file = match file {
+                Some(file) => file,
+                None => match self.reopen(&path, identity) {
+                    Ok(Some(file)) => file,
+                    // Someone moved it away: what it is called now is theirs to keep.
+                    Ok(None) => continue,
+                    Err(e) => return Err(io("open, to fsync,", &path, e)),
+                },
+            };
+            let started = Instant::now();
+            file.sync().map_err(|e| io("fsync", &path, e))?;
+            self.times.note(started.elapsed());
+        }
+        for dir in &dirty.dirs {
+            match self.storage.sync_dir(dir) {
+                // As above.
+                Err(e) if !is_gone(&e) => return Err(io("fsync the directory", dir, e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of a name, if it still is that one. Of what it failed to write, Linux tells who
+    /// opens it later if it told no one yet.
+    fn reopen(&self, path: &str, identity: u64) -> io::Result<Option<Arc<dyn StorageFile>>> {
+        let storage = &*self.storage;
+        for tries in 0.. {
+            let opened = storage.stat(path).and_then(|found| {
+                // Where who may not write cannot sync either, only a sealed one is opened to read.
+                let access = if cfg!(unix) || found.is_read_only {
+                    Access::Read
+                } else {
+                    Access::Append
+                };
+                Named::open(storage, path, access)
+            });
+            match opened {
+                Err(e) if is_gone(&e) => break,
+                Err(e) if is_of_this_moment(&e) && tries < REOPEN_TRIES => {
+                    std::thread::sleep(REOPEN_PAUSE);
+                }
+                Err(e) => return Err(e),
+                Ok(named) => return Ok((named.identity == identity).then_some(named.file)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts the thread that syncs within `interval` what no one waits for, until
+    /// [`close`](GroupSync::close).
+    pub(in crate::store) fn start_background(
+        self: &Arc<Self>,
+        interval: Duration,
+    ) -> Result<JoinHandle<()>> {
+        let sync = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("decklog-sync".to_owned())
+            .spawn(move || sync.run_background(interval))
+            .map_err(|e| Error::io("start the thread that syncs", self.storage.root(), e))
+    }
+
+    fn run_background(&self, interval: Duration) {
+        let mut sync_at = None;
+        loop {
+            let state = self.lock();
+            let is_dirty =
+                self.synced.load(Ordering::Acquire) != state.written && state.failed.is_none();
+            if state.is_closing {
+                let upto = state.written;
+                drop(state);
+                // A failure stays in the state, where the next append finds it.
+                let _ = self.wait(Ticket(upto));
+                return;
+            }
+            let now = Instant::now();
+            let latest = if state.dirty.is_crowded() {
+                now
+            } else {
+                now + interval
+            };
+            sync_at = is_dirty.then(|| sync_at.unwrap_or(latest).min(latest));
+            match sync_at {
+                Some(at) if at <= now => {
+                    let upto = state.written;
+                    drop(state);
+                    let _ = self.wait(Ticket(upto));
+                    sync_at = None;
+                }
+                Some(at) => drop(self.changed.wait_timeout(state, at - now)),
+                None => drop(self.changed.wait(state)),
+            }
+        }
+    }
+
+    /// Lets the background thread sync what is left, and end.
+    pub(in crate::store) fn close(&self) {
+        self.lock().is_closing = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Whether there may be a descriptor to have a moment later.
+fn is_of_this_moment(e: &io::Error) -> bool {
+    // `ENFILE`, `EMFILE`.
+    cfg!(unix) && matches!(e.raw_os_error(), Some(23 | 24))
+}

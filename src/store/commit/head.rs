@@ -1,0 +1,516 @@
+//! `HEAD`: how processes tell each other what they wrote.
+//!
+//! Who holds the lock notes itself here, and with every commit the segments appended to and how
+//! far they now reach. Others load one word to learn that nothing happened, and a few more to
+//! learn where to look. It is a hint, never a source of truth: whatever is wrong with it leads to
+//! a look at the segments themselves.
+//!
+//! The file is a few words of 64 bits, shared as memory where the system lets it be mapped, and
+//! read and written where not. The order of stores and loads takes the place of a lock: what a
+//! commit says is stored before its number, and loaded after it.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::segment::SegmentName;
+use crate::storage::{Access, Named, Storage, Words, read_full, write_all_at};
+
+const NAME: &str = "HEAD";
+/// That this is such a file, and in which layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"DLHEAD01");
+
+// The words' places.
+const MAGIC_AT: usize = 0;
+const COMMITS_AT: usize = 1;
+const LAST_SEQ_AT: usize = 2;
+const HOLDER_AT: usize = 3;
+const LAPPED_AT: usize = 4;
+/// Not 0: someone waits for the lock. Whoever gives the lock away clears it, and who still waits
+/// sets it again.
+const ASKED_AT: usize = 5;
+/// Changes with the settings: see [`Header::settings`].
+const SETTINGS_AT: usize = 6;
+/// How often segments were rewritten, by [`Moves`](crate::store::view::relocations::Moves).
+const MOVED_AT: usize = 7;
+const HEADER_WORDS: usize = 7;
+const SLOTS_AT: usize = 8;
+const SLOT_WORDS: usize = 3;
+/// How many segments can be followed at a time.
+pub(in crate::store) const SLOTS: usize = 64;
+const WORDS: usize = SLOTS_AT + SLOTS * SLOT_WORDS;
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Every line may have been acknowledged.
+pub(in crate::store) const SEQ_UNKNOWN: u64 = u64::MAX;
+
+/// Where [`Header::commits`] begins in a new file: past where it stood in one that was deleted
+/// under open stores, so that none takes the new count for the one it knows. Microseconds, which
+/// no one can outrun by committing.
+pub(in crate::store) fn fresh_count() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
+}
+
+/// What the file says of the store as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::store) struct Header {
+    /// How often a segment was appended to, by anyone; grows by one more where a look at every
+    /// segment is due.
+    pub commits: u64,
+    /// The sequence number of the last acknowledged line; [`SEQ_UNKNOWN`] until the first commit
+    /// after `HEAD` was made, or found in doubt.
+    pub last_seq: u64,
+    /// The process that has the lock, 0 if none. One that is found here by the next holder of the
+    /// lock died, or failed, while it had it.
+    pub holder: u32,
+    /// Who knows of no later commit than this must look at every segment.
+    pub lapped: u64,
+    /// Another number than the one at which the settings were read: read them again. Grows by one
+    /// before they are changed, and begins as [`commits`](Header::commits) does.
+    pub settings: u64,
+}
+
+impl Header {
+    /// Lets everyone look at every segment.
+    pub(in crate::store) fn call_for_a_look(&mut self) {
+        self.commits = self.commits.wrapping_add(1);
+        self.lapped = self.commits;
+    }
+}
+
+/// How far a segment reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Reach {
+    pub segment: SegmentName,
+    /// Its length after the last commit that appended to it.
+    pub end: u64,
+}
+
+/// What was appended since some commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store) struct News {
+    pub reaches: Vec<Reach>,
+    /// The last line that is certainly acknowledged, and certainly within those reaches.
+    pub last_seq: u64,
+}
+
+#[derive(Debug)]
+pub(in crate::store) struct Head {
+    named: Named,
+    shared: Option<Words>,
+}
+
+impl Head {
+    /// Opens the file to write, and makes it if it is not there.
+    pub(in crate::store) fn open_for_writing(storage: &dyn Storage) -> io::Result<Head> {
+        Named::open(storage, NAME, Access::Overwrite).map(Head::new)
+    }
+
+    /// Opens the file to read; `None` if there is none, as in a store that no one writes.
+    pub(in crate::store) fn open_for_reading(storage: &dyn Storage) -> io::Result<Option<Head>> {
+        match Named::open(storage, NAME, Access::Read) {
+            Ok(named) => Ok(Some(Head::new(named))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn new(named: Named) -> Head {
+        let shared = named.file.words(WORDS);
+        Head { named, shared }
+    }
+
+    /// Whether it is shared as memory, which makes looking at it cheap.
+    pub(in crate::store) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether other processes would still find this file, as long as it has to be: where it is
+    /// shared as memory, what someone cut off must not be touched.
+    pub(in crate::store) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
+        match storage.stat(NAME) {
+            Ok(found) => {
+                let is_long = found.len >= (WORDS * WORD_BYTES) as u64;
+                Ok(found.identity == self.named.identity && (is_long || !self.is_shared()))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The number of the last commit; `None` if this does not read as a `HEAD`.
+    pub(in crate::store) fn commits(&self) -> io::Result<Option<u64>> {
+        match &self.shared {
+            Some(words) if words.load(MAGIC_AT) != MAGIC => Ok(None),
+            Some(words) => Ok(Some(words.load(COMMITS_AT))),
+            None => Ok(self.header()?.map(|header| header.commits)),
+        }
+    }
+
+    /// The header; `None` if it does not read as one.
+    pub(in crate::store) fn header(&self) -> io::Result<Option<Header>> {
+        let [magic, commits, last_seq, holder, lapped, _, settings] =
+            self.load::<HEADER_WORDS>(MAGIC_AT)?;
+        Ok((magic == MAGIC).then_some(Header {
+            commits,
+            last_seq,
+            holder: holder as u32,
+            lapped,
+            settings,
+        }))
+    }
+
+    /// How often segments were rewritten, as far as other handles can move over by notes.
+    pub(in crate::store) fn moved(&self) -> io::Result<u64> {
+        self.load::<1>(MOVED_AT).map(|[moved]| moved)
+    }
+
+    /// Notes one rewrite more, before it is published as a commit.
+    pub(in crate::store) fn note_moved(&self, moved: u64) -> io::Result<()> {
+        self.store(MOVED_AT, &[moved])
+    }
+
+    /// What was appended after the commit numbered `after`. `None` if that cannot be told from
+    /// here.
+    pub(in crate::store) fn news(&self, after: u64) -> io::Result<Option<News>> {
+        const TRIES: usize = 4;
+        for _ in 0..TRIES {
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            let slots = self.slots()?;
+            // Last: a slot that was given to another segment meanwhile is noted here before.
+            let [lapped] = self.load::<1>(LAPPED_AT)?;
+            if after < lapped || header.commits < after {
+                return Ok(None);
+            }
+            let changed = slots.iter().filter(|slot| slot.commit > after);
+            let reaches: Option<Vec<Reach>> = changed.map(Slot::reach).collect();
+            if let Some(reaches) = reaches {
+                let last_seq = header.last_seq;
+                return Ok(Some(News { reaches, last_seq }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How far the segments reach of which this tells.
+    pub(in crate::store) fn reaches(&self) -> io::Result<Vec<Reach>> {
+        Ok(self.slots()?.iter().filter_map(Slot::reach).collect())
+    }
+
+    /// The segments of which this tells that they were appended to after the commit numbered
+    /// `after`.
+    pub(in crate::store) fn appended_to_after(&self, after: u64) -> io::Result<Vec<SegmentName>> {
+        let slots = self.slots()?.into_iter();
+        let later = slots.filter(|slot| slot.commit > after);
+        Ok(later
+            .filter_map(|slot| SegmentName::unpack(slot.name))
+            .collect())
+    }
+
+    fn slots(&self) -> io::Result<Vec<Slot>> {
+        let words = self.load::<{ SLOTS * SLOT_WORDS }>(SLOTS_AT)?;
+        let slots = words.chunks_exact(SLOT_WORDS).enumerate();
+        let slot = |(place, words): (usize, &[u64])| {
+            // A name that is the same again was the same all the while.
+            let again = self
+                .shared
+                .as_ref()
+                .map(|shared| shared.load(slot_at(place)));
+            let is_torn = again.is_some_and(|again| again != words[0]);
+            Slot {
+                name: if is_torn { 0 } else { words[0] },
+                end: words[1],
+                commit: words[2],
+            }
+        };
+        Ok(slots.map(slot).collect())
+    }
+
+    pub(in crate::store) fn write_header(&self, header: Header) -> io::Result<()> {
+        let Header {
+            commits,
+            last_seq,
+            holder,
+            lapped,
+            settings: _,
+        } = header;
+        match &self.shared {
+            Some(words) => {
+                words.store(LAPPED_AT, lapped);
+                words.store(LAST_SEQ_AT, last_seq);
+                words.store(COMMITS_AT, commits);
+                words.store(HOLDER_AT, holder.into());
+                Ok(())
+            }
+            None => self.store(MAGIC_AT, &[MAGIC, commits, last_seq, holder.into(), lapped]),
+        }
+    }
+
+    /// Notes appends, each as one commit, and the header as it is after them.
+    pub(in crate::store) fn publish(
+        &self,
+        header: &mut Header,
+        appended: impl IntoIterator<Item = Reach>,
+    ) -> io::Result<()> {
+        for reach in appended {
+            header.commits = header.commits.wrapping_add(1);
+            self.note(header, reach)?;
+        }
+        self.write_header(*header)
+    }
+
+    fn note(&self, header: &mut Header, reach: Reach) -> io::Result<()> {
+        let name = reach.segment.pack();
+        let place = if let Some(words) = &self.shared
+            && let Some(place) = (0..SLOTS).find(|place| words.load(slot_at(*place)) == name)
+        {
+            place
+        } else {
+            let slots = self.slots()?;
+            let known = slots.iter().position(|slot| slot.name == name);
+            let oldest = || (0..SLOTS).min_by_key(|place| slots[*place].commit);
+            let place = known.or_else(oldest).unwrap_or(0);
+            if known.is_none() {
+                header.lapped = header.lapped.max(slots[place].commit);
+                self.store(LAPPED_AT, &[header.lapped])?;
+            }
+            place
+        };
+        let at = slot_at(place);
+        match &self.shared {
+            Some(words) => {
+                if words.load(at) != name {
+                    words.store(at, 0);
+                    words.store(at + 1, 0);
+                    words.store(at, name);
+                }
+                words.store(at + 1, reach.end);
+                words.store(at + 2, header.commits);
+                Ok(())
+            }
+            None => self.store(at, &[name, reach.end, header.commits]),
+        }
+    }
+
+    /// [`Header::settings`] as it is now, where memory is shared.
+    pub(in crate::store) fn shared_settings(&self) -> Option<u64> {
+        let words = self.shared.as_ref()?;
+        Some(words.load(SETTINGS_AT))
+    }
+
+    /// Lets everyone read the settings again.
+    pub(in crate::store) fn call_for_settings(&self, header: &mut Header) -> io::Result<()> {
+        header.settings = header.settings.wrapping_add(1);
+        self.store(SETTINGS_AT, &[header.settings])
+    }
+
+    /// Makes the file anew, whatever it was; returns its [`Header::settings`].
+    pub(in crate::store) fn clear(&mut self) -> io::Result<u64> {
+        let mut words = [0; WORDS];
+        words[LAST_SEQ_AT] = SEQ_UNKNOWN;
+        words[SETTINGS_AT] = fresh_count();
+        self.store(0, &words)?;
+        self.store(MAGIC_AT, &[MAGIC])?;
+        self.share();
+        Ok(words[SETTINGS_AT])
+    }
+
+    /// Shares the file as memory, if it was too short for that when it was opened: someone else
+    /// was about to make it.
+    pub(in crate::store) fn share(&mut self) {
+        if self.shared.is_none() {
+            self.shared = self.named.file.words(WORDS);
+        }
+    }
+
+    /// Lets whoever has the lock know that someone waits for it.
+    pub(in crate::store) fn ask(&self) {
+        if let Some(words) = &self.shared {
+            words.store(ASKED_AT, 1);
+        }
+    }
+
+    /// Whether someone waits for the lock.
+    pub(in crate::store) fn is_asked(&self) -> bool {
+        self.shared
+            .as_ref()
+            .is_some_and(|words| words.load(ASKED_AT) != 0)
+    }
+
+    /// Notes that no one has the lock any more, if this process had it.
+    pub(in crate::store) fn give_away(&self) {
+        if let Some(words) = &self.shared
+            && words.load(HOLDER_AT) == u64::from(std::process::id())
+        {
+            words.store(ASKED_AT, 0);
+            words.store(HOLDER_AT, 0);
+        }
+    }
+
+    fn load<const N: usize>(&self, first: usize) -> io::Result<[u64; N]> {
+        let mut loaded = [0; N];
+        if let Some(words) = &self.shared {
+            for (place, word) in loaded.iter_mut().enumerate() {
+                *word = words.load(first + place);
+            }
+            return Ok(loaded);
+        }
+        let mut bytes = vec![0; N * WORD_BYTES];
+        let len = read_full(&*self.named.file, &mut bytes, (first * WORD_BYTES) as u64)?;
+        // A word that is missing reads as 0.
+        let whole = bytes[..len].as_chunks::<WORD_BYTES>().0;
+        for (word, bytes) in loaded.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Ok(loaded)
+    }
+
+    fn store(&self, first: usize, stored: &[u64]) -> io::Result<()> {
+        if let Some(words) = &self.shared {
+            for (place, word) in stored.iter().enumerate() {
+                words.store(first + place, *word);
+            }
+            return Ok(());
+        }
+        let bytes: Vec<u8> = stored.iter().flat_map(|word| word.to_le_bytes()).collect();
+        write_all_at(&*self.named.file, &bytes, (first * WORD_BYTES) as u64)
+    }
+}
+
+/// One segment's place in the file.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// As [`SegmentName::pack`] has it; 0 if there is none, or none that can be told.
+    name: u64,
+    end: u64,
+    /// The last commit that appended to it.
+    commit: u64,
+}
+
+impl Slot {
+    fn reach(&self) -> Option<Reach> {
+        let segment = SegmentName::unpack(self.name)?;
+        Some(Reach {
+            segment,
+            end: self.end,
+        })
+    }
+}
+
+fn slot_at(place: usize) -> usize {
+    SLOTS_AT + place * SLOT_WORDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kind;
+    use crate::storage::{Disk, Memory};
+
+    fn segment(number: u32) -> SegmentName {
+        SegmentName {
+            day: "9999-12-31".parse().unwrap(),
+            kind: Kind::ALL[number as usize % Kind::ALL.len()],
+            number,
+        }
+    }
+
+    fn reach(number: u32, end: u64) -> Reach {
+        let segment = segment(number);
+        Reach { segment, end }
+    }
+
+    /// On disk, where it is mapped, and in memory, where it is not.
+    fn on_both(test: impl Fn(&dyn Storage)) {
+        let dir = tempfile::tempdir().unwrap();
+        test(&Disk::new(dir.path()));
+        let memory = Memory::new();
+        memory.create_dir("").unwrap();
+        test(&memory);
+    }
+
+    #[test]
+    fn what_one_publishes_another_reads() {
+        on_both(|storage| {
+            assert!(Head::open_for_reading(storage).unwrap().is_none());
+            let mut head = Head::open_for_writing(storage).unwrap();
+            assert_eq!(head.header().unwrap(), None);
+            let settings = head.clear().unwrap();
+            let reader = Head::open_for_reading(storage).unwrap().unwrap();
+            assert_eq!(reader.is_shared(), head.is_shared());
+            let mut header = Header {
+                commits: 7,
+                last_seq: 1 << 60,
+                holder: u32::MAX,
+                lapped: 0,
+                settings,
+            };
+            head.call_for_settings(&mut header).unwrap();
+            assert_eq!(header.settings, settings + 1);
+            head.publish(&mut header, [reach(1, 10), reach(2, 20)])
+                .unwrap();
+            head.publish(&mut header, [reach(1, u64::MAX)]).unwrap();
+            assert_eq!(reader.header().unwrap(), Some(header));
+            assert_eq!(reader.commits().unwrap(), Some(10));
+            let reaches = |after| reader.news(after).unwrap().unwrap().reaches;
+            assert_eq!(reaches(7), [reach(1, u64::MAX), reach(2, 20)]);
+            assert_eq!(reaches(9), [reach(1, u64::MAX)]);
+            assert_eq!(reaches(10), []);
+            // From another file's count.
+            assert_eq!(reader.news(11).unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn more_segments_than_places_are_looked_for() {
+        on_both(|storage| {
+            let mut head = Head::open_for_writing(storage).unwrap();
+            head.clear().unwrap();
+            let mut header = head.header().unwrap().unwrap();
+            let all: Vec<Reach> = (1..=SLOTS as u32 + 2)
+                .map(|number| reach(number, 9))
+                .collect();
+            head.publish(&mut header, all).unwrap();
+            assert_eq!(header.lapped, 2);
+            assert_eq!(head.news(1).unwrap(), None);
+            assert_eq!(head.news(2).unwrap().unwrap().reaches.len(), SLOTS);
+            header.call_for_a_look();
+            head.write_header(header).unwrap();
+            assert_eq!(head.news(SLOTS as u64 + 2).unwrap(), None);
+            assert_eq!(head.news(header.commits).unwrap().unwrap().reaches, []);
+        });
+    }
+
+    #[test]
+    fn who_waits_is_heard_where_memory_is_shared() {
+        on_both(|storage| {
+            let mut head = Head::open_for_writing(storage).unwrap();
+            head.clear().unwrap();
+            let other = Head::open_for_writing(storage).unwrap();
+            other.ask();
+            assert_eq!(head.is_asked(), head.is_shared());
+            let mut header = head.header().unwrap().unwrap();
+            header.holder = std::process::id();
+            head.write_header(header).unwrap();
+            head.give_away();
+            assert!(!head.is_asked());
+        });
+    }
+
+    #[test]
+    fn a_name_is_one_word_and_never_none() {
+        for number in [1, 2, 9, u32::MAX] {
+            for day in ["1970-01-01", "9999-12-31"] {
+                let name = SegmentName {
+                    day: day.parse().unwrap(),
+                    ..segment(number)
+                };
+                assert_eq!(SegmentName::unpack(name.pack()), Some(name));
+            }
+        }
+        assert_eq!(SegmentName::unpack(0), None);
+        assert_eq!(SegmentName::unpack(u64::MAX), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! `HEAD`, as other processes see it now.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::head::Head;
+use crate::error::{Error, Result};
+use crate::storage::{Storage, full_path};
+use crate::store::root_check;
+
+/// A `HEAD` that is shared as memory costs nothing to look at, so it is not asked more often than
+/// this whether someone deleted the file.
+const SEEN_AGAIN: Duration = Duration::from_micros(100);
+
+/// The file to look for news in, once it was found, and when it was last seen under its name.
+#[derive(Debug, Default)]
+pub(in crate::store) struct News(Mutex<Option<(Arc<Head>, Instant)>>);
+
+impl News {
+    /// The number of the last commit, if the file was seen a moment ago, as it mostly was.
+    pub(in crate::store) fn commits(&self) -> Option<u64> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (head, seen) = known.as_ref()?;
+        let is_seen = head.is_shared() && seen.elapsed() < SEEN_AGAIN;
+        is_seen.then(|| head.commits().ok().flatten()).flatten()
+    }
+
+    /// [`Header::settings`](super::head::Header::settings); `None` if it cannot be told.
+    pub(in crate::store) fn settings(&self, storage: &dyn Storage) -> Option<u64> {
+        let head = self.head(storage).ok()?.0?;
+        let read = || Some(head.header().ok()??.settings);
+        head.shared_settings().or_else(read)
+    }
+
+    /// The file; `None` if there is none. And whether it may be another one than before, such as
+    /// an older copy that counts again what is known. Not to be called while the state is locked.
+    pub(in crate::store) fn head(
+        &self,
+        storage: &dyn Storage,
+    ) -> Result<(Option<Arc<Head>>, bool)> {
+        let io = |e| Error::io("open HEAD", &full_path(storage, "HEAD"), e);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((head, seen)) = &mut *known {
+            if head.is_shared() && seen.elapsed() < SEEN_AGAIN {
+                return Ok((Some(Arc::clone(head)), false));
+            }
+            root_check::check(storage)?;
+            if head.is_current(storage).map_err(io)? {
+                *seen = Instant::now();
+                return Ok((Some(Arc::clone(head)), false));
+            }
+        }
+        root_check::check(storage)?;
+        let found = Head::open_for_reading(storage).map_err(io)?.map(Arc::new);
+        // One that is only being made is opened again once it is.
+        let whole = match &found {
+            Some(head) => head.commits().map_err(io)?.and(found.clone()),
+            None => None,
+        };
+        *known = whole.map(|head| (head, Instant::now()));
+        Ok((found, true))
+    }
+}

@@ -1,0 +1,166 @@
+//! The write lock of a store: an advisory lock on `LOCK`, released by the operating system when
+//! its holder dies.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::head::Head;
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{Access, Named, Storage, StorageFile, full_path};
+use crate::store::health::LockState;
+
+const NAME: &str = "LOCK";
+/// Tries without sleep: most holds are a few microseconds long.
+const SPINS: u32 = 20;
+const SLEEP_MIN: Duration = Duration::from_micros(20);
+/// The longest sleep while others hand the lock around.
+const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
+/// A wait longer than this is not for someone's turn to end.
+const SHORT_WAIT: Duration = Duration::from_millis(50);
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// The lock of one handle, free or held.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Lock {
+    file: Option<Named>,
+    is_held: bool,
+}
+
+impl Lock {
+    pub(in crate::store) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Takes the lock; makes `LOCK` if it is not there. Calls `waiting` each time before it
+    /// sleeps.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
+    pub(in crate::store) fn acquire(
+        &mut self,
+        storage: &dyn Storage,
+        timeout: Duration,
+        waiting: &dyn Fn(),
+    ) -> Result<()> {
+        let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
+        loop {
+            let file = match self.file.take() {
+                Some(file) => file,
+                None => Named::open(storage, NAME, Access::Append).map_err(io)?,
+            };
+            wait_for(storage, &*file.file, timeout, waiting)?;
+            // Someone may have deleted or renamed the file, and others may hold a new one.
+            let is_current = file.is_current(storage, NAME);
+            self.file = Some(file);
+            self.is_held = true;
+            match is_current {
+                Ok(true) => return Ok(()),
+                found => {
+                    self.release();
+                    self.file = None;
+                    found.map_err(io)?;
+                }
+            }
+        }
+    }
+
+    /// Whether others would wait for this lock, while it is held.
+    pub(in crate::store) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
+        self.file
+            .as_ref()
+            .map_or(Ok(false), |file| file.is_current(storage, NAME))
+    }
+
+    /// Gives the lock back, if it is held.
+    pub(in crate::store) fn release(&mut self) {
+        let held = self.file.as_ref().filter(|_| self.is_held);
+        if held.is_some_and(|held| held.file.unlock().is_err()) {
+            // The lock ends with its file, at the latest.
+            self.file = None;
+        }
+        self.is_held = false;
+    }
+}
+
+fn wait_for(
+    storage: &dyn Storage,
+    file: &dyn StorageFile,
+    timeout: Duration,
+    waiting: &dyn Fn(),
+) -> Result<()> {
+    let (mut tries, mut sleep) = (0u32, SLEEP_MIN);
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::io("lock the store", &full_path(storage, NAME), e)),
+        }
+        tries = tries.saturating_add(1);
+        if tries <= SPINS {
+            std::thread::yield_now();
+            continue;
+        }
+        let waited = started.elapsed();
+        if waited >= timeout {
+            return Err(held(storage, timeout));
+        }
+        waiting();
+        // What that took is waited already.
+        std::thread::sleep((waited + sleep).saturating_sub(started.elapsed()));
+        let longest = if waited < SHORT_WAIT {
+            SLEEP_SHORT_MAX
+        } else {
+            SLEEP_MAX
+        };
+        sleep = (sleep * 2).min(longest);
+    }
+}
+
+/// Who has the lock now.
+///
+/// # Errors
+/// [`ErrorKind::Io`], but not for lack of permission.
+pub(in crate::store) fn state(storage: &dyn Storage) -> Result<LockState> {
+    let io = |e| Error::io("look at the lock", &full_path(storage, NAME), e);
+    let is_free = match storage.open(NAME, Access::Read) {
+        Ok(file) => match file.try_lock() {
+            Ok(is_free) => {
+                if is_free {
+                    file.unlock().map_err(io)?;
+                }
+                is_free
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => false,
+            Err(e) => return Err(io(e)),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => true,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(LockState::Unknown),
+        Err(e) => return Err(io(e)),
+    };
+    Ok(match (is_free, holder(storage)) {
+        (true, None) => LockState::Free,
+        (true, Some(process)) => LockState::Abandoned { process },
+        (false, process) => LockState::Held { process },
+    })
+}
+
+/// The process that says in `HEAD` that it has the lock.
+fn holder(storage: &dyn Storage) -> Option<u32> {
+    let head = Head::open_for_reading(storage).ok()??;
+    let header = head.header().ok()??;
+    (header.holder != 0).then_some(header.holder)
+}
+
+fn held(storage: &dyn Storage, timeout: Duration) -> Error {
+    let holder = holder(storage).map_or_else(
+        || "another process".to_owned(),
+        |process| format!("process {process}"),
+    );
+    let message = format!(
+        "the store is locked by {holder}, for more than {} ms: end that process, or wait and try again",
+        timeout.as_millis()
+    );
+    Error::new(ErrorKind::Locked, message).with_path(&full_path(storage, NAME))
+}

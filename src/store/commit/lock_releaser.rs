@@ -1,0 +1,69 @@
+//! Who keeps the write lock between writes need not write again: a thread gives it back. That is
+//! all it does, so that nothing else, such as a slow fsync, comes in between.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it is seen to that a lock that is kept and not used is given back.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The lock is kept between writes.
+    is_kept: bool,
+    is_closing: bool,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::store) struct LockWatch {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl LockWatch {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread, until [`close`](LockWatch::close). It calls `give_back` some time after
+    /// the lock was last [kept](LockWatch::keep), until that says that the lock was given back.
+    pub(in crate::store) fn start(
+        self: &Arc<Self>,
+        give_back: impl Fn() -> bool + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let watch = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("decklog-lock".to_owned())
+            .spawn(move || watch.run(&give_back))
+    }
+
+    fn run(&self, give_back: &dyn Fn() -> bool) {
+        loop {
+            let idle = |state: &mut State| !state.is_kept && !state.is_closing;
+            let state = self.changed.wait_while(self.lock(), idle);
+            let mut state = state.unwrap_or_else(PoisonError::into_inner);
+            if state.is_closing {
+                return;
+            }
+            state.is_kept = false;
+            drop(state);
+            std::thread::sleep(INTERVAL);
+            if !give_back() {
+                self.lock().is_kept = true;
+            }
+        }
+    }
+
+    /// The lock is kept from now on, until the thread gave it back.
+    pub(in crate::store) fn keep(&self) {
+        self.lock().is_kept = true;
+        self.changed.notify_one();
+    }
+
+    /// Lets the thread end.
+    pub(in crate::store) fn close(&self) {
+        self.lock().is_closing = true;
+        self.changed.notify_one();
+    }
+}

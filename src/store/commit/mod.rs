@@ -1,0 +1,13 @@
+//! Writing: one transaction at a time appends lines and publishes them to other processes.
+//!
+//! It takes the lock, catches up, appends, and acknowledges. It does not know which record may
+//! follow which, and it never changes bytes that are already in a segment.
+
+pub(super) mod group_sync;
+pub(super) mod head;
+pub(super) mod head_reader;
+pub(super) mod lock;
+pub(super) mod lock_releaser;
+pub(super) mod reentrancy;
+pub(super) mod transaction;
+pub(super) mod write_policy;

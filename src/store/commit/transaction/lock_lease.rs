@@ -1,0 +1,324 @@
+//! The hold of the write lock. It is kept from one transaction to the next while they follow on
+//! each other at once and no one else waits: taking it costs more than a small write.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::{MutexGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use super::{Inner, State, Writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{Storage, full_path};
+use crate::store::commit::head::{self, Head, SEQ_UNKNOWN};
+use crate::store::view::relocations;
+use crate::store::{process, root_check};
+
+/// Transactions that follow on each other within this time keep the lock between them.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// How long the lock is kept while others wait for it.
+const TURN: Duration = Duration::from_millis(6);
+/// How long the lock is kept before it is seen to that it is still the one that others wait for.
+const KEPT_UNSEEN: Duration = Duration::from_millis(20);
+/// How long to step back for those who were given a turn: longer than they sleep.
+const STEP_BACK: Duration = Duration::from_millis(3);
+
+/// How often the lock is taken once more because it was taken away meanwhile.
+const TRIES_MAX: u32 = 100;
+
+/// When the hold was taken and used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    taken: Instant,
+    used: Instant,
+    /// When the files of the lock were last seen to be the ones that others use.
+    seen: Instant,
+    /// When the lock was given away while others waited, if it was.
+    given: Option<Instant>,
+    /// Someone sees to it that the lock is given back.
+    is_watched: bool,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        let now = Instant::now();
+        Times {
+            taken: now,
+            used: now,
+            seen: now,
+            given: None,
+            is_watched: false,
+        }
+    }
+}
+
+impl Writer {
+    /// Takes the lock and catches up on what other processes wrote; tells whether tails may have
+    /// come to light that lack nothing but their LF.
+    pub(super) fn take_hold<'s>(
+        &mut self,
+        inner: &'s Inner,
+    ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+        if self.process.is_another() {
+            return Err(process::forked(inner.storage.root()));
+        }
+        root_check::check(&*inner.storage).inspect_err(|e| {
+            // The handle is bound to the old one for good.
+            if e.kind() == ErrorKind::Poisoned {
+                self.poisoned = Some(e.again());
+            }
+        })?;
+        for _ in 0..TRIES_MAX {
+            match self.try_take_hold(inner) {
+                Ok(Some(taken)) => return Ok(taken),
+                // Someone took `LOCK` away once more.
+                Ok(None) => self.lock.release(),
+                Err(e) => {
+                    self.lock.release();
+                    return Err(e);
+                }
+            }
+        }
+        let message = "the lock is taken away again and again: end who does that";
+        let path = full_path(&*inner.storage, "LOCK");
+        Err(Error::new(ErrorKind::Locked, message).with_path(&path))
+    }
+
+    /// `None` if the lock that was taken is not the one that others take by now.
+    fn try_take_hold<'s>(
+        &mut self,
+        inner: &'s Inner,
+    ) -> Result<Option<(RwLockWriteGuard<'s, State>, bool)>> {
+        let storage = &*inner.storage;
+        let head_path = full_path(storage, "HEAD");
+        let head_io = |e| Error::io("read or write HEAD", &head_path, e);
+        // One that was let go of, by a failure, may have been replaced since.
+        let (head, mut is_new) = match self.head.take() {
+            Some(head) => (head, false),
+            None => (Head::open_for_writing(storage).map_err(head_io)?, true),
+        };
+        inner.move_over_early(&head);
+        if let Some(given) = self.times.given.take() {
+            step_back(&head, given);
+        }
+        let head = RefCell::new(head);
+        let waiting = || {
+            let mut head = head.borrow_mut();
+            head.share();
+            head.ask();
+            drop(head);
+            // What is caught up on now need not be under the lock. A failure will be met there.
+            drop(inner.fresh());
+        };
+        self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
+        let mut head = head.into_inner();
+        head.share();
+
+        if !head.is_current(storage).map_err(head_io)? {
+            head = Head::open_for_writing(storage).map_err(head_io)?;
+            is_new = true;
+        }
+        let mut found = head.header().map_err(head_io)?;
+        let is_missing = found.is_none();
+        let mut settings = found.map_or(0, |header| header.settings);
+        if is_missing {
+            settings = head.clear().map_err(head_io)?;
+        }
+        // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that. It may
+        // also be named in a `HEAD` that was deleted.
+        let is_old = is_missing && !inner.is_empty();
+        if head.is_shared() && (is_old || found.is_some_and(|header| header.holder != 0)) {
+            if is_missing {
+                let header = head::Header {
+                    last_seq: SEQ_UNKNOWN,
+                    holder: std::process::id(),
+                    settings,
+                    ..head::Header::default()
+                };
+                head.write_header(header).map_err(head_io)?;
+            }
+            std::thread::sleep(KEPT_UNSEEN + AT_ONCE * 5);
+            if !self.lock.is_current(storage).map_err(head_io)? {
+                return Ok(None);
+            }
+            if !is_missing {
+                found = head.header().map_err(head_io)?;
+            }
+        }
+        let mut state = inner.lock_state();
+        // Whoever is still noted as the writer died or failed while it wrote.
+        let intact = found.filter(|header| header.holder == 0 && state.is_sound());
+        let mut header = intact.unwrap_or(head::Header {
+            // Past what anyone saw.
+            commits: found
+                .map_or_else(head::fresh_count, |found| found.commits)
+                .max(state.commits),
+            last_seq: SEQ_UNKNOWN,
+            holder: 0,
+            lapped: 0,
+            settings,
+        });
+        header.holder = std::process::id();
+        // Another file than before may be an older copy, and count again what others saw.
+        let is_replaced = is_new && self.has_begun;
+        if is_replaced {
+            header.commits = header.commits.max(state.commits).max(head::fresh_count());
+        }
+        let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
+        if intact.is_none() || is_replaced || is_unknown {
+            header.call_for_a_look();
+        }
+        if found.is_none_or(|found| found.holder != 0) {
+            // Someone may have taken over what a process that died had yet to count.
+            let skipped = head
+                .moved()
+                .and_then(|moved| head.note_moved(moved + 2 * relocations::KEPT));
+            skipped.map_err(head_io)?;
+        }
+        head.write_header(header).map_err(head_io)?;
+        if is_new {
+            // Its count may be another one's.
+            self.obeyed = None;
+        }
+        let look_at_all = intact.is_none() || is_replaced || is_unknown;
+        if look_at_all {
+            state.look_at_all(storage, Some(&head), true)?;
+        } else if header.commits != state.commits {
+            state.catch_up(storage, &head, header.commits, true)?;
+        }
+        // Where `HEAD` is gone too, the log may have been.
+        if header.last_seq != SEQ_UNKNOWN {
+            state.keep_numbers(header.last_seq);
+        }
+        self.head = Some(head);
+        self.header = header;
+        let now = Instant::now();
+        self.times = Times {
+            taken: now,
+            seen: now,
+            ..self.times
+        };
+        Ok(Some((state, look_at_all || !self.has_begun)))
+    }
+
+    /// Whether the files of the lock are still the ones that others use, as far as that is not
+    /// known from a moment ago.
+    fn is_seen(&mut self, inner: &Inner, now: Instant) -> bool {
+        if now.duration_since(self.times.seen) < KEPT_UNSEEN {
+            return true;
+        }
+        self.times.seen = now;
+        let storage = &*inner.storage;
+        let head = self.head.as_ref();
+        storage.is_in_place().unwrap_or(false)
+            && head.is_some_and(|head| head.is_current(storage).unwrap_or(false))
+            && self.lock.is_current(storage).unwrap_or(false)
+    }
+
+    /// Whether to keep the lock after a transaction that ends now.
+    pub(super) fn keeps_hold(&mut self, inner: &Inner) -> bool {
+        let Some(head) = self.head.as_ref().filter(|head| head.is_shared()) else {
+            return false;
+        };
+        let now = Instant::now();
+        let follows_at_once = now.duration_since(self.times.used) < AT_ONCE;
+        self.times.used = now;
+        let is_asked = head.is_asked();
+        if !follows_at_once || is_asked && now.duration_since(self.times.taken) >= TURN {
+            // Whoever waits is asleep: given back and taken again at once, the lock would never
+            // be seen to be free.
+            self.times.given = is_asked.then_some(now);
+            return false;
+        }
+        if !self.is_seen(inner, now) {
+            return false;
+        }
+        if !self.times.is_watched {
+            self.times.is_watched = inner.watch_lock();
+        }
+        self.times.is_watched
+    }
+
+    /// Gives the lock back after all was published.
+    pub(in crate::store) fn let_go(&mut self) {
+        if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
+            head.give_away();
+        }
+        self.lock.release();
+    }
+
+    /// Gives the lock back if it was not used lately; whether it needs no more watching.
+    pub(in crate::store) fn give_back_unused(&mut self) -> bool {
+        // Who does not have the lock any more leaves `HEAD` alone, which may have been cut since.
+        if self.lock.is_held() {
+            let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
+            let is_due = self.times.used.elapsed() >= AT_ONCE
+                || is_asked && self.times.taken.elapsed() >= TURN;
+            if !is_due {
+                return false;
+            }
+            self.times.given = is_asked.then(Instant::now);
+        }
+        self.times.is_watched = false;
+        self.let_go();
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.process.is_another() {
+            // The lock is the parent's too: unlocked here, it would be lost there.
+            return;
+        }
+        self.let_go();
+    }
+}
+
+/// Whether a segment is longer than `HEAD` says: someone had the lock and wrote without noting it.
+fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bool> {
+    for reach in head.reaches()? {
+        let id = state.by_name.get(&reach.segment);
+        let known = id.map(|id| &state.segments[*id as usize]);
+        if known.is_some_and(|known| known.is_sealed) {
+            continue;
+        }
+        // Where it ends in what is no line, `HEAD` does not count that.
+        let end = known.map_or(reach.end, |known| known.expected_len().max(reach.end));
+        let found = storage.stat(&reach.segment.path());
+        // What is gone, or cannot be read, is met by who needs it.
+        if found.is_ok_and(|found| found.len > end) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Lets others take the lock that was given away while they waited for it.
+fn step_back(head: &Head, given: Instant) {
+    let is_free = || {
+        head.header()
+            .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
+    };
+    while is_free() && given.elapsed() < STEP_BACK {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// The lock and the state under it; tells what [`take_hold`](Writer::take_hold) tells.
+pub(super) fn hold<'s>(
+    inner: &'s Inner,
+    writer: &mut MutexGuard<'s, Writer>,
+) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
+    if writer.lock.is_held() && !writer.is_seen(inner, Instant::now()) {
+        writer.let_go();
+    }
+    if writer.lock.is_held() {
+        let state = inner.lock_state();
+        if state.is_sound() {
+            return Ok((state, false));
+        }
+        drop(state);
+        writer.let_go();
+    }
+    writer.take_hold(inner)
+}

@@ -1,0 +1,239 @@
+//! Where a line goes: the segment that takes it, made or checked, and its open file.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{Handle, Txn, Writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Day, Kind};
+use crate::segment::SegmentName;
+use crate::storage::{Access, Named, full_path, is_gone};
+use crate::store::maintain::seal::SealLog;
+use crate::store::manifest;
+
+impl Writer {
+    /// The open handle of a segment, if it is open; it is the first to be found from then on.
+    fn open_handle(&mut self, segment: u32) -> Option<&Handle> {
+        let place = self.handles.iter().position(|(id, _)| *id == segment)?;
+        if place > 0 {
+            self.handles[..=place].rotate_right(1);
+        }
+        self.handles.first().map(|(_, handle)| handle)
+    }
+
+    /// Closes a segment, if it is open.
+    pub(super) fn close(&mut self, segment: u32) {
+        self.handles.retain(|(id, _)| *id != segment);
+    }
+}
+
+impl Txn<'_> {
+    /// The segment that takes a line of `len` bytes, checked and open. It ends with an LF.
+    pub(super) fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
+        const LOOKS_MAX: u32 = 3;
+        for _ in 0..LOOKS_MAX {
+            let first = SegmentName {
+                day,
+                kind,
+                number: 1,
+            };
+            let active = match self.state.active(day, kind) {
+                Some(active) => active,
+                None => self.create_from(first)?,
+            };
+            if self.is_as_known(active)? {
+                let segment = &self.state.segments[active as usize];
+                let room = self
+                    .inner
+                    .segment_bytes_max
+                    .saturating_sub(segment.expected_len());
+                let is_full = segment.is_sealed || segment.end > 0 && len > room;
+                let next_number = segment.name.number.checked_add(1);
+                let Some(number) = next_number.filter(|_| is_full) else {
+                    if segment.tail.is_none() {
+                        return Ok(active);
+                    }
+                    // A torn line, of a process that died: ended, it stays by itself.
+                    self.flush()?;
+                    let ended = self.end_tails(&[active]);
+                    ended.map_err(|e| self.give_up(e))?;
+                    self.room.checked.clear();
+                    continue;
+                };
+                if !segment.is_sealed {
+                    self.inner.upkeeper.tell_of_full();
+                }
+                let next = self.create_from(SegmentName { number, ..first })?;
+                if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
+                    return Ok(next);
+                }
+            }
+            // Someone else changed it: what is gathered goes out first.
+            self.flush()?;
+            if let Err(e) = self.look_again().and_then(|()| self.complete_whole_tails()) {
+                return Err(self.give_up(e));
+            }
+        }
+        let message = "segments are changed by another program all the time: end that first";
+        let path = full_path(&*self.inner.storage, &day.to_string());
+        Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
+    }
+
+    /// Whether a segment is still the file, and has the length, that this handle knows; notes
+    /// whether it is sealed. It is open then, but for a sealed one.
+    pub(super) fn is_as_known(&mut self, segment: u32) -> Result<bool> {
+        if self.room.checked.contains(&segment) {
+            return Ok(true);
+        }
+        // By its name: the directory may have been moved away, with the open file in it.
+        let open = self
+            .writer
+            .open_handle(segment)
+            .map(|handle| Arc::clone(&handle.path));
+        let path = open.unwrap_or_else(|| self.path(segment).into());
+        let found = match self.inner.storage.stat(&path) {
+            Ok(stat) => stat,
+            Err(e) if is_gone(&e) => return Ok(false),
+            Err(e) => return Err(self.io("look at", segment, e)),
+        };
+        let known = &mut self.state.segments[segment as usize];
+        if found.identity != known.identity || found.len != known.expected_len() {
+            // It may not even be a file that can be opened.
+            return Ok(false);
+        }
+        known.is_sealed = found.is_read_only;
+        if known.is_sealed {
+            self.writer.close(segment);
+            return Ok(true);
+        }
+        let is_as_known = self.handle(segment)?.named.identity == found.identity;
+        if is_as_known {
+            self.room.checked.push(segment);
+        }
+        Ok(is_as_known)
+    }
+
+    /// Fails if others lock another file by now, of what may be another store, whose numbers and
+    /// settings this transaction does not know: where files are not what they were, the lock may not
+    /// be either. Asked once a file is open, so that it is one that the lock covers.
+    fn check_lock(&self) -> Result<()> {
+        let storage = &*self.inner.storage;
+        let path = full_path(storage, "LOCK");
+        let is_current = self.writer.lock.is_current(storage);
+        if is_current.map_err(|e| Error::io("look at the lock", &path, e))? {
+            return Ok(());
+        }
+        // Someone deleted it, and this store is still there: others wait until this is seen.
+        let found = manifest::read(storage)?;
+        if found
+            .is_some_and(|found| found.store_id == self.inner.store_id && self.gate().is_of(&found))
+        {
+            return Ok(());
+        }
+        let message = "the store was taken away while this was being written, and another one may have come: record it again";
+        Err(Error::new(ErrorKind::Locked, message).with_path(&path))
+    }
+
+    /// Reads what changed in any segment by other hands than a writer's, and lets the other
+    /// processes do the same.
+    pub(in crate::store) fn look_again(&mut self) -> Result<()> {
+        self.check_lock()?;
+        self.writer.handles.clear();
+        self.writer.recent.clear();
+        self.room.checked.clear();
+        self.writer.header.call_for_a_look();
+        self.look_at_all()
+    }
+
+    /// The greatest sequence number that any line can have.
+    pub(in crate::store) fn max_seq(&self) -> u64 {
+        self.state.max_seq
+    }
+
+    /// Every segment that there is.
+    pub(in crate::store) fn segments(&self) -> Vec<SegmentName> {
+        let present = |id: &u32| self.state.segments[*id as usize].identity != 0;
+        self.state
+            .by_name
+            .iter()
+            .filter(|(_, id)| present(id))
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    /// Makes a segment, under the first name from this one on that nothing else has.
+    fn create_from(&mut self, mut name: SegmentName) -> Result<u32> {
+        // A seal is of one segment for good, also where nothing tells any more that it was removed.
+        if let Some(last) = SealLog::last_number(&*self.inner.storage, name.day, name.kind) {
+            name.number = name.number.max(last.saturating_add(1));
+        }
+        loop {
+            if !self.state.taken.contains(&name) {
+                match self.create(name) {
+                    Err(_) if self.is_taken(name) => self.state.taken.push(name),
+                    made => return made,
+                }
+            }
+            match name.number.checked_add(1) {
+                Some(number) => name.number = number,
+                None => return self.create(name),
+            }
+        }
+    }
+
+    /// Whether a name is that of something that is no file.
+    fn is_taken(&self, name: SegmentName) -> bool {
+        let file_name = name.file_name();
+        let entries = self.inner.storage.read_dir(&name.day.to_string());
+        entries.is_ok_and(|entries| {
+            let mut entries = entries.iter();
+            entries.any(|entry| entry.name == file_name && !entry.is_file)
+        })
+    }
+
+    fn create(&mut self, name: SegmentName) -> Result<u32> {
+        let storage = &*self.inner.storage;
+        let dir = name.day.to_string();
+        storage
+            .create_dir(&dir)
+            .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
+        let segment = self.state.place(name);
+        self.state.segments[segment as usize].identity = self.handle(segment)?.named.identity;
+        Ok(segment)
+    }
+
+    pub(super) fn handle(&mut self, segment: u32) -> Result<Handle> {
+        if let Some(handle) = self.writer.open_handle(segment) {
+            return Ok(handle.clone());
+        }
+        let path = self.path(segment);
+        let opened = Named::open(&*self.inner.storage, &path, Access::Append);
+        let named = opened.map_err(|e| self.io("open", segment, e))?;
+        self.check_lock()?;
+        // Whoever made the file, here or in another process, may not have come to sync its name.
+        let day = self.state.segments[segment as usize].name.day;
+        self.inner.sync.mark_dir(&day.to_string());
+        self.inner.sync.mark_dir("");
+        let others_max = self.writer.handles_max.saturating_sub(1);
+        self.writer.handles.truncate(others_max);
+        let handle = Handle {
+            named,
+            path: path.into(),
+        };
+        self.writer.handles.insert(0, (segment, handle.clone()));
+        Ok(handle)
+    }
+
+    fn path(&self, segment: u32) -> String {
+        self.state.segments[segment as usize].name.path()
+    }
+
+    pub(super) fn io(&self, doing: &str, segment: u32, e: io::Error) -> Error {
+        let path = self.path(segment);
+        Error::io(
+            &format!("{doing} the segment"),
+            &full_path(&*self.inner.storage, &path),
+            e,
+        )
+    }
+}

@@ -1,0 +1,472 @@
+//! The gate: what every record passes before its bytes can reach the disk.
+//!
+//! A [`Record`] becomes [`Admitted`] before the lock is taken, as that takes time, and [`Kept`]
+//! under it, where the settings that it was admitted by are known to hold still. Rules take, and a
+//! transaction writes, nothing else; and there is no other way to make one.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::line::{LINE_BYTES_MAX, Value};
+use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
+use crate::record::{Kind, Record};
+use crate::segment::{Found, list, scan};
+use crate::storage::{Access, Storage};
+use crate::store::manifest::{self, Manifest};
+use crate::store::{Inner, Settings, Store, Txn};
+
+/// Settings, ready to be obeyed.
+#[derive(Debug)]
+pub(in crate::store) struct Gate {
+    settings: Settings,
+    /// The fingerprint of the key under which the store's user ids are hashed, if any was.
+    key_fingerprint: Option<String>,
+    user_id_key: UserKey,
+    /// Made when it is first needed, as who only reads mostly never does.
+    privacy: OnceLock<Privacy>,
+    stricter: OnceLock<Vec<Privacy>>,
+    /// The key that is here was seen to be the one of the ids that are hashed already.
+    is_key_checked: OnceLock<()>,
+}
+
+impl Gate {
+    pub(in crate::store) fn new(manifest: Manifest, user_id_key: UserKey) -> Gate {
+        Gate {
+            settings: manifest.settings,
+            key_fingerprint: manifest.key_fingerprint,
+            user_id_key,
+            privacy: OnceLock::new(),
+            stricter: OnceLock::new(),
+            is_key_checked: OnceLock::new(),
+        }
+    }
+
+    pub(in crate::store) fn is_of(&self, manifest: &Manifest) -> bool {
+        self.settings == manifest.settings && self.key_fingerprint == manifest.key_fingerprint
+    }
+
+    fn is_same(self: &Arc<Gate>, other: &Arc<Gate>) -> bool {
+        let is_equal =
+            || self.settings == other.settings && self.key_fingerprint == other.key_fingerprint;
+        Arc::ptr_eq(self, other) || is_equal()
+    }
+
+    fn privacy(&self) -> Result<&Privacy> {
+        if let Some(privacy) = self.privacy.get() {
+            return Ok(privacy);
+        }
+        let privacy = Privacy::new(self.settings.privacy.clone())?;
+        let key = self.user_id_key.expecting(self.key_fingerprint.clone());
+        let privacy = privacy.with_key(key);
+        Ok(self.privacy.get_or_init(|| privacy))
+    }
+
+    /// All settings that keep less of a record than these do.
+    fn stricter(&self) -> &[Privacy] {
+        self.stricter.get_or_init(|| {
+            let settings = self.settings.privacy.stricter();
+            let privacies = settings.filter_map(|settings| {
+                let privacy = Privacy::new(settings).ok()?;
+                let key = self.user_id_key.expecting(self.key_fingerprint.clone());
+                Some(privacy.with_key(key))
+            });
+            privacies.collect()
+        })
+    }
+
+    /// The fingerprint that the manifest must have before a record is written.
+    pub(in crate::store) fn key_to_note(&self, record: &Record) -> Option<String> {
+        // Also of an id that came hashed: whoever has another key is to hash none here.
+        let key = key_of_record(record).filter(|_| self.key_fingerprint.is_none());
+        key.map(str::to_owned)
+    }
+}
+
+/// The fingerprint of the key under which the last of the store's hashed user ids is, as its lines
+/// say. Reads conversations, from the last segment back.
+pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<String>> {
+    let mut last = None;
+    let names = list(storage)?.segments.into_iter().rev();
+    for name in names.filter(|name| name.kind == Kind::Conversations) {
+        // What cannot be read is told as damage.
+        let Ok(file) = storage.open(&name.path(), Access::Read) else {
+            continue;
+        };
+        let mut look = |found: Found<'_>| {
+            found.facts(name.kind, &mut |fact| {
+                let user = fact.envelope.lookups[3].as_ref();
+                if let Some(key) = user.and_then(key_of_value) {
+                    last = Some(key);
+                }
+            });
+        };
+        let _ = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look);
+        if last.is_some() {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// The fingerprint of the key under which a user id in a line is hashed, if it is.
+pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
+    let mut room = [0; Value::BYTES];
+    let user = str::from_utf8(user.text(&mut room)).ok()?;
+    key_of(user).map(str::to_owned)
+}
+
+/// The gate of a handle.
+#[derive(Debug)]
+pub(in crate::store) struct Known {
+    gate: Arc<Gate>,
+    /// `settings` in `HEAD` when the manifest was read.
+    count: Option<u64>,
+}
+
+impl Known {
+    pub(in crate::store) fn new(gate: Arc<Gate>) -> Known {
+        Known { gate, count: None }
+    }
+}
+
+/// What may be kept of a record, by the settings that its handle knew then.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    record: Record,
+    /// The record as it was given, if that is something else.
+    original: Option<Box<Record>>,
+    gate: Arc<Gate>,
+}
+
+/// What is kept of a record, by the settings that hold.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    record: Record,
+    /// The record as it was given, if that is something else.
+    original: Option<Box<Record>>,
+}
+
+impl Inner {
+    /// What may be kept of a record that was checked, by the settings of now.
+    pub(crate) fn admit(&self, record: Record) -> Result<Admitted> {
+        let gate = self.current_gate();
+        self.check_key(&gate, &record)?;
+        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
+        Ok(Admitted {
+            record,
+            original: original.map(Box::new),
+            gate,
+        })
+    }
+
+    /// Makes the key of user ids where a record is the first one that needs it.
+    fn check_key(&self, gate: &Gate, record: &Record) -> Result<()> {
+        let privacy = gate.privacy()?;
+        let is_known = gate.key_fingerprint.is_some() || gate.is_key_checked.get().is_some();
+        if is_known || !privacy.needs_user_key(record) {
+            return Ok(());
+        }
+        // Someone may have taken it out of the manifest.
+        match hashed_under(&*self.storage)? {
+            Some(key) => gate.user_id_key.expecting(Some(key)).check()?,
+            None => privacy.make_key()?,
+        }
+        gate.is_key_checked.get_or_init(|| ());
+        Ok(())
+    }
+
+    /// The forms in which the log may have a user's id, whatever the settings were when it was
+    /// recorded: as it is given, and hashed. No key is made.
+    ///
+    /// # Errors
+    /// There are hashed ids, and their key is not there or cannot be read.
+    pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
+        let mut forms = vec![id.to_owned()];
+        match self.current_gate().privacy()?.hashed_user_id(id) {
+            Ok(hashed) if hashed != id => forms.push(hashed),
+            Err(e) if hashed_under(&*self.storage)?.is_some() => return Err(e),
+            _ => {}
+        }
+        Ok(forms)
+    }
+
+    /// The settings as this handle last read them.
+    pub(in crate::store) fn known_settings(&self) -> Settings {
+        self.gate().settings.clone()
+    }
+
+    /// The manifest, or what is known of it if it is gone.
+    pub(in crate::store) fn manifest(&self) -> Result<Manifest> {
+        let manifest = manifest::read(&*self.storage)?;
+        Ok(manifest.unwrap_or_else(|| {
+            let gate = self.gate();
+            let fingerprint = gate.key_fingerprint.clone();
+            Manifest::new(self.store_id, gate.settings.clone(), fingerprint)
+        }))
+    }
+
+    fn gate(&self) -> Arc<Gate> {
+        let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known.gate)
+    }
+
+    /// The gate of the settings of now, as far as can be told without the lock.
+    fn current_gate(&self) -> Arc<Gate> {
+        loop {
+            let now = self.news.settings(&*self.storage);
+            let gate = {
+                let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+                if now.is_none() || known.count == now {
+                    return Arc::clone(&known.gate);
+                }
+                Arc::clone(&known.gate)
+            };
+            // What cannot be read stops who writes under the lock.
+            let Ok(manifest) = self.manifest() else {
+                return gate;
+            };
+            // Who changes the settings counts before and after.
+            if self.news.settings(&*self.storage) == now {
+                return self.obey(manifest, now);
+            }
+        }
+    }
+
+    /// Admits records by this manifest from now on.
+    pub(in crate::store) fn obey(&self, manifest: Manifest, count: Option<u64>) -> Arc<Gate> {
+        let mut known = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        known.count = count;
+        if !known.gate.is_of(&manifest) {
+            let user_id_key = known.gate.user_id_key.clone();
+            known.gate = Arc::new(Gate::new(manifest, user_id_key));
+        }
+        Arc::clone(&known.gate)
+    }
+}
+
+impl Txn<'_> {
+    /// What is kept of a record that was admitted before the lock was taken.
+    pub(crate) fn admit(&self, admitted: Admitted) -> Result<Kept> {
+        let Admitted {
+            record,
+            original,
+            gate,
+        } = admitted;
+        if gate.is_same(self.gate()) {
+            return Ok(Kept { record, original });
+        }
+        self.keep(original.map_or(record, |original| *original))
+    }
+
+    /// What is kept of a record that was made, and checked, under the lock.
+    pub(crate) fn keep(&self, record: Record) -> Result<Kept> {
+        let gate = self.gate();
+        self.inner().check_key(gate, &record)?;
+        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
+        let original = original.map(Box::new);
+        Ok(Kept { record, original })
+    }
+
+    /// What would have been kept of a record by stricter settings, which the store may have had
+    /// before.
+    pub(crate) fn kept_before(&self, kept: &Kept) -> Vec<Kept> {
+        let record = kept.original.as_deref().unwrap_or(&kept.record);
+        let stricter = self.gate().stricter();
+        let forms = stricter.iter().filter_map(|privacy| {
+            // One that cannot be made, as its key is not there, is no form that the log has.
+            let record = privacy.apply(record.clone()).ok()?;
+            let original = None;
+            Some(Kept { record, original })
+        });
+        forms.collect()
+    }
+}
+
+impl Store {
+    /// Where the key of user ids is looked for, which one is found there, and which one the store
+    /// expects.
+    ///
+    /// # Errors
+    /// The key's file cannot be read, is no key, or others may read it.
+    pub fn user_id_key(&self) -> Result<UserIdKey> {
+        self.inner().current_gate().privacy()?.describe_key()
+    }
+
+    /// Expects the key with this fingerprint from now on, as user ids that are hashed under it are
+    /// about to come in.
+    ///
+    /// # Errors
+    /// [`UserIdKey`](ErrorKind::UserIdKey) if the store expects another one.
+    pub(crate) fn adopt_user_id_key(&self, fingerprint: &str) -> Result<()> {
+        self.inner().transact(|txn| {
+            let expected = txn.gate().key_fingerprint.clone();
+            match expected.as_deref() {
+                None => txn.note_user_id_key(Some(fingerprint.to_owned())),
+                Some(expected) if expected == fingerprint => Ok(()),
+                Some(expected) => {
+                    let message = format!(
+                        "user ids in the records are hashed under the key with the fingerprint {fingerprint}, those in the store under {expected}: erasing by user would find only one of them. Record into another store"
+                    );
+                    let root = txn.inner().storage.root();
+                    Err(Error::new(ErrorKind::UserIdKey, message).with_path(root))
+                }
+            }
+        })
+    }
+
+    /// Takes the key of user ids that is found here as the store's from now on, whatever the
+    /// earlier one was; makes one if there is none. User ids that were hashed under another key
+    /// stay as they are: no one can find or erase them by user any more, unless by their hashed
+    /// form.
+    ///
+    /// # Errors
+    /// As [`user_id_key`](Store::user_id_key); and if the manifest cannot be written.
+    pub fn replace_user_id_key(&self) -> Result<UserIdKey> {
+        let inner = self.inner();
+        inner.transact(|txn| {
+            txn.gate().privacy()?.make_key()?;
+            let key = txn.gate().privacy()?.describe_key()?;
+            txn.note_user_id_key(key.found)
+        })?;
+        self.user_id_key()
+    }
+}
+
+/// What the log itself gives a record. Texts are not among it: those go through the gate, also
+/// where they come from another line, which may be older than the settings.
+impl Kept {
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The id of an event, a task or an entry.
+    pub(crate) fn set_id(&mut self, given: i64) {
+        match &mut self.record {
+            Record::Event(event) => event.id = given,
+            Record::InboxTask(task) => task.id = given,
+            Record::History(entry) => entry.id = given,
+            _ => {}
+        }
+    }
+
+    /// The place of a message in its conversation.
+    pub(crate) fn set_sequence(&mut self, sequence: i64) {
+        if let Record::Message(message) = &mut self.record {
+            message.sequence = Some(sequence);
+        }
+    }
+
+    /// The sort of task of a message that has none of its own.
+    pub(crate) fn set_task_type(&mut self, task_type: String) {
+        if let Record::Message(message) = &mut self.record {
+            message.task_type = Some(task_type);
+        }
+    }
+
+    /// Which attempt a step of a task is of.
+    pub(crate) fn set_attempt(&mut self, attempt: i64) {
+        if let Record::InboxStep(step) = &mut self.record {
+            step.attempt = attempt;
+        }
+    }
+
+    /// Binds a thought to the one before it, by its hash.
+    pub(crate) fn chain(&mut self, prev_hash: String) {
+        if let Record::Thought(thought) = &mut self.record {
+            thought.prev_hash = prev_hash;
+            thought.hash = thought.computed_hash();
+        }
+    }
+
+    /// Which rollup of its group and day it is.
+    pub(crate) fn set_part(&mut self, part: u64) {
+        if let Record::Rollup(rollup) = &mut self.record {
+            rollup.part = part;
+        }
+    }
+
+    /// Makes a conversation a change of one that the log has.
+    pub(crate) fn make_change(&mut self) {
+        if let Record::Conversation(conversation) = &self.record {
+            self.record = Record::ConversationUpdated(conversation.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{ConversationTurn, TurnKind, Validity};
+    use crate::storage::Memory;
+    use uuid::Uuid;
+
+    fn open(memory: &Memory) -> Store {
+        let storage = Arc::new(memory.clone());
+        let options = Store::options().storage(storage).upkeep(false);
+        options.open("in memory").unwrap()
+    }
+
+    fn turn() -> Record {
+        Record::Turn(ConversationTurn {
+            id: Uuid::from_u128(1),
+            parent_id: None,
+            message_id: Uuid::from_u128(2),
+            kind: TurnKind::User,
+            content: "write to ann@example.com".into(),
+            created_at: Validity::at(1_766_832_000_000),
+            thread_id: None,
+        })
+    }
+
+    fn content(kept: &Kept) -> &str {
+        match kept.record() {
+            Record::Turn(turn) => &turn.content,
+            _ => "",
+        }
+    }
+
+    /// A change may come between a record's admission and the lock.
+    #[test]
+    fn what_was_admitted_by_other_settings_is_admitted_anew() {
+        type Change = fn(&mut Settings);
+        let kept_whole = "write to ann@example.com";
+        let cases: [(Change, &str); 3] = [
+            (|_| (), kept_whole),
+            (
+                |it| it.privacy.redact_pii = true,
+                "write to [REDACTED:email:1]",
+            ),
+            (|it| it.privacy.store_content = false, "[CONTENT:len=24,"),
+        ];
+        for (before, _) in cases {
+            for (after, expected) in cases {
+                let memory = Memory::new();
+                let (one, two) = (open(&memory), open(&memory));
+                let change = |settings: fn(&mut Settings)| {
+                    let changed = two.change_settings(|it| {
+                        *it = Settings::default();
+                        settings(it);
+                    });
+                    changed.unwrap();
+                };
+                change(before);
+                let admitted = one.inner().admit(turn()).unwrap();
+                change(after);
+                let kept = one.inner().transact(|txn| txn.admit(admitted)).unwrap();
+                assert!(content(&kept).starts_with(expected), "{}", content(&kept));
+            }
+        }
+    }
+
+    /// What has nothing to be replaced is not copied for this.
+    #[test]
+    fn only_what_is_changed_is_kept_as_it_was_given() {
+        let store = open(&Memory::new());
+        assert!(store.inner().admit(turn()).unwrap().original.is_none());
+        store
+            .change_settings(|it| it.privacy.redact_pii = true)
+            .unwrap();
+        let original = store.inner().admit(turn()).unwrap().original;
+        assert_eq!(original.as_deref(), Some(&turn()));
+    }
+}

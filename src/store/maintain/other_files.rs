@@ -1,0 +1,134 @@
+//! What lies in the store's directory beside the segments.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::record::Day;
+use crate::segment::SegmentName;
+use crate::storage::{Access, full_path, is_gone, read_full, replace_file};
+use crate::store::Inner;
+
+/// Files beside the segments, relative to the store.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// What repairs took out.
+    pub quarantined: Vec<String>,
+    /// What was written in part when a process died.
+    pub leftovers: Vec<String>,
+    /// What others put there.
+    pub foreign: Vec<String>,
+}
+
+/// The store's own files and directories that hold none of what was recorded, or are looked at
+/// apart.
+const OWN: [&str; 7] = [
+    "decklog.json",
+    "access.json",
+    "LOCK",
+    "HEAD",
+    "cache",
+    "removals.jsonl",
+    "quarantine",
+];
+
+impl Inner {
+    pub(crate) fn beside(&self) -> Result<Beside> {
+        let mut beside = Beside::default();
+        for entry in self.names("")? {
+            let name = &entry.name;
+            match name.parse::<Day>() {
+                Ok(day) if entry.is_dir => {
+                    for file in self.names(name)? {
+                        let path = format!("{name}/{}", file.name);
+                        let segment = file.name.strip_suffix(".tmp").unwrap_or(&file.name);
+                        let is_ours = SegmentName::parse(day, segment).is_some();
+                        if is_ours && segment != file.name {
+                            beside.leftovers.push(path);
+                        } else if !is_ours && file.name != "seals.jsonl" && file.is_file {
+                            beside.foreign.push(path);
+                        }
+                    }
+                }
+                _ if name == "quarantine" => {
+                    for file in self.names(name)?.into_iter().filter(|file| file.is_file) {
+                        beside.quarantined.push(format!("{name}/{}", file.name));
+                    }
+                }
+                _ if entry.is_file && !OWN.contains(&&**name) => beside.foreign.push(name.clone()),
+                _ => {}
+            }
+        }
+        Ok(beside)
+    }
+
+    fn names(&self, dir: &str) -> Result<Vec<crate::storage::Entry>> {
+        match self.storage.read_dir(dir) {
+            Err(e) if is_gone(&e) => Ok(Vec::new()),
+            Err(e) => {
+                let path = full_path(&*self.storage, dir);
+                Err(Error::io("list the directory", &path, e))
+            }
+            names => names.map_err(|e| Error::io("list the directory", self.storage.root(), e)),
+        }
+    }
+
+    /// Removes what was written in part. No one else does so meanwhile.
+    pub(crate) fn discard_leftovers(&self, paths: &[String]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let txn = self.begin()?;
+        for path in paths {
+            match self.storage.remove_file(path) {
+                Err(e) if !is_gone(&e) => {
+                    let path = full_path(&*self.storage, path);
+                    return Err(Error::io("remove the file", &path, e));
+                }
+                _ => {}
+            }
+        }
+        txn.commit()?;
+        for path in paths {
+            self.sync_dir_of(path)?;
+        }
+        Ok(())
+    }
+
+    /// All bytes of a file; none if it is gone.
+    pub(crate) fn read_whole(&self, path: &str) -> Result<Vec<u8>> {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = self.storage.open(path, Access::Read)?;
+            let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; len];
+            let read = read_full(&*file, &mut bytes, 0)?;
+            bytes.truncate(read);
+            Ok(bytes)
+        };
+        match read() {
+            Err(e) if is_gone(&e) => Ok(Vec::new()),
+            read => read.map_err(|e| Error::io("read", &full_path(&*self.storage, path), e)),
+        }
+    }
+
+    /// Puts bytes in the place of a file's; none take it away.
+    pub(crate) fn replace_whole(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let replaced = if bytes.is_empty() {
+            self.storage.remove_file(path)
+        } else {
+            replace_file(&*self.storage, path, bytes)
+        };
+        replaced.map_err(|e| Error::io("rewrite", &full_path(&*self.storage, path), e))?;
+        self.sync_dir_of(path)
+    }
+
+    fn sync_dir_of(&self, path: &str) -> Result<()> {
+        let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+        match self.storage.sync_dir(dir) {
+            Err(e) if !is_gone(&e) => {
+                let path = full_path(&*self.storage, dir);
+                Err(Error::io("fsync the directory", &path, e))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Repair of a whole store, under its lock.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::seal::SealLog;
+use crate::error::{Error, Result};
+use crate::segment::SegmentName;
+use crate::segment::repair::{Repaired, repair_segment, take_out};
+use crate::segment::seal::{Contents, SealReason, Sealer, hash_file};
+use crate::storage::{Access, full_path};
+use crate::store::{Inner, Store};
+
+impl Store {
+    /// Moves damaged bytes out of the segments into files under `quarantine/`, one for every
+    /// segment concerned, and ends torn lines that lack nothing but their LF. Rewritten lines
+    /// stay as they are or, with `accept_edits`, get a new checksum and count as good from then
+    /// on. Returns what was done to which segment; segments without damage are not touched.
+    ///
+    /// A sealed segment that is mended gets a new seal. With `accept_edits`, so does one that was
+    /// changed after it was sealed: as if someone vouched for what it holds. Lines of the seals'
+    /// own files that are no seals go to `quarantine/`, too.
+    ///
+    /// # Errors
+    /// [`Locked`](crate::ErrorKind::Locked), [`Io`](crate::ErrorKind::Io). A segment is replaced
+    /// in one step, so an error leaves each as it was or mended.
+    pub fn repair(&self, accept_edits: bool) -> Result<Vec<Repaired>> {
+        let inner = self.inner();
+        let moment = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let now_ms = i64::try_from(moment.as_millis()).unwrap_or(i64::MAX);
+        let moment = moment.as_nanos();
+        let storage = &*inner.storage;
+        let mut log = inner.seals();
+        let mut txn = inner.begin()?;
+        log.refresh(storage)?;
+        let mut repaired = Vec::new();
+        for name in txn.segments() {
+            let io = |e| Error::io("repair the segment", &full_path(storage, &name.path()), e);
+            let ready = |kept: &[u8], temporary: &str| {
+                inner.seal_mended(&mut log, now_ms, name, kept, temporary)
+            };
+            let one = repair_segment(storage, name, accept_edits, txn.max_seq(), moment, ready);
+            let mut one = one.map_err(io)?;
+            let is_sealed_anew = one.as_ref().is_some_and(|one| one.resealed);
+            if accept_edits && !is_sealed_anew && inner.vouch(&mut log, now_ms, name)? {
+                let one = one.get_or_insert_with(|| Repaired::nothing(name));
+                one.resealed = true;
+            }
+            repaired.extend(one);
+        }
+        for (path, lines) in log.broken_lines() {
+            let taken_out = take_out(storage, &path, &lines, moment);
+            let io = |e| Error::io("repair", &full_path(storage, &path), e);
+            repaired.push(taken_out.map_err(io)?);
+        }
+        txn.look_again()?;
+        let ticket = txn.commit()?;
+        drop(log);
+        inner.acknowledge(ticket)?;
+        Ok(repaired)
+    }
+}
+
+impl Inner {
+    /// Gives a sealed segment that is about to be replaced by a mended one its new seal; whether it
+    /// was sealed.
+    fn seal_mended(
+        &self,
+        log: &mut SealLog,
+        now_ms: i64,
+        name: SegmentName,
+        kept: &[u8],
+        temporary: &str,
+    ) -> io::Result<bool> {
+        let storage = &*self.storage;
+        let is_sealed = log.last_of(name).is_some();
+        if is_sealed {
+            let mut sealer = Sealer::new(name);
+            for line in kept.split_inclusive(|byte| *byte == b'\n') {
+                sealer.push(line);
+            }
+            self.seal_again(log, now_ms, name, &sealer.finish())
+                .map_err(io::Error::other)?;
+        }
+        if is_sealed || storage.stat(&name.path())?.is_read_only {
+            storage.set_read_only(temporary)?;
+            storage.open(temporary, Access::Read)?.sync()?;
+        }
+        Ok(is_sealed)
+    }
+
+    /// Seals a segment as it is, if it was changed after it was sealed; tells whether it was.
+    fn vouch(&self, log: &mut SealLog, now_ms: i64, name: SegmentName) -> Result<bool> {
+        let storage = &*self.storage;
+        let path = name.path();
+        let io = |e| Error::io("seal the segment", &full_path(storage, &path), e);
+        let Some(seal) = log.last_of(name) else {
+            return Ok(false);
+        };
+        let file = storage.open(&path, Access::Read).map_err(io)?;
+        if hash_file(&*file).map_err(io)? == (seal.sha256, seal.bytes) {
+            return Ok(false);
+        }
+        storage.set_read_only(&path).map_err(io)?;
+        file.sync().map_err(io)?;
+        let contents = Sealer::of_file(&*file, name).map_err(io)?;
+        self.seal_again(log, now_ms, name, &contents)?;
+        Ok(true)
+    }
+
+    fn seal_again(
+        &self,
+        log: &mut SealLog,
+        now_ms: i64,
+        name: SegmentName,
+        contents: &Contents,
+    ) -> Result<()> {
+        let storage = &*self.storage;
+        let last = log.last_of(name);
+        // An earlier try may have come as far as this.
+        if last.is_some_and(|last| last.contents() == *contents) {
+            return log.settle(storage);
+        }
+        let replaces = last.map(|seal| seal.seal).into_iter().collect();
+        log.append(
+            storage,
+            now_ms,
+            name,
+            contents,
+            SealReason::Repair,
+            replaces,
+        )?;
+        log.settle(storage)
+    }
+}

@@ -1,0 +1,289 @@
+//! Puts what stays in the place of what was there, and notes what goes.
+
+use std::io;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::plan::Cut;
+use super::{With, discard, remove_if_there};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Day, now};
+use crate::segment::SegmentName;
+use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
+use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
+use crate::store::maintain::removals::{self, Anchor, Removal, RemovalReason};
+use crate::store::view::relocations::{MovedFile, Moves, NewFile};
+use crate::store::{Inner, SealLog};
+
+/// So many bytes are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+impl Inner {
+    /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
+    /// `false`, and nothing done, if the segments are not sealed or changed meanwhile.
+    pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: &With) -> Result<bool> {
+        if cut.changes_nothing() {
+            return Ok(true);
+        }
+        let storage = &*self.storage;
+        let Some((last, _)) = cut.files.last() else {
+            return Ok(true);
+        };
+        let target = last.name;
+        let temporary = format!("{}.tmp", target.path());
+        let io = |e| {
+            Error::io(
+                "rewrite the segment",
+                &full_path(storage, &target.path()),
+                e,
+            )
+        };
+        if !self.is_as_sealed(cut, reason)? {
+            return Ok(false);
+        }
+        let written = if cut.pieces.is_empty() {
+            None
+        } else {
+            let written = cut.write(storage, target, &temporary);
+            let written = written.inspect_err(|_| discard(storage, &temporary));
+            Some(written.map_err(io)?)
+        };
+        let to = written.map(|(identity, contents)| NewFile {
+            file: MovedFile {
+                name: target,
+                identity,
+                end: contents.bytes,
+            },
+            last_seq: cut.last_seq,
+            last: cut.last,
+        });
+        let contents = written.map(|(_, contents)| contents);
+        let is_noted = self.note(cut, reason, &with.anchors, contents.as_ref())?;
+        if !is_noted || !self.put_in_place(cut, to, &temporary, with)? {
+            discard(storage, &temporary);
+            return Ok(false);
+        }
+        let dir = cut.day.to_string();
+        storage.sync_dir(&dir).map_err(io)?;
+        // Their lines stand in the new file by now, also after a power cut.
+        for (file, _) in &cut.files {
+            if to.is_some() && file.name != target {
+                remove_if_there(storage, &file.name.path()).map_err(io)?;
+            }
+        }
+        if cut.files.len() > 1 {
+            storage.sync_dir(&dir).map_err(io)?;
+        }
+        self.leave_day(cut.day, reason)?;
+        Ok(true)
+    }
+
+    /// Whether the segments hold what one of their seals says. Others would be vouched for by the
+    /// new seal, whoever changed them: that is for a person to do.
+    fn is_as_sealed(&self, cut: &Cut, reason: RemovalReason) -> Result<bool> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        log.refresh(storage)?;
+        for (file, opened) in &cut.files {
+            let path = full_path(storage, &file.name.path());
+            let hashed = hash_file(&**opened);
+            let (sha256, _) = hashed.map_err(|e| Error::io("read the segment", &path, e))?;
+            let mut seals = log.seals_of(file.name).peekable();
+            let is_sealed = seals.peek().is_some();
+            if seals.any(|seal| seal.sha256 == sha256) {
+                continue;
+            }
+            if is_sealed && reason == RemovalReason::Erasure {
+                let message = "the segment was changed after it was sealed, so nothing is erased from it: put back a copy, or take it as it is with 'decklog repair --accept-edits', and erase then";
+                return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn put_in_place(
+        &self,
+        cut: &Cut,
+        to: Option<NewFile>,
+        temporary: &str,
+        with: &With,
+    ) -> Result<bool> {
+        let moves = Moves {
+            from: cut.files.iter().map(|(file, _)| *file).collect(),
+            to,
+            pieces: cut.pieces.clone(),
+            ended: with.ended.iter().map(|(key, _)| *key).collect(),
+        };
+        let txn = self.begin()?;
+        if txn.still_has(&with.ended) {
+            return txn.replace(&moves, temporary);
+        }
+        txn.commit()?;
+        Ok(false)
+    }
+
+    /// Notes what goes and seals what takes its place, so that both are on disk before anything
+    /// changes; `false`, and nothing noted, if not all of it is sealed.
+    fn note(
+        &self,
+        cut: &Cut,
+        reason: RemovalReason,
+        anchors: &[Anchor],
+        contents: Option<&Contents>,
+    ) -> Result<bool> {
+        let storage = &*self.storage;
+        let mut log = self.seals();
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        let mut sealed: Vec<&Seal> = Vec::new();
+        for (file, _) in &cut.files {
+            let path = file.name.path();
+            let is_closed = match storage.stat(&path) {
+                Err(e) if is_gone(&e) => false,
+                Err(e) => {
+                    let path = full_path(storage, &path);
+                    return Err(Error::io("look at the segment", &path, e));
+                }
+                Ok(found) => found.is_read_only,
+            };
+            sealed.extend(log.seals_of(file.name).next().filter(|_| is_closed));
+        }
+        if sealed.len() < cut.files.len() {
+            txn.commit()?;
+            return Ok(false);
+        }
+        let replaces = sealed.iter().map(|seal| seal.seal).collect();
+        let mut removals: Vec<Removal> = Vec::new();
+        for (name, gone) in cut.gone() {
+            removals.push(Removal {
+                lines: gone.lines,
+                bytes: gone.bytes,
+                first_seq: gone.seqs.0.min(gone.seqs.1),
+                last_seq: gone.seqs.1,
+                first_at: gone.ats.0.min(gone.ats.1),
+                last_at: gone.ats.1,
+                ..Removal::new(reason, name.path(), txn.marks())
+            });
+        }
+        if let Some(first) = removals.first_mut() {
+            first.anchors = anchors.to_vec();
+            if contents.is_none() {
+                first.seals = sealed.into_iter().map(raw).collect();
+            }
+        }
+        let file = append_all_of(storage, removals)?;
+        if let (Some(contents), Some((last, _))) = (contents, cut.files.last()) {
+            let reason = reason.into();
+            log.append(storage, now(), last.name, contents, reason, replaces)?;
+        }
+        txn.commit()?;
+        log.settle(storage)?;
+        sync_removals(storage, file)?;
+        Ok(true)
+    }
+
+    /// Removes a day's directory if it has no segments any more; its seals are kept with what was
+    /// removed.
+    fn leave_day(&self, day: Day, reason: RemovalReason) -> Result<()> {
+        let storage = &*self.storage;
+        let dir = day.to_string();
+        let io = |e| Error::io("remove the directory", &full_path(storage, &dir), e);
+        let seals = format!("{dir}/{}", SealLog::FILE);
+        let is_left = || match storage.read_dir(&dir) {
+            Ok(entries) => Ok(entries.iter().all(|entry| entry.name == SealLog::FILE)),
+            Err(e) if is_gone(&e) => Ok(false),
+            Err(e) => Err(io(e)),
+        };
+        if !is_left()? {
+            return Ok(());
+        }
+        let mut log = self.seals();
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        let left: Vec<_> = log.only_in(&seals).map(raw).collect();
+        let mut file = None;
+        if !left.is_empty() {
+            let removal = Removal {
+                seals: left,
+                ..Removal::new(reason, seals.clone(), txn.marks())
+            };
+            file = append_all_of(storage, vec![removal])?;
+        }
+        txn.commit()?;
+        sync_removals(storage, file)?;
+        // Someone may be about to write a late fact there, or to seal one.
+        let txn = self.begin()?;
+        log.refresh(storage)?;
+        if is_left()? && log.only_in(&seals).next().is_none() {
+            remove_if_there(storage, &seals).map_err(io)?;
+            storage.remove_dir(&dir).map_err(io)?;
+        }
+        txn.commit()?;
+        storage.sync_dir("").map_err(io)
+    }
+}
+
+impl Cut {
+    /// Writes what stays to a file of its own, which survives the machine once it has a name that
+    /// does, and no one writes any more; its identity, and what it holds under the name that it
+    /// will have.
+    fn write(
+        &self,
+        storage: &dyn Storage,
+        name: SegmentName,
+        path: &str,
+    ) -> io::Result<(u64, Contents)> {
+        remove_if_there(storage, path)?;
+        let out = storage.open(path, Access::Append)?;
+        let mut room = vec![0; COPY_BYTES];
+        for piece in &self.pieces {
+            let (_, file) = &self.files[piece.file as usize];
+            let (mut at, mut left) = (u64::from(piece.start), piece.len as usize);
+            while left > 0 {
+                let wanted = left.min(COPY_BYTES);
+                let read = read_full(&**file, &mut room[..wanted], at)?;
+                if read < wanted {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                append_all(&*out, &room[..read])?;
+                at += read as u64;
+                left -= read;
+            }
+        }
+        storage.set_read_only(path)?;
+        // By a handle that was opened to read, which makes the mode survive as well.
+        storage.open(path, Access::Read)?.sync()?;
+        let contents = Sealer::of_file(&*out, name)?;
+        Ok((out.stat()?.identity, contents))
+    }
+}
+
+/// A seal as it stands in its line.
+fn raw(seal: &Seal) -> Box<RawValue> {
+    RawValue::from_string(seal.to_line()).unwrap_or_default()
+}
+
+fn append_all_of(
+    storage: &dyn Storage,
+    removals: Vec<Removal>,
+) -> Result<Option<Arc<dyn StorageFile>>> {
+    let mut file = None;
+    for removal in removals {
+        let appended = removals::append(storage, removal);
+        file = Some(appended.map_err(|e| not_noted(storage, e))?);
+    }
+    Ok(file)
+}
+
+fn sync_removals(storage: &dyn Storage, file: Option<Arc<dyn StorageFile>>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let synced = file.sync().and_then(|()| storage.sync_dir(""));
+    synced.map_err(|e| not_noted(storage, e))
+}
+
+fn not_noted(storage: &dyn Storage, e: io::Error) -> Error {
+    let path = full_path(storage, removals::NAME);
+    Error::io("note what is removed", &path, e)
+}

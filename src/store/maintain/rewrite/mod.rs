@@ -1,0 +1,176 @@
+//! Rewrites segments that nothing is appended to any more, leaving lines out or joining several
+//! into one, while others read and write the store. What is read and written takes its time
+//! without the lock; under it, files change names and those who know them move over.
+
+mod apply;
+mod plan;
+mod recovery;
+
+use std::collections::BTreeMap;
+use std::io;
+
+pub(crate) use self::plan::Candidate;
+use super::removals::Anchor;
+use crate::error::Result;
+use crate::index::KeyHash;
+use crate::record::{Day, Kind};
+use crate::segment::SegmentName;
+use crate::storage::{Storage, is_gone};
+use crate::store::Inner;
+
+/// Segments, each with its length, by day and kind.
+pub(crate) type Settled = BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>;
+
+/// What goes with the lines.
+#[derive(Debug, Default)]
+pub(crate) struct With {
+    /// Conversations that go, and how many messages each had when that was judged.
+    pub ended: Vec<(KeyHash, u64)>,
+    /// The last thoughts that go of each chain.
+    pub anchors: Vec<Anchor>,
+}
+
+impl Inner {
+    /// The segments of each day and kind that nothing is appended to any more: their days are
+    /// before this one, or others of their day and kind follow. Each with its length.
+    pub(crate) fn settled(&self, today: Day) -> Result<Settled> {
+        let view = self.fresh()?;
+        let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, place) in &view.state.by_name {
+            let segment = &view.state.segments[*place as usize];
+            let SegmentName { day, kind, .. } = *name;
+            let grows = view.state.active(day, kind) == Some(*place) && day >= today;
+            if segment.identity != 0 && !grows {
+                let segments = settled.entry((day, kind)).or_default();
+                segments.push((*name, segment.expected_len()));
+            }
+        }
+        Ok(settled)
+    }
+
+    /// How long the segments of each day and kind are that count towards the store's size.
+    pub(crate) fn capped_bytes(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
+        let view = self.fresh()?;
+        let mut bytes = BTreeMap::new();
+        for segment in &view.state.segments {
+            let SegmentName { day, kind, .. } = segment.name;
+            if segment.identity != 0 && kind.is_capped() {
+                *bytes.entry((day, kind)).or_default() += segment.expected_len();
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Every segment that there is.
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentName>> {
+        let view = self.fresh()?;
+        let segments = view.state.segments.iter();
+        let there = segments.filter(|segment| segment.identity != 0);
+        Ok(there.map(|segment| segment.name).collect())
+    }
+}
+
+fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
+    match storage.remove_file(path) {
+        Err(e) if !is_gone(&e) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file that came to nothing; if that fails, whoever writes it again does.
+fn discard(storage: &dyn Storage, path: &str) {
+    let _ = storage.remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use crate::retention::CompactOptions;
+    use crate::storage::Memory;
+    use crate::{ConversationTurn, Store, TurnKind, Validity};
+
+    use super::*;
+
+    fn turn(id: u128, day: i64, content: &str) -> ConversationTurn {
+        ConversationTurn {
+            id: Uuid::from_u128(id),
+            parent_id: None,
+            message_id: Uuid::from_u128(id),
+            kind: TurnKind::User,
+            content: content.to_owned(),
+            created_at: Validity::at(day * 86_400_000 + 5),
+            thread_id: None,
+        }
+    }
+
+    fn generation(store: &Store) -> u64 {
+        store.inner().lock_state().generation
+    }
+
+    /// Handles that were open meanwhile read nothing again: not the one that rewrites, not one
+    /// that hears of each rewrite, nor one that hears of many at once.
+    #[test]
+    fn who_knows_the_segments_moves_over_by_the_notes() {
+        let memory = Memory::new();
+        let open = |bytes| {
+            let options = Store::options().segment_bytes_max(bytes);
+            options.storage(Arc::new(memory.clone())).open("").unwrap()
+        };
+        let (writer, store) = (open(600), open(4_000));
+        for day in 0..12 {
+            for id in 0..10 {
+                let again = id % 3 == 0;
+                for content in ["first", "second"].iter().take(1 + usize::from(again)) {
+                    writer
+                        .record(turn(100 * day + id, day as i64, content))
+                        .unwrap();
+                }
+            }
+        }
+        let (awake, asleep) = (open(600), open(600));
+        let turns = |store: &Store| {
+            let query = crate::TurnQuery {
+                limit: usize::MAX,
+                ..Default::default()
+            };
+            store.turns(&query).unwrap().items
+        };
+        let before = turns(&store);
+        assert_eq!((before.len(), &before), (120, &turns(&awake)));
+        let generations = [&writer, &store, &awake, &asleep].map(generation);
+        let mut parts = 0;
+        let mut progress = |_: &_| {
+            parts += 1;
+            assert_eq!(turns(&awake), before);
+            ControlFlow::Continue(())
+        };
+        let options = CompactOptions {
+            now: 40 * 86_400_000,
+            ..CompactOptions::now(&mut progress)
+        };
+        store.compact(options).unwrap();
+        assert_eq!(parts, 12);
+        for handle in [&writer, &store, &awake, &asleep] {
+            assert_eq!(turns(handle), before);
+        }
+        for (handle, id) in [&writer, &store, &awake, &asleep].iter().zip(9_000..) {
+            handle.record(turn(id, 50, "more")).unwrap();
+        }
+        assert_eq!(
+            [&writer, &store, &awake, &asleep].map(generation),
+            generations
+        );
+        // Without its note, who missed a rewrite reads what there is.
+        for note in memory.read_dir("cache/moves").unwrap() {
+            memory
+                .remove_file(&format!("cache/moves/{}", note.name))
+                .unwrap();
+        }
+        let fresh = open(600);
+        assert_eq!(turns(&fresh), turns(&store));
+    }
+}

@@ -1,0 +1,306 @@
+//! Reads segments and sorts their lines into what stays and what goes.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::index::{Entry, Loc};
+use crate::line::{LINE_BYTES_MAX, Line};
+use crate::record::{Day, Kind};
+use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
+use crate::storage::{Access, StorageFile, full_path, is_gone, read_full};
+use crate::store::view::parallel_scan::{LineEnd, line_end};
+use crate::store::view::relocations::{MovedFile, Piece};
+use crate::store::{Inner, View};
+
+/// So many lines are judged while the state cannot change.
+const BATCH_LINES: usize = 500;
+/// Or so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// A line of a segment, or what stands for one.
+pub(crate) struct Candidate<'a> {
+    /// Without LF; empty where the line is too long to be read.
+    pub bytes: &'a [u8],
+    /// What the index knows of it; `None` if it holds no record.
+    pub entry: Option<Entry>,
+}
+
+/// Whether a line stays in the log.
+pub(crate) type Judge<'j> = dyn FnMut(&View<'_>, &Candidate<'_>) -> Result<bool> + 'j;
+
+/// Segments of one day and kind, sorted into what stays and what goes.
+pub(crate) struct Cut {
+    pub(super) day: Day,
+    pub(super) files: Vec<(MovedFile, Arc<dyn StorageFile>)>,
+    pub(super) pieces: Vec<Piece>,
+    /// What goes, of each file.
+    gone: Vec<Gone>,
+    /// The last sequence number of what stays.
+    pub(super) last_seq: u64,
+    /// How the last line ends that stays.
+    pub(super) last: Option<LineEnd>,
+}
+
+/// What goes of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gone {
+    pub lines: u64,
+    pub bytes: u64,
+    /// The first and the last sequence number.
+    pub(super) seqs: (u64, u64),
+    /// The first and the last time.
+    pub(super) ats: (i64, i64),
+}
+
+impl Gone {
+    const NOTHING: Gone = Gone {
+        lines: 0,
+        bytes: 0,
+        seqs: (u64::MAX, 0),
+        ats: (i64::MAX, i64::MIN),
+    };
+
+    fn add(&mut self, bytes: u64, entry: Option<&Entry>) {
+        self.lines += 1;
+        self.bytes += bytes;
+        if let Some(Entry { seq, at, .. }) = entry {
+            self.seqs = (self.seqs.0.min(*seq), self.seqs.1.max(*seq));
+            self.ats = (self.ats.0.min(*at), self.ats.1.max(*at));
+        }
+    }
+}
+
+impl Cut {
+    /// What goes, of all files.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (SegmentName, Gone)> {
+        let names = self.files.iter().map(|(file, _)| file.name);
+        let gone = names.zip(self.gone.iter().copied());
+        gone.filter(|(_, gone)| gone.lines > 0)
+    }
+
+    pub(super) fn changes_nothing(&self) -> bool {
+        self.files.len() == 1 && self.gone().next().is_none()
+    }
+
+    fn keep(&mut self, file: u32, start: u64, len: u64) {
+        let (start, len) = (start as u32, len as u32);
+        if let Some(last) = self.pieces.last_mut()
+            && last.file == file
+            && last.start + last.len == start
+        {
+            last.len += len;
+            return;
+        }
+        self.pieces.push(Piece { file, start, len });
+    }
+}
+
+impl Inner {
+    /// Calls `sink` for every line of a segment, also a last one without LF; for none if it is gone.
+    pub(crate) fn each_line(&self, name: SegmentName, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let path = name.path();
+        let storage = &*self.storage;
+        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) if is_gone(&e) => return Ok(()),
+            Err(e) => return Err(io(e)),
+        };
+        let mut line = |found: Stretch<'_>| {
+            if let Stretch::Line { bytes, .. } = found {
+                sink(bytes);
+            }
+        };
+        let (from, all) = (0, u64::MAX);
+        let span = Span {
+            from,
+            stop: all,
+            until: all,
+        };
+        let mut buffer = Buffer::default();
+        let scanned = scan_span(
+            &*file,
+            name.kind,
+            span,
+            LINE_BYTES_MAX,
+            &mut buffer,
+            &mut line,
+        );
+        let scanned = scanned.map_err(io)?;
+        if let Some(tail) = scanned.tail.filter(|tail| tail.len < LINE_BYTES_MAX as u64) {
+            let mut bytes = vec![0; tail.len as usize];
+            let read = read_full(&*file, &mut bytes, scanned.end).map_err(io)?;
+            sink(&bytes[..read]);
+        }
+        Ok(())
+    }
+
+    /// Reads segments of one day and kind, in the order of their numbers, and has each line
+    /// judged. `None` if one of them is not there any more, or has no LF at its end.
+    pub(crate) fn cut(&self, names: &[SegmentName], judge: &mut Judge<'_>) -> Result<Option<Cut>> {
+        let Some(first) = names.first().copied() else {
+            return Ok(None);
+        };
+        let mut cut = Cut {
+            day: first.day,
+            files: Vec::new(),
+            pieces: Vec::new(),
+            gone: Vec::new(),
+            last_seq: 0,
+            last: None,
+        };
+        let storage = &*self.storage;
+        for (name, number) in names.iter().copied().zip(0..) {
+            let path = name.path();
+            let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+            let place = {
+                let view = self.fresh()?;
+                let place = view.state.by_name.get(&name).copied();
+                let known = place.map(|place| &view.state.segments[place as usize]);
+                if known.is_none_or(|known| known.identity == 0 || known.tail.is_some()) {
+                    return Ok(None);
+                }
+                place.unwrap_or(0)
+            };
+            let file = match storage.open(&path, Access::Read) {
+                Ok(file) => file,
+                Err(e) if is_gone(&e) => return Ok(None),
+                Err(e) => return Err(io(e)),
+            };
+            let stat = file.stat().map_err(io)?;
+            // What it holds beyond that, the index could not tell the place of.
+            if stat.len >= u64::from(u32::MAX) {
+                return Ok(None);
+            }
+            let end = self.judge_all(&mut cut, (number, place, name), &*file, judge)?;
+            if end != stat.len {
+                return Ok(None);
+            }
+            let identity = stat.identity;
+            cut.files.push((
+                MovedFile {
+                    name,
+                    identity,
+                    end,
+                },
+                file,
+            ));
+        }
+        Ok(Some(cut))
+    }
+
+    /// Judges the lines of one segment; where they end.
+    fn judge_all(
+        &self,
+        cut: &mut Cut,
+        (number, place, name): (u32, u32, SegmentName),
+        file: &dyn StorageFile,
+        judge: &mut Judge<'_>,
+    ) -> Result<u64> {
+        let mut batch = Batch {
+            number,
+            place,
+            bytes: Vec::new(),
+            lines: Vec::new(),
+        };
+        cut.gone.push(Gone::NOTHING);
+        let mut failed = None;
+        let mut sink = |found: Found<'_>| {
+            batch.take(self, name.kind, &found);
+            if batch.lines.len() >= BATCH_LINES || batch.bytes.len() >= BATCH_BYTES {
+                failed = failed.take().or(batch.judge(self, cut, judge).err());
+            }
+        };
+        let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink);
+        let path = || full_path(&*self.storage, &name.path());
+        let scanned = scanned.map_err(|e| Error::io("read the segment", &path(), e))?;
+        match failed {
+            Some(e) => return Err(e),
+            None => batch.judge(self, cut, judge)?,
+        }
+        Ok(if scanned.tail.is_some() {
+            u64::MAX
+        } else {
+            scanned.end
+        })
+    }
+}
+
+/// Lines that are judged together.
+struct Batch {
+    /// The file's place in [`Cut::files`].
+    number: u32,
+    /// The segment's place in the state.
+    place: u32,
+    bytes: Vec<u8>,
+    lines: Vec<BatchLine>,
+}
+
+struct BatchLine {
+    start: u64,
+    /// With its LF.
+    len: u64,
+    /// Of its bytes, in those of the batch.
+    range: std::ops::Range<usize>,
+    entry: Option<Entry>,
+}
+
+impl Batch {
+    fn take(&mut self, inner: &Inner, kind: Kind, found: &Found<'_>) {
+        let segment = self.place;
+        let mut entry = None;
+        let is_damaged = matches!(
+            found,
+            Found::Line {
+                line: Line::Damaged(_),
+                ..
+            }
+        );
+        found.facts(kind, &mut |fact: Fact<'_>| {
+            let offset = fact.offset as u32;
+            // Of a damaged line there may be several.
+            if !is_damaged {
+                entry = Some(
+                    inner
+                        .hasher
+                        .entry(kind, fact.envelope, Loc { segment, offset }),
+                );
+            }
+        });
+        let (start, len, bytes) = match found {
+            Found::Line { offset, bytes, .. } => (*offset, bytes.len() as u64 + 1, *bytes),
+            Found::TooLong { offset, len } => (*offset, len + 1, &[][..]),
+        };
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.lines.push(BatchLine {
+            start,
+            len,
+            range: from..self.bytes.len(),
+            entry,
+        });
+    }
+
+    fn judge(&mut self, inner: &Inner, cut: &mut Cut, judge: &mut Judge<'_>) -> Result<()> {
+        let view = inner.fresh()?;
+        let last_known = view.state.segments[self.place as usize].last_seq;
+        for line in self.lines.drain(..) {
+            let candidate = Candidate {
+                bytes: &self.bytes[line.range],
+                entry: line.entry,
+            };
+            if judge(&view, &candidate)? {
+                cut.keep(self.number, line.start, line.len);
+                cut.last = line_end(candidate.bytes);
+                // What is not as it was written need not have the number that it tells.
+                let intact = candidate.entry.filter(|entry| !entry.is_altered);
+                let seq = intact.map_or(last_known, |entry| entry.seq.min(last_known));
+                cut.last_seq = cut.last_seq.max(seq);
+            } else if let Some(gone) = cut.gone.last_mut() {
+                gone.add(line.len, candidate.entry.as_ref());
+            }
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! Sealing: full segments, and those of days that are over, are closed and get a seal each.
+
+mod log;
+
+use std::io;
+use std::sync::{MutexGuard, PoisonError};
+
+pub(crate) use self::log::SealLog;
+use crate::error::{Error, ErrorKind, Result};
+use crate::line::{Decoded, Envelope, Value};
+use crate::record::{Day, Kind, now};
+use crate::segment::SegmentName;
+use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
+use crate::storage::{Access, full_path, is_gone};
+use crate::store::{Inner, Reads, Store, View};
+
+impl Store {
+    /// Seals every segment that takes no more lines: because it is full, or because its UTC day is
+    /// before that of `now_ms`, in epoch milliseconds. It becomes read-only, and its day's
+    /// `seals.jsonl` gets a line with its hashes. Returns the new seals.
+    ///
+    /// Anyone who shares the store may do this at any time. Writers wait no longer than for two
+    /// short transactions a segment: reading, hashing and fsync are done without the lock. What an
+    /// earlier pass left half done is finished.
+    ///
+    /// ```
+    /// # use decklog::{Store, Timestamp, VerifyOptions};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// # store.log_event(None, "agent.started", None)?;
+    /// let tomorrow = Timestamp::now().at() + 86_400_000;
+    /// let seals = store.seal(tomorrow)?;
+    /// assert_eq!(seals.len(), 1);
+    /// assert_eq!(store.seal_head()?.unwrap().hash, seals[0].hash);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io), [`Locked`](ErrorKind::Locked),
+    /// [`ReadOnly`](ErrorKind::ReadOnly); [`InvalidInput`](ErrorKind::InvalidInput) if the time is
+    /// outside 1970 to 9999. What was sealed until then stays sealed.
+    pub fn seal(&self, now_ms: i64) -> Result<Vec<Seal>> {
+        self.seal_before(Day::of(now_ms)?, now_ms, &|| false)
+    }
+
+    /// Seals what is full, or of a day before this one; ends after the segment at which it is told
+    /// to.
+    pub(crate) fn seal_before(
+        &self,
+        today: Day,
+        now_ms: i64,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<Seal>> {
+        let inner = self.inner();
+        inner.check_writable()?;
+        self.refresh()?;
+        let mut log = inner.seals();
+        log.refresh(&*inner.storage)?;
+        let mut made = Vec::new();
+        for name in inner.due(today, &log)? {
+            if is_over() {
+                break;
+            }
+            made.extend(inner.seal_one(&mut log, name, now_ms)?);
+        }
+        Ok(made)
+    }
+
+    /// The last seal of the store and the last line of `removals.jsonl`, to keep elsewhere; `None`
+    /// if nothing is sealed.
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io).
+    pub fn seal_head(&self) -> Result<Option<SealHead>> {
+        let inner = self.inner();
+        let mut log = inner.seals();
+        log.refresh(&*inner.storage)?;
+        Ok(log.head())
+    }
+
+    /// Proves that the last line that asserts the record with this key stood in its segment when
+    /// that was sealed; `None` if there is no such record. The key is that of the kind's table in
+    /// `data-layout.md`: the id, or a tool call's `request_id` and `call_id`.
+    ///
+    /// ```
+    /// # use decklog::{Kind, Store, Timestamp};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let id = store.log_event(None, "agent.started", None)?;
+    /// store.seal(Timestamp::now().at() + 86_400_000)?;
+    /// let proof = store.prove(Kind::Events, [&id.to_string(), ""])?.unwrap();
+    /// assert!(proof.check(None).is_ok());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Lifecycle`](ErrorKind::Lifecycle) if the segment is not sealed yet;
+    /// [`Damaged`](ErrorKind::Damaged) if it is not as it was sealed.
+    pub fn prove(&self, kind: Kind, key: [&str; 2]) -> Result<Option<Proof>> {
+        let inner = self.inner();
+        let Some((name, offset)) = inner.ask(|view| place_of(view, kind, key))? else {
+            return Ok(None);
+        };
+        let mut log = inner.seals();
+        log.refresh(&*inner.storage)?;
+        let path = full_path(&*inner.storage, &name.path());
+        let Some(seal) = log.last_of(name) else {
+            let message = "the line's segment is not sealed yet: seal what is due ('decklog seal'), or wait until its day is over or it is full";
+            return Err(Error::new(ErrorKind::Lifecycle, message).with_path(&path));
+        };
+        let file = inner.storage.open(&name.path(), Access::Read);
+        let proof = file.and_then(|file| Proof::of(&*file, kind, seal, offset));
+        let proof = proof.map_err(|e| Error::io("read the segment", &path, e))?;
+        if let Some(proof) = proof.filter(|proof| proof.check(None).is_ok()) {
+            return Ok(Some(proof));
+        }
+        let message = "the segment is not as it was sealed, so nothing can be proven of it: 'decklog verify' tells more";
+        Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
+    }
+}
+
+/// Where the last line stands that asserts a record.
+fn place_of(view: &View<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(SegmentName, u64)>> {
+    let Some((_, row)) = view.find(kind, key) else {
+        return Ok(None);
+    };
+    let Decoded { record, .. } = view.read(kind, row.asserted)?;
+    let found = Envelope::of(&record, 0).key;
+    let mut room = [[0; Value::BYTES]; 2];
+    let is_it = found
+        .iter()
+        .zip(&mut room)
+        .zip(key)
+        .all(|((found, room), given)| found.text(room) == given.as_bytes());
+    let name = view.state.segments[row.asserted.segment as usize].name;
+    Ok(is_it.then_some((name, u64::from(row.asserted.offset))))
+}
+
+impl Inner {
+    /// What this handle knows of the store's seals, for who takes the write lock later or never,
+    /// but does not hold it yet.
+    pub(crate) fn seals(&self) -> MutexGuard<'_, SealLog> {
+        self.seals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals a segment now, also one that takes lines: they go to the next one from then on.
+    pub(crate) fn settle(&self, name: SegmentName) -> Result<()> {
+        let mut log = self.seals();
+        log.refresh(&*self.storage)?;
+        self.seal_one(&mut log, name, now())?;
+        Ok(())
+    }
+
+    /// The segments to seal, and sealed ones that lost their mode, as where they were copied.
+    fn due(&self, today: Day, log: &SealLog) -> Result<Vec<SegmentName>> {
+        let view = self.fresh()?;
+        let segments = &view.state.segments;
+        let by_name = view.state.by_name.iter();
+        let present = by_name.filter(|(_, id)| segments[**id as usize].identity != 0);
+        let mut present = present
+            .map(|(name, id)| (*name, &segments[*id as usize]))
+            .peekable();
+        let (mut due, mut doubtful) = (Vec::new(), Vec::new());
+        while let Some((name, segment)) = present.next() {
+            let is_next =
+                |(next, _): &(SegmentName, _)| (next.day, next.kind) == (name.day, name.kind);
+            let is_full = present.peek().is_some_and(is_next);
+            let is_over = is_full || name.day < today || segment.is_sealed;
+            let may_be = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
+            let is_due = match log.last_of(name) {
+                None if is_over && log.gone(name).is_some_and(may_be) => {
+                    doubtful.push(name);
+                    false
+                }
+                None => is_over,
+                // A longer one is not what was sealed: who verifies is told.
+                Some(seal) => !segment.is_sealed && segment.expected_len() == seal.bytes,
+            };
+            if is_due {
+                due.push(name);
+            }
+        }
+        drop(present);
+        drop(view);
+        for name in doubtful {
+            // What was joined or removed, and is still there, is for who did that; not another
+            // segment under its name that is as long.
+            let hashed = self.storage.open(&name.path(), Access::Read);
+            let is_it = hashed
+                .and_then(|file| hash_file(&*file))
+                .is_ok_and(|(sha256, _)| log.gone(name).is_some_and(|gone| gone.sha256 == sha256));
+            if !is_it {
+                due.push(name);
+            }
+        }
+        Ok(due)
+    }
+
+    /// Closes a segment and seals it. `None` if that is done already, or it changed meanwhile.
+    fn seal_one(&self, log: &mut SealLog, name: SegmentName, now_ms: i64) -> Result<Option<Seal>> {
+        let storage = &*self.storage;
+        let path = name.path();
+        let io = |doing: &str, e: io::Error| Error::io(doing, &full_path(storage, &path), e);
+        if !self.transact(|txn| txn.close_segment(name))? {
+            return Ok(None);
+        }
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) if is_gone(&e) => return Ok(None),
+            Err(e) => return Err(io("open the segment", e)),
+        };
+        file.sync().map_err(|e| io("sync the segment", e))?;
+        storage
+            .sync_dir(&name.day.to_string())
+            .map_err(|e| io("sync the directory of", e))?;
+        if log.last_of(name).is_some() {
+            return Ok(None);
+        }
+        let contents = Sealer::of_file(&*file, name).map_err(|e| io("read the segment", e))?;
+        let read = file.stat().map_err(|e| io("look at the segment", e))?;
+        log.settle(storage)?;
+        let sealed = self.transact(|_| {
+            // Another process may have sealed it by now, or have rewritten it.
+            log.refresh(storage)?;
+            let found = storage.stat(&path);
+            let is_as_read = found.is_ok_and(|found| {
+                (found.identity, found.len) == (read.identity, contents.bytes) && found.is_read_only
+            });
+            if !is_as_read || log.last_of(name).is_some() {
+                return Ok(None);
+            }
+            let replaces = Vec::new();
+            let seal = log.append(
+                storage,
+                now_ms,
+                name,
+                &contents,
+                SealReason::Sealed,
+                replaces,
+            )?;
+            Ok(Some(seal))
+        })?;
+        log.settle(storage)?;
+        Ok(sealed)
+    }
+}

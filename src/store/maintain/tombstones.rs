@@ -1,0 +1,318 @@
+//! What was erased and does not come back by itself: conversations and requests, of which nothing
+//! is kept but keyed hashes of ids, in `removals.jsonl`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use super::removals::{self, Removal, RemovalReason};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{IdHashes, hex};
+use crate::storage::{Storage, full_path};
+use crate::store::Inner;
+
+/// A conversation or request that was erased, as a removal has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::store) struct Tombstone {
+    /// The keyed hash of its id.
+    pub id: String,
+    /// The first 64 bits of those of its messages and turns.
+    #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
+    pub parts: IdHashes,
+}
+
+/// The tombstones of a store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tombstones {
+    /// In the order in which they came: new tombstones have the first, and those of another store
+    /// keep theirs.
+    keys: Vec<Uuid>,
+    ids: HashMap<Arc<str>, Known>,
+    lifted: HashSet<String>,
+    /// Whose part a message or turn was.
+    parts: HashMap<u64, Arc<str>>,
+}
+
+/// What is known of a conversation or request that was erased.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    key: Uuid,
+    parts: IdHashes,
+    /// The greatest `seq` that the store had given when this was erased from it last; `None` if it
+    /// was erased from other stores only.
+    here_through: Option<u64>,
+}
+
+/// How something was erased.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct ErasedBy {
+    /// The key of the hashes.
+    pub key: Uuid,
+    /// The greatest `seq` that the store had given by then; `None` for another store's erasure.
+    pub here_through: Option<u64>,
+}
+
+impl Tombstones {
+    /// Takes in what a removal says, after those before it.
+    pub(in crate::store) fn read(
+        &mut self,
+        by: Option<ErasedBy>,
+        erased: Vec<Tombstone>,
+        restored: &[String],
+    ) {
+        for id in restored {
+            self.lift(id);
+            self.lifted.insert(id.clone());
+        }
+        let Some(ErasedBy { key, here_through }) = by.filter(|_| !erased.is_empty()) else {
+            return;
+        };
+        if !self.keys.contains(&key) {
+            self.keys.push(key);
+        }
+        for Tombstone { id, parts } in erased {
+            let id: Arc<str> = id.into();
+            let known = self.ids.remove(&id).unwrap_or_default();
+            self.parts
+                .extend(parts.iter().map(|part| (part, id.clone())));
+            let parts = IdHashes::of(known.parts.iter().chain(parts.iter()).collect());
+            let known = Known {
+                key,
+                parts,
+                here_through: here_through.max(known.here_through),
+            };
+            self.ids.insert(id, known);
+        }
+    }
+
+    /// Those of this store that bind the records that come from another one. What that one holds
+    /// was recorded there after it was erased there. So a tombstone that this store took over
+    /// binds none of it if the other one has it as well, but for what an erasure left that was
+    /// interrupted there.
+    pub(crate) fn binding(&self, origin: &Tombstones) -> Tombstones {
+        let mut binding = Tombstones {
+            keys: self.keys.clone(),
+            ..Tombstones::default()
+        };
+        for (id, known) in &self.ids {
+            let through = match origin.ids.get(id) {
+                _ if known.here_through.is_some() => Some(u64::MAX),
+                Some(there) => there.here_through,
+                None if origin.lifted.contains(&**id) => None,
+                None => Some(u64::MAX),
+            };
+            let Some(through) = through else {
+                continue;
+            };
+            for part in known.parts.iter() {
+                let of = binding.parts.entry(part).or_insert_with(|| id.clone());
+                // Of several, the one that binds most.
+                if binding
+                    .ids
+                    .get(of)
+                    .is_some_and(|of| of.here_through < Some(through))
+                {
+                    *of = id.clone();
+                }
+            }
+            let known = Known {
+                here_through: Some(through),
+                ..known.clone()
+            };
+            binding.ids.insert(id.clone(), known);
+        }
+        binding
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Those that were never in `known`, with the key of each.
+    fn new_to(&self, known: &Tombstones) -> BTreeMap<Uuid, Vec<Tombstone>> {
+        let mut new: BTreeMap<Uuid, Vec<Tombstone>> = BTreeMap::new();
+        for (id, Known { key, parts, .. }) in &self.ids {
+            if !known.ids.contains_key(id) && !known.lifted.contains(&**id) {
+                let (id, parts) = (id.to_string(), parts.clone());
+                new.entry(*key).or_default().push(Tombstone { id, parts });
+            }
+        }
+        new
+    }
+
+    /// Has one come back.
+    pub(crate) fn lift(&mut self, tombstone: &str) {
+        let known = self.ids.remove(tombstone).unwrap_or_default();
+        for part in known.parts.iter() {
+            if self.parts.get(&part).is_some_and(|of| **of == *tombstone) {
+                self.parts.remove(&part);
+            }
+        }
+    }
+
+    /// The tombstone of a conversation or request that was erased.
+    pub(crate) fn of(&self, id: Uuid) -> Option<Arc<str>> {
+        self.all_of(id)
+            .next()
+            .map(|(tombstone, _)| tombstone.clone())
+    }
+
+    /// The same under every key.
+    fn all_of(&self, id: Uuid) -> impl Iterator<Item = (&Arc<str>, &Known)> {
+        let keys = self.keys.iter().filter(|_| !self.is_empty());
+        keys.filter_map(move |key| {
+            let id = hex(&keyed_hash(*key, id));
+            self.ids.get_key_value(&*id)
+        })
+    }
+
+    /// The tombstone of the conversation that a message or turn was of, under whatever other one
+    /// it stands elsewhere.
+    pub(crate) fn of_part(&self, id: Uuid) -> Option<Arc<str>> {
+        self.all_of_part(id).next().cloned()
+    }
+
+    /// The same under every key.
+    fn all_of_part(&self, id: Uuid) -> impl Iterator<Item = &Arc<str>> {
+        let keys = self.keys.iter().filter(|_| !self.parts.is_empty());
+        keys.filter_map(move |key| self.parts.get(&part_hash(*key, id)))
+    }
+
+    /// Whether a conversation or request was erased here after a line of this number was written.
+    pub(crate) fn has(&self, id: Uuid, seq: u64) -> bool {
+        self.all_of(id)
+            .any(|(_, known)| known.here_through >= Some(seq))
+    }
+
+    /// The same of the conversation that a message or turn was of.
+    pub(crate) fn has_part(&self, id: Uuid, seq: u64) -> bool {
+        let mut all = self.all_of_part(id).filter_map(|of| self.ids.get(of));
+        all.any(|known| known.here_through >= Some(seq))
+    }
+}
+
+/// The HMAC-SHA-256 of an id.
+fn keyed_hash(key: Uuid, id: Uuid) -> [u8; 32] {
+    // A key may have any length.
+    Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_or([0; 32], |mac| {
+        mac.chain_update(id.as_bytes())
+            .finalize()
+            .into_bytes()
+            .into()
+    })
+}
+
+fn part_hash(key: Uuid, id: Uuid) -> u64 {
+    let hash = keyed_hash(key, id);
+    let first = hash.first_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(first)
+}
+
+impl Removal {
+    fn set_erased(&mut self, key: Uuid, mut erased: Vec<Tombstone>) {
+        // Their order would tell which came first.
+        erased.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        self.key = (!erased.is_empty()).then_some(key);
+        self.erased = erased;
+    }
+}
+
+impl Tombstones {
+    /// Those of a store.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
+    pub(crate) fn of_store(storage: &dyn Storage) -> Result<Tombstones> {
+        let remains = removals::read(storage);
+        let remains =
+            remains.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
+        if remains.is_damaged {
+            let message = "a line was changed after it was written, and what was erased might come back: put back a copy, or run 'decklog repair' to go on without that line";
+            let path = full_path(storage, removals::NAME);
+            return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
+        }
+        Ok(remains.tombstones)
+    }
+}
+
+impl Inner {
+    /// The tombstones that stand by now.
+    ///
+    /// # Errors
+    /// As [`Tombstones::of_store`].
+    pub(crate) fn tombstones(&self) -> Result<Tombstones> {
+        Tombstones::of_store(&*self.storage)
+    }
+
+    /// Notes conversations and requests as erased, each with its messages and turns, unless all of
+    /// it is noted already; on disk once this returns.
+    pub(crate) fn bury(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
+        self.note_erased(|known, removal| {
+            let key = known.keys.first().copied().unwrap_or_else(Uuid::new_v4);
+            // What was taken over would not bind a replay of where it comes from.
+            let is_known = |(id, parts): &(&Uuid, &Vec<Uuid>)| {
+                known.has(**id, 0) && parts.iter().all(|part| known.has_part(*part, 0))
+            };
+            let new = erased.iter().filter(|one| !is_known(one));
+            let tombstone = |(id, parts): (&Uuid, &Vec<Uuid>)| Tombstone {
+                id: hex(&keyed_hash(key, *id)),
+                parts: IdHashes::of(parts.iter().map(|part| part_hash(key, *part)).collect()),
+            };
+            removal.set_erased(key, new.map(tombstone).collect());
+        })
+    }
+
+    /// Notes as erased what was erased from another store; on disk once this returns.
+    pub(crate) fn bury_as(&self, other: &Tombstones) -> Result<()> {
+        let new = other.new_to(&self.tombstones()?);
+        for (key, erased) in new {
+            self.note_erased(|_, removal| {
+                removal.set_erased(key, erased);
+                removal.is_taken_over = true;
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Notes that one that was erased may come back; on disk once this returns.
+    pub(crate) fn unbury(&self, tombstone: &str) -> Result<()> {
+        self.note_erased(|known, removal| {
+            if known.ids.contains_key(tombstone) {
+                removal.restored = vec![tombstone.to_owned()];
+            }
+        })
+    }
+
+    fn note_erased(&self, set: impl FnOnce(&Tombstones, &mut Removal)) -> Result<()> {
+        let storage = &*self.storage;
+        let io = |e| {
+            Error::io(
+                "note what is erased",
+                &full_path(storage, removals::NAME),
+                e,
+            )
+        };
+        let txn = self.begin()?;
+        let mut removal = Removal::new(RemovalReason::Erasure, String::new(), txn.marks());
+        let known = removals::read(storage).map(|remains| remains.tombstones);
+        let appended = known.and_then(|known| {
+            set(&known, &mut removal);
+            let is_nothing = removal.erased.is_empty() && removal.restored.is_empty();
+            (!is_nothing)
+                .then(|| removals::append(storage, removal))
+                .transpose()
+        });
+        txn.commit()?;
+        if let Some(file) = appended.map_err(io)? {
+            file.sync()
+                .and_then(|()| storage.sync_dir(""))
+                .map_err(io)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! The one process that rewrites segments, and the thread that has it done once a day.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::Day;
+use crate::storage::{Access, StorageFile, full_path, read_full, write_all_at};
+use crate::store::{Inner, Process, Store};
+
+const NAME: &str = "cache/upkeep";
+/// As long as a day's name is.
+const DAY_BYTES: usize = 10;
+const SLEEP: Duration = Duration::from_millis(10);
+
+/// The right to rewrite segments, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Upkeep(Arc<dyn StorageFile>);
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        // It also ends with the handle.
+        let _ = self.0.unlock();
+    }
+}
+
+impl Inner {
+    /// Waits until no one else rewrites segments.
+    ///
+    /// # Errors
+    /// [`Locked`](ErrorKind::Locked) after `timeout`.
+    pub(crate) fn begin_upkeep(&self, timeout: Duration) -> Result<Upkeep> {
+        self.check_writable()?;
+        let storage = &*self.storage;
+        let path = full_path(storage, NAME);
+        let io = |e| Error::io("lock the upkeep", &path, e);
+        storage.create_dir("cache").map_err(io)?;
+        let file = storage.open(NAME, Access::Append).map_err(io)?;
+        let started = Instant::now();
+        while !file.try_lock().map_err(io)? {
+            if started.elapsed() >= timeout {
+                let message =
+                    "another process retains, compacts or erases: try again when it is done";
+                return Err(Error::new(ErrorKind::Locked, message).with_path(&path));
+            }
+            std::thread::sleep(SLEEP);
+        }
+        Ok(Upkeep(file))
+    }
+}
+
+/// What is to be done now and then, for who can be told to stop; whether segments became full since
+/// it was last done.
+pub(crate) type Chore = fn(&Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()>;
+
+/// So often it is looked whether there is something to do.
+const INTERVAL: Duration = Duration::from_secs(600);
+
+/// A thread that does the chores of a store while a handle that writes is open.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Upkeeper {
+    process: Process,
+    state: Mutex<UpkeeperState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct UpkeeperState {
+    is_closing: bool,
+    has_full: bool,
+    /// Why the last round failed, if it did.
+    failed: Option<Error>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upkeeper {
+    fn lock(&self) -> MutexGuard<'_, UpkeeperState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread, which does not keep the handle open.
+    pub(in crate::store) fn start(self: &Arc<Self>, inner: Weak<Inner>, chore: Chore) {
+        let upkeeper = Arc::clone(self);
+        let run = move || upkeeper.run(&inner, chore);
+        let mut state = self.lock();
+        if state.thread.is_none() && !state.is_closing {
+            let thread = Builder::new().name("decklog-upkeep".to_owned()).spawn(run);
+            // Without a thread to spare, another process does it, or this one the next time.
+            state.thread = thread.ok();
+        }
+    }
+
+    fn run(&self, inner: &Weak<Inner>, chore: Chore) {
+        let mut has_full = false;
+        while let Some(inner) = inner.upgrade() {
+            let store = Store { inner, _open: None };
+            let done = chore(&store, has_full, &|| self.lock().is_closing);
+            drop(store);
+            let mut state = self.lock();
+            state.failed = done.err();
+            let is_idle = |state: &mut UpkeeperState| !state.is_closing && !state.has_full;
+            let waited = self.changed.wait_timeout_while(state, INTERVAL, is_idle);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            has_full = std::mem::take(&mut state.has_full);
+            if state.is_closing {
+                return;
+            }
+        }
+    }
+
+    /// A segment is full.
+    pub(in crate::store) fn tell_of_full(&self) {
+        self.lock().has_full = true;
+        self.changed.notify_all();
+    }
+
+    /// Why the last round failed, if it did.
+    pub(in crate::store) fn failure(&self) -> Option<String> {
+        self.lock().failed.as_ref().map(Error::to_string)
+    }
+
+    /// Ends the thread, which ends what it is doing first.
+    fn close(&self) {
+        if self.process.is_another() {
+            // The thread is the parent's.
+            return;
+        }
+        let mut state = self.lock();
+        state.is_closing = true;
+        let thread = state.thread.take();
+        drop(state);
+        self.changed.notify_all();
+        // A panic in it would have been a fault of its own.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+/// An open handle. When the last clone goes, so does the thread beside it.
+#[derive(Debug)]
+pub(in crate::store) struct Open(pub Arc<Upkeeper>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Inner {
+    /// Whether no process has done the chores today; never on the day on which the store was made.
+    pub(crate) fn is_upkeep_due(&self, today: Day) -> bool {
+        if let Some(last) = self.last_upkeep() {
+            // Also one to come: the clock was ahead.
+            return last != today;
+        }
+        let made = self.storage.times("decklog.json").ok().flatten();
+        let made = made.and_then(|times| Day::of(times.modified_ns / 1_000_000).ok());
+        made.is_some_and(|made| made < today)
+    }
+
+    /// The day on which a process did all chores last.
+    pub(crate) fn last_upkeep(&self) -> Option<Day> {
+        let file = self.storage.open(NAME, Access::Read).ok()?;
+        let mut text = [0; DAY_BYTES];
+        let read = read_full(&*file, &mut text, 0).ok()?;
+        str::from_utf8(text.get(..read)?).ok()?.parse().ok()
+    }
+
+    /// Notes that all chores of a day are done, for who has the right to do them.
+    pub(crate) fn note_upkeep(&self, day: Day) -> Result<()> {
+        let io = |e| Error::io("write", &full_path(&*self.storage, NAME), e);
+        let file = self.storage.open(NAME, Access::Overwrite).map_err(io)?;
+        write_all_at(&*file, day.to_string().as_bytes(), 0).map_err(io)
+    }
+}

@@ -1,0 +1,466 @@
+//! Checks every byte of a store, trusting nothing else: what is sealed by its seal, the rest line
+//! by line.
+
+mod findings;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use serde::Serialize;
+
+use self::findings::{changed, copies, odd, unaccounted};
+use self::rules::Rules;
+use super::removals::RemovalReason;
+use super::seal::SealLog;
+use super::seq_set::{Numbers, SeqRange};
+use crate::error::{Error, Result, is_of_what_is_read};
+use crate::line::LINE_BYTES_MAX;
+use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
+use crate::segment::{Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+use crate::store::commit::head::{Head, Header};
+use crate::store::manifest;
+
+/// How [`verify_with`] checks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VerifyOptions {
+    /// Read every line and compute every hash, also of segments whose SHA-256 is that of their seal.
+    /// Default: no.
+    pub deep: bool,
+    /// The head of the chain of seals, kept elsewhere: it must be in the chain still. Default: none.
+    pub head: Option<SealHead>,
+}
+
+/// What [`verify()`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// How many segments were read.
+    pub segments: u64,
+    /// How many of them have a seal.
+    pub sealed: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// How many lines are good.
+    pub good_lines: u64,
+    /// How many seals there are, also of segments that were removed or rewritten.
+    pub seals: u64,
+    /// The last seal.
+    pub head: Option<SealHead>,
+    /// Everything that is not as decklog wrote it.
+    pub damage: Vec<Damage>,
+    /// Lines that count and break a rule that only writers keep: a value that is out of its range,
+    /// or that another record has which may not share it.
+    pub violations: Vec<Damage>,
+    /// Sequence numbers that no line has, up to the greatest that one has or had when it was
+    /// sealed, and that no removal accounts for.
+    pub gaps: Vec<SeqRange>,
+    /// Sequence numbers that several lines have.
+    pub repeats: Vec<SeqRange>,
+    /// How many lines were taken out of the log, by why, as `removals.jsonl` says. They are no
+    /// damage. Those of a removal that was interrupted and done again are counted twice.
+    pub removed: BTreeMap<RemovalReason, u64>,
+    /// Segments that were to be rewritten, joined or removed by someone who was interrupted, and
+    /// are as they were before. They are no damage.
+    pub interrupted: Vec<String>,
+    /// Files in day directories that are none of the store's, and what is no directory under the
+    /// name of a day. They are no damage.
+    pub foreign: Vec<String>,
+}
+
+impl Verification {
+    /// Whether every byte is as it was written and no line is missing.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty()
+            && self.violations.is_empty()
+            && self.gaps.is_empty()
+            && self.repeats.is_empty()
+    }
+}
+
+/// Reads every byte of a store and checks it; needs no lock and no write permission. While others
+/// write, what they add meanwhile is checked line by line, but neither for gaps nor for torn tails.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = decklog::Store::open(dir.path().join("log"))?;
+/// let disk = decklog::storage::Disk::new(store.path());
+/// assert!(decklog::verify(&disk)?.is_clean());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Io`](crate::ErrorKind::Io) if the system gives no files to read; that a segment cannot be
+/// read is a finding. [`NotAStore`](crate::ErrorKind::NotAStore);
+/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked.
+pub fn verify(storage: &dyn Storage) -> Result<Verification> {
+    verify_with(storage, &VerifyOptions::default())
+}
+
+/// As [`verify()`], with options.
+///
+/// A segment whose SHA-256 is that of its seal is taken to hold the lines that it held then; others
+/// are read line by line. Where a sequence number is missing or there several times, or `deep` says
+/// so, every line is read: only then it is known whether they are of copies.
+///
+/// # Errors
+/// As [`verify()`].
+pub fn verify_with(storage: &dyn Storage, options: &VerifyOptions) -> Result<Verification> {
+    if !options.deep {
+        let checked = Check::run(storage, options, false)?;
+        if checked.adds_up() {
+            return Ok(checked.found);
+        }
+    }
+    let mut checked = Check::run(storage, options, true)?;
+    checked.count_off(storage);
+    Ok(checked.found)
+}
+
+/// One reading of a store.
+struct Check<'a> {
+    storage: &'a dyn Storage,
+    /// Also segments that are as they were sealed are read line by line.
+    reads_all: bool,
+    log: SealLog,
+    segments: Vec<SegmentName>,
+    numbers: Numbers,
+    rules: Rules,
+    /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
+    left_over: Vec<u64>,
+    /// The last number to count off.
+    last: u64,
+    found: Verification,
+}
+
+/// One segment, read.
+#[derive(Default)]
+struct Looked {
+    bytes: u64,
+    good_lines: u64,
+    damage: Vec<Damage>,
+    seqs: Vec<u64>,
+    rules: Rules,
+}
+
+impl Looked {
+    fn see(&mut self, name: SegmentName, report: Option<Report>) {
+        self.good_lines += u64::from(report.is_none());
+        self.damage
+            .extend(report.map(|report| report.in_file(name)));
+    }
+
+    fn end(&mut self, name: SegmentName, scanned: Scanned, misplaced: Option<Report>) {
+        self.bytes = scanned.end + scanned.tail.map_or(0, |tail| tail.len);
+        let tail = scanned.tail.map(|tail| tail.report(scanned.end));
+        let rest = tail.into_iter().chain(misplaced);
+        self.damage.extend(rest.map(|report| report.in_file(name)));
+    }
+}
+
+impl<'a> Check<'a> {
+    fn run(
+        storage: &'a dyn Storage,
+        options: &VerifyOptions,
+        reads_all: bool,
+    ) -> Result<Check<'a>> {
+        let (_, manifest_damage) = manifest::read_leniently(storage)?;
+        // Others may write while this reads: of what they add, some is seen and some is not.
+        let before = header(storage);
+        // First the seals: what is sealed is there before them.
+        let log = SealLog::read(storage)?;
+        let listing = list(storage)?;
+        let taken = listing
+            .taken
+            .iter()
+            .map(|name| Report::no_file().in_file(*name));
+        let mut damage: Vec<Damage> = manifest_damage.into_iter().chain(taken).collect();
+        let mut unread_dirs = BTreeSet::new();
+        for (dir, e) in &listing.unreadable {
+            damage.push(Damage::unreadable(dir.clone(), e));
+            unread_dirs.insert(dir.as_str());
+        }
+        let mut check = Check {
+            storage,
+            reads_all,
+            log,
+            segments: listing.segments,
+            numbers: Numbers::default(),
+            rules: Rules::default(),
+            left_over: Vec::new(),
+            last: u64::MAX,
+            found: Verification {
+                foreign: listing.foreign,
+                damage,
+                ..Verification::default()
+            },
+        };
+        for name in check.segments.clone() {
+            check.segment(name)?;
+        }
+        check.rules.compare(storage, &check.segments);
+        check.found.violations = std::mem::take(&mut check.rules.found);
+        for seq in std::mem::take(&mut check.left_over) {
+            if !check.numbers.contains(seq) {
+                check.numbers.insert(seq);
+            }
+        }
+        check.log.refresh_whole(storage)?;
+        check.missing(&listing.taken, &unread_dirs);
+        check.chain(options.head);
+        if header(storage) != before {
+            check.last = before.map_or(0, |header| header.last_seq);
+            let damage = &mut check.found.damage;
+            damage.retain(|damage| damage.class != DamageClass::Torn);
+        }
+        Ok(check)
+    }
+
+    /// Checks a segment, once more where someone rewrites it meanwhile.
+    fn segment(&mut self, name: SegmentName) -> Result<()> {
+        const TRIES_MAX: u32 = 3;
+        let mut tries = 0;
+        let looked = loop {
+            tries += 1;
+            let seal = self.log.last_of(name).cloned();
+            let (mut looked, contents) = match self.look(name, seal.as_ref()) {
+                Ok(looked) => looked,
+                Err(e) if is_gone(&e) => return Ok(()),
+                Err(e) => {
+                    let damage = cannot_read(self.storage, name.path(), e)?;
+                    self.found.damage.push(damage);
+                    return Ok(());
+                }
+            };
+            let Some((seal, contents)) = seal.zip(contents) else {
+                if let Some(gone) = self.left_over(name)? {
+                    self.found.interrupted.push(format!(
+                        "{name} was joined to another segment or removed, as seal {gone} is, and is still there: whoever did that was interrupted"
+                    ));
+                    self.left_over.append(&mut looked.seqs);
+                }
+                break looked;
+            };
+            if is_of(&seal, &contents) {
+                self.found.sealed += 1;
+                looked.damage.extend(odd(name, &seal, &contents));
+                break looked;
+            }
+            self.log.refresh(self.storage)?;
+            let is_new = self
+                .log
+                .last_of(name)
+                .is_some_and(|last| last.seal != seal.seal);
+            if is_new && tries < TRIES_MAX {
+                continue;
+            }
+            self.found.sealed += 1;
+            if let Some(earlier) = self.earlier(name, &contents) {
+                self.found.interrupted.push(format!(
+                    "{name} is as seal {earlier} says, in whose place seal {} was to come: whoever rewrote it was interrupted, and all is there",
+                    seal.seal
+                ));
+            } else {
+                looked.damage.push(changed(name, &seal, &contents));
+            }
+            break looked;
+        };
+        self.found.segments += 1;
+        self.found.bytes += looked.bytes;
+        self.found.good_lines += looked.good_lines;
+        self.found.damage.extend(looked.damage);
+        self.rules.add(looked.rules);
+        for seq in looked.seqs {
+            self.numbers.insert(seq);
+        }
+        Ok(())
+    }
+
+    /// Reads a segment, a sealed one no further than its hash where that is enough; tells what is
+    /// in a sealed one.
+    fn look(
+        &self,
+        name: SegmentName,
+        seal: Option<&Seal>,
+    ) -> io::Result<(Looked, Option<Contents>)> {
+        let file = self.storage.open(&name.path(), Access::Read)?;
+        let Some(seal) = seal else {
+            return Ok((line_by_line(&*file, name)?, None));
+        };
+        if !self.reads_all {
+            let (sha256, bytes, seqs) = hash_lines(&*file)?;
+            let contents = Contents {
+                bytes,
+                sha256,
+                ..seal.contents()
+            };
+            if is_of(seal, &contents) {
+                let looked = match seqs.filter(|_| seal.damaged == 0) {
+                    Some(seqs) => Looked {
+                        bytes,
+                        good_lines: seal.lines,
+                        seqs,
+                        ..Looked::default()
+                    },
+                    None => line_by_line(&*file, name)?,
+                };
+                return Ok((looked, Some(contents)));
+            }
+        }
+        let (mut looked, mut seqs) = (Looked::default(), Vec::new());
+        let mut see = |report| looked.see(name, report);
+        let reading = Sealer::read(&*file, name, &mut see, &mut |seq, _| seqs.push(seq))?;
+        looked.end(name, reading.scanned, reading.misplaced);
+        looked.seqs = seqs;
+        let mut look = |line: Found<'_>| looked.rules.look(name, &line);
+        scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look)?;
+        Ok((looked, Some(reading.contents)))
+    }
+
+    /// The seal of a segment that is gone by what the seals say, if it is there and is as it says.
+    fn left_over(&self, name: SegmentName) -> Result<Option<u64>> {
+        let Some(gone) = self.log.gone(name) else {
+            return Ok(None);
+        };
+        let file = self.storage.open(&name.path(), Access::Read);
+        let hashed = file.and_then(|file| hash_file(&*file));
+        match hashed {
+            Ok(hashed) => Ok((hashed == (gone.sha256, gone.bytes)).then_some(gone.seal)),
+            Err(e) if is_gone(&e) => Ok(None),
+            Err(e) => cannot_read(self.storage, name.path(), e).map(|_| None),
+        }
+    }
+
+    /// The seal of a segment before it was to be rewritten, if it is still as that says.
+    fn earlier(&self, name: SegmentName, contents: &Contents) -> Option<u64> {
+        let mut earlier = self.log.last_and_earlier(name).skip(1);
+        let found = earlier.find(|seal| is_of(seal, contents));
+        found.map(|seal| seal.seal)
+    }
+
+    /// Notes sealed segments that are not there.
+    fn missing(&mut self, taken: &[SegmentName], unread_dirs: &BTreeSet<&str>) {
+        let is_known = |name: SegmentName| {
+            taken.contains(&name)
+                || unread_dirs.contains(&*name.day.to_string())
+                || self.segments.binary_search(&name).is_ok()
+        };
+        for seal in self.log.missing(self.storage, is_known) {
+            self.found.damage.push(Damage {
+                file: seal.file.clone(),
+                offset: 0,
+                length: seal.bytes,
+                class: DamageClass::Missing,
+                reason: format!(
+                    "the segment is not there, and removals.jsonl does not tell why: seal {} says that it had {} lines, from seq {} to {}; put back a copy",
+                    seal.seal, seal.lines, seal.first_seq, seal.last_seq
+                ),
+            });
+        }
+    }
+
+    /// Checks that the seals follow on each other, and lead to the head.
+    fn chain(&mut self, head: Option<SealHead>) {
+        self.found.damage.extend(self.log.damage());
+        self.found.seals = self.log.len();
+        self.found.removed.clone_from(&self.log.removals().lines);
+        self.found.head = self.log.head();
+        let Some(head) = head else {
+            return;
+        };
+        let of_seals = self.not_as_kept(head).map(|reason| ("seals.jsonl", reason));
+        let hashes = &self.log.removals().hashes;
+        let of_removals = match hashes.get(&head.removal) {
+            _ if head.removal == 0 => None,
+            Some(hash) if *hash == head.removal_hash => None,
+            Some(hash) => Some(format!(
+                "the file was rewritten: its removal {} has hash {hash}, and that of the head that was kept has {}",
+                head.removal, head.removal_hash
+            )),
+            None => Some(format!(
+                "the file was cut off or rewritten: it does not have removal {}, which the head that was kept has",
+                head.removal
+            )),
+        };
+        let of_removals = of_removals.map(|reason| ("removals.jsonl", reason));
+        let found = of_seals.into_iter().chain(of_removals);
+        self.found.damage.extend(found.map(|(file, reason)| Damage {
+            file: file.to_owned(),
+            offset: 0,
+            length: 0,
+            class: DamageClass::Chain,
+            reason,
+        }));
+    }
+
+    /// How the chain of seals does not have the head that was kept.
+    fn not_as_kept(&self, head: SealHead) -> Option<String> {
+        Some(match (self.log.get(head.seal), self.log.last()) {
+            (Some(seal), _) if seal.hash == head.hash => return None,
+            (Some(seal), _) => format!(
+                "the log was rewritten: its seal {} has hash {}, and the head that was kept is {}",
+                head.seal, seal.hash, head.hash
+            ),
+            (None, Some(last)) if last.seal < head.seal => format!(
+                "the log was cut off or rewritten after seal {}: the head that was kept is seal {}",
+                last.seal, head.seal
+            ),
+            (None, Some(_)) => {
+                format!("seal {}, the head that was kept, was taken away", head.seal)
+            }
+            (None, None) => format!(
+                "the log was cut off or rewritten: it has no seals, and the head that was kept is seal {}",
+                head.seal
+            ),
+        })
+    }
+
+    /// Whether no sequence number is missing, and none there several times.
+    fn adds_up(&self) -> bool {
+        let gaps = self.numbers.gaps(self.last, self.log.last_seq());
+        unaccounted(gaps, &self.log).is_empty() && self.numbers.repeats(self.last).is_empty()
+    }
+
+    /// Notes which sequence numbers are missing, or there several times.
+    fn count_off(&mut self, storage: &dyn Storage) {
+        let gaps = self.numbers.gaps(self.last, self.log.last_seq());
+        self.found.gaps = unaccounted(gaps, &self.log);
+        self.found.repeats = self.numbers.repeats(self.last);
+        if !self.found.repeats.is_empty() {
+            let copies = copies(storage, &self.segments, &self.found.repeats);
+            self.found.damage.extend(copies);
+        }
+    }
+}
+
+/// Whether the bytes are those that were sealed.
+fn is_of(seal: &Seal, contents: &Contents) -> bool {
+    (seal.sha256, seal.bytes) == (contents.sha256, contents.bytes)
+}
+
+/// Reads a segment that is not sealed, or of which it is known that lines are damaged.
+fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked> {
+    let (mut looked, mut audit) = (Looked::default(), Audit::new(name));
+    let mut seqs = Vec::new();
+    let mut see = |line: Found<'_>| {
+        let report = audit.look(&line, &mut |seq, _| seqs.push(seq));
+        looked.see(name, report);
+        looked.rules.look(name, &line);
+    };
+    let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut see)?;
+    looked.end(name, scanned, audit.misplaced());
+    looked.seqs = seqs;
+    Ok(looked)
+}
+
+/// What cannot be read is a finding; only what is wrong with the machine ends the work.
+fn cannot_read(storage: &dyn Storage, path: String, e: io::Error) -> Result<Damage> {
+    if is_of_what_is_read(&e) {
+        return Ok(Damage::unreadable(path, &e));
+    }
+    Err(Error::io("read the segment", &full_path(storage, &path), e))
+}
+
+fn header(storage: &dyn Storage) -> Option<Header> {
+    Head::open_for_reading(storage).ok()??.header().ok()?
+}

@@ -1,0 +1,120 @@
+//! To hear of what is new in a store, also from other processes and by other hands.
+
+use std::time::{Duration, Instant};
+
+use super::file_events::Notices;
+use crate::error::Result;
+use crate::record::Day;
+use crate::store::Store;
+
+/// How long a record may go unnoticed where the system's notices fail, as they do on network
+/// mounts or where it has no more of them to give.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long other hands' changes may, which `HEAD` does not tell.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(in crate::store) struct Lookout {
+    notices: Notices,
+    /// Something changed since the files were last looked at, which `HEAD` may not tell.
+    is_look_due: bool,
+    looked: Instant,
+}
+
+impl Lookout {
+    pub(in crate::store) fn new(store: &Store) -> Lookout {
+        Lookout {
+            notices: Notices::new(store),
+            is_look_due: false,
+            looked: Instant::now(),
+        }
+    }
+
+    /// `HEAD` tells what was recorded. What other hands do to the files is found by looking at
+    /// them: at once where notices were lost, else now and then.
+    pub(in crate::store) fn look_if_due(&mut self, store: &Store) -> Result<()> {
+        let passed = self.looked.elapsed();
+        let is_due = passed >= LOOK_INTERVAL || self.is_look_due && passed >= POLL_INTERVAL;
+        if self.notices.has_lost_some() || is_due {
+            // What changes from here on is news.
+            self.notices.renew(store);
+            self.is_look_due = false;
+            self.looked = Instant::now();
+            if let Err(e) = store.refresh() {
+                self.is_look_due = true;
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches the directories that there are now.
+    pub(in crate::store) fn renew(&mut self, store: &Store) {
+        self.notices.renew(store);
+    }
+
+    /// Whether a day's directory is watched, or no directory can be.
+    pub(in crate::store) fn knows(&self, day: Day) -> bool {
+        self.notices.knows(day)
+    }
+
+    /// Waits until something may be new, but no longer than `timeout`.
+    pub(in crate::store) fn wait(&mut self, timeout: Duration) {
+        self.is_look_due |= self.notices.wait(timeout.min(POLL_INTERVAL));
+    }
+}
+
+/// Waits for what is new; from [`Store::news`].
+#[cfg(feature = "face")]
+#[derive(Debug)]
+pub(crate) struct News {
+    store: Store,
+    lookout: Lookout,
+    /// How many segments there were when they were last seen.
+    segments: usize,
+}
+
+#[cfg(feature = "face")]
+impl Store {
+    /// The number of the last line.
+    pub(crate) fn last_seq(&self) -> Result<u64> {
+        Ok(self.inner().fresh()?.state.max_seq)
+    }
+
+    /// Watches for what is new.
+    pub(crate) fn news(&self) -> News {
+        News {
+            store: self.clone(),
+            lookout: Lookout::new(self),
+            segments: 0,
+        }
+    }
+}
+
+#[cfg(feature = "face")]
+impl News {
+    /// The number of the last line, once it is not `seq` any more or `timeout` has passed.
+    pub(crate) fn wait(&mut self, seq: u64, timeout: Duration) -> Result<u64> {
+        let started = Instant::now();
+        loop {
+            self.lookout.look_if_due(&self.store)?;
+            let (last_seq, has_new_day) = {
+                let view = self.store.inner().fresh()?;
+                let known = std::mem::replace(&mut self.segments, view.state.segments.len());
+                let mut new = view.state.segments.iter().skip(known);
+                let is_new = new.any(|segment| !self.lookout.knows(segment.name.day));
+                (view.state.max_seq, is_new)
+            };
+            let left = timeout.saturating_sub(started.elapsed());
+            if last_seq != seq || left.is_zero() {
+                return Ok(last_seq);
+            }
+            if has_new_day {
+                // What came before it was watched is seen by looking again.
+                self.lookout.renew(&self.store);
+            } else {
+                self.lookout.wait(left);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Open segments for reading: a bounded number of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::segment::SegmentName;
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+
+/// A segment's place, its identity and its handle: a file that was replaced has another identity.
+type Open = (u32, u64, Arc<dyn StorageFile>);
+
+/// Handles, each at one place only, which follows from its segment's: readers of different
+/// segments mostly do not wait for each other.
+#[derive(Debug)]
+pub(in crate::store) struct Files(Box<[Mutex<Option<Open>>]>);
+
+impl Files {
+    /// None yet, and never more than `open_max`.
+    pub(in crate::store) fn new(open_max: usize) -> Files {
+        Files((0..open_max.max(1)).map(|_| Mutex::default()).collect())
+    }
+
+    pub(in crate::store) fn get(
+        &self,
+        storage: &dyn Storage,
+        segment: u32,
+        name: SegmentName,
+        identity: u64,
+    ) -> Result<Arc<dyn StorageFile>> {
+        let mut open = self.0[segment as usize % self.0.len()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, known, file)) = &*open
+            && (*of, *known) == (segment, identity)
+        {
+            return Ok(Arc::clone(file));
+        }
+        let path = name.path();
+        let replaced = || {
+            let message = "the segment was replaced while it was read: read again";
+            Error::new(ErrorKind::Damaged, message).with_path(&full_path(storage, &path))
+        };
+        let file = match storage.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(e) if is_gone(&e) => return Err(replaced()),
+            Err(e) => return Err(Error::io("open the segment", &full_path(storage, &path), e)),
+        };
+        let stat = file
+            .stat()
+            .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?;
+        if stat.identity != identity {
+            return Err(replaced());
+        }
+        *open = Some((segment, identity, Arc::clone(&file)));
+        Ok(file)
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines as they stand in a segment, with the sequence numbers that can be believed.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Loc;
+use crate::line::LINE_BYTES_MAX;
+use crate::record::Kind;
+use crate::segment::{Fact, Found, Span, scan_part};
+use crate::storage::full_path;
+use crate::store::View;
+use crate::store::view::altered_seqs::believe;
+
+/// A line as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// The kind of record it holds.
+    pub kind: Kind,
+    /// The file, relative to the store.
+    pub file: String,
+    /// Where it starts in the file, in bytes.
+    pub offset: u64,
+    /// Its sequence number.
+    pub seq: u64,
+    /// The line itself, without LF.
+    pub text: String,
+}
+
+impl LogLine {
+    /// Whether it is the same line, which stands in two segments while they are joined.
+    pub(in crate::store) fn is_copy_of(&self, other: &LogLine) -> bool {
+        (self.seq, self.kind, &self.text) == (other.seq, other.kind, &other.text)
+    }
+}
+
+/// The lines of a span of a segment, but those with numbers up to `after`, and where the next line
+/// starts.
+///
+/// # Errors
+/// [`Damaged`](ErrorKind::Damaged) where they are not what the view knows: it is too old.
+pub(in crate::store) fn read_lines(
+    view: &View<'_>,
+    id: usize,
+    span: Span,
+    after: u64,
+) -> Result<(Vec<LogLine>, u64)> {
+    let segment = &view.state.segments[id];
+    let storage = &*view.inner.storage;
+    let path = segment.name.path();
+    let kind = segment.name.kind;
+    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+    // The file that the view knows, not one that has its name by now.
+    let place = u32::try_from(id).unwrap_or(u32::MAX);
+    let file = view
+        .inner
+        .files
+        .get(storage, place, segment.name, segment.identity)?;
+    let (mut lines, mut seqs) = (Vec::new(), Vec::new());
+    let mut changed = None;
+    let (mut end, mut stop) = (span.from, span.stop);
+    loop {
+        let mut found = |found: Found<'_>| {
+            if let Some(report) = found.report() {
+                let offset = report.offset as u32;
+                let loc = Loc {
+                    segment: id as u32,
+                    offset,
+                };
+                if changed.is_none() && !view.state.knows_damage(loc) {
+                    changed = Some(report.offset);
+                }
+            }
+            found.facts(kind, &mut |fact: Fact<'_>| {
+                let Fact {
+                    offset,
+                    envelope,
+                    is_altered,
+                    ..
+                } = fact;
+                let is_wanted = is_altered || envelope.seq > after;
+                let text = is_wanted.then(|| String::from_utf8_lossy(fact.bytes).into_owned());
+                seqs.push((envelope.seq, is_altered));
+                lines.push((offset, text));
+            });
+        };
+        let part = Span {
+            from: end,
+            stop,
+            until: span.until,
+        };
+        let scanned = scan_part(&*file, kind, part, LINE_BYTES_MAX, &mut found);
+        let came_to = scanned.map_err(io)?.end;
+        // What was a line may no longer end.
+        let is_cut = came_to == end || stop == u64::MAX && came_to < span.until;
+        if let Some(offset) = changed.or((is_cut && end < span.until).then_some(came_to)) {
+            // By this handle, or by who left the sidecar: to be read anew, and reported.
+            let message = "the line was changed since it was indexed";
+            let path = full_path(storage, &path);
+            let err = Error::new(ErrorKind::Damaged, message).with_path(&path);
+            return Err(err.with_offset(offset));
+        }
+        end = came_to;
+        // A rewritten line is only believed by the one that follows it.
+        let is_open = seqs.last().is_some_and(|(_, is_altered)| *is_altered);
+        if end >= span.until || !is_open {
+            break;
+        }
+        stop = end.saturating_add(1);
+    }
+    believe(&mut seqs, 0, view.state.max_seq);
+    let read = lines.into_iter().zip(seqs);
+    let read = read.filter_map(|((offset, text), (seq, _))| {
+        let line = LogLine {
+            kind,
+            file: path.clone(),
+            offset,
+            seq,
+            text: text?,
+        };
+        (line.seq > after).then_some(line)
+    });
+    Ok((read.collect(), end))
+}

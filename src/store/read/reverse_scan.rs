@@ -1,0 +1,469 @@
+//! Lines that may hold what is sought, day by day from the latest on, and of a day the last ones
+//! first. Most lines are never looked at one by one, and nothing keeps others from writing or
+//! reading meanwhile.
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::{memchr, memrchr};
+use regex::bytes::Regex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::line::{Envelope, LINE_BYTES_MAX, good};
+use crate::record::{Day, Kind};
+use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Window, scan};
+use crate::storage::{StorageFile, full_path, read_full};
+use crate::store::Inner;
+use crate::store::view::altered_seqs::believe;
+use crate::store::view::refresh::Tries;
+
+/// So much of a segment is read at once.
+const STRIDE_BYTES: u64 = if cfg!(any(test, fuzzing)) {
+    512
+} else {
+    256 << 10
+};
+
+/// Which segments are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope {
+    /// Only those of this kind.
+    pub kind: Option<Kind>,
+    /// Only days that end after this time, in epoch milliseconds.
+    pub since: i64,
+    /// Only days that begin before this one.
+    pub until: i64,
+}
+
+impl Scope {
+    fn has(self, name: SegmentName) -> bool {
+        let (start, end) = name.day.bounds_ms();
+        let is_of_kind = self.kind.is_none_or(|kind| kind == name.kind);
+        is_of_kind && start < self.until && end > self.since
+    }
+}
+
+/// A line that may hold what is sought.
+#[derive(Debug)]
+pub(crate) struct Hit<'a> {
+    pub kind: Kind,
+    /// Its number, as it can be believed.
+    pub seq: u64,
+    pub envelope: &'a Envelope<'a>,
+    pub bytes: &'a [u8],
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Lines of another day come next.
+    Day(Day),
+    /// Some lines were read.
+    Read,
+    /// Segments were replaced: what has no greater number than this is told once more.
+    Again(u64),
+    /// There are no more lines.
+    End,
+}
+
+/// Reads lines; from [`Inner::backwards`].
+pub(crate) struct Backwards<'a> {
+    inner: &'a Inner,
+    scope: Scope,
+    sought: &'a Regex,
+    day: Option<Day>,
+    /// Where to go on: at this day, and there with the lines that have no greater number.
+    next: Option<(Day, u64)>,
+    /// The greatest number of the lines that are asked for, of this day.
+    upto: u64,
+    parts: Vec<Part>,
+    /// What the state was when the parts were listed.
+    moved: Option<u64>,
+    ceiling: u64,
+    tries: Tries,
+    buffer: Vec<u8>,
+    bytes_read: u64,
+    bytes_all: u64,
+}
+
+/// A segment, of which something is still to be read.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// The segment's place in the store's list.
+    place: u32,
+    name: SegmentName,
+    identity: u64,
+    end: u64,
+    /// What starts here or after was read, or is not asked for.
+    left: u64,
+    /// No line before that has a greater number.
+    bound: u64,
+    /// Its lines are as decklog wrote them, as far as is known, so that their numbers grow.
+    is_plain: bool,
+    /// Where the lines end that are asked for is known.
+    is_placed: bool,
+}
+
+/// Why a part could not be read so.
+enum Stopped {
+    /// Some of it is not as decklog writes it.
+    NotPlain,
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Failed(error)
+    }
+}
+
+impl Inner {
+    /// Reads the lines of some segments that may hold what is sought: from the end of the log, or
+    /// from the line of this day and number. The expression must not match across lines.
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io) if the store cannot be read.
+    pub(crate) fn backwards<'a>(
+        &'a self,
+        scope: Scope,
+        sought: &'a Regex,
+        from: Option<(Day, u64)>,
+    ) -> Result<Backwards<'a>> {
+        let mut lines = Backwards {
+            inner: self,
+            scope,
+            sought,
+            day: None,
+            next: Some(from.unwrap_or((Day::LAST, u64::MAX))),
+            upto: 0,
+            parts: Vec::new(),
+            moved: None,
+            ceiling: 0,
+            tries: Tries::default(),
+            buffer: Vec::new(),
+            bytes_read: 0,
+            bytes_all: 0,
+        };
+        let view = self.fresh()?;
+        let latest = lines.next.map(|(day, _)| day);
+        let names = view.state.by_name.iter();
+        let names = names.filter(|(name, _)| Some(name.day) <= latest && scope.has(**name));
+        let ends = names.map(|(_, place)| view.state.segments[*place as usize].end);
+        lines.bytes_all = ends.fold(0, u64::saturating_add);
+        drop(view);
+        Ok(lines)
+    }
+}
+
+impl Backwards<'_> {
+    /// The day whose lines are read.
+    pub(crate) fn day(&self) -> Option<Day> {
+        self.day
+    }
+
+    /// The greatest number that a line of the day may have which was not told yet; `None` once all
+    /// were.
+    pub(crate) fn rest(&self) -> Option<u64> {
+        let bounds = self.parts.iter().map(|part| part.bound);
+        bounds.max().map(|bound| bound.min(self.upto))
+    }
+
+    /// How many bytes were read or passed over, and of how many in all.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.bytes_read.min(self.bytes_all), self.bytes_all)
+    }
+
+    /// Reads on, and tells the lines that may hold what is sought: some of them twice, and of
+    /// those read at a time in any order.
+    ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io) if the store cannot be read, [`Damaged`](ErrorKind::Damaged) if its
+    /// segments do not stay as they are for long enough.
+    pub(crate) fn step(&mut self, sink: &mut dyn FnMut(Hit<'_>)) -> Result<Step> {
+        let next = (0..self.parts.len()).max_by_key(|nth| self.parts[*nth].bound);
+        let (Some(nth), Some(day)) = (next, self.day) else {
+            return self.turn();
+        };
+        let mut part = self.parts[nth];
+        let before = part.left;
+        let read = if part.is_plain {
+            self.read_stride(&mut part, sink)
+        } else {
+            self.read_whole(&mut part, sink)
+        };
+        match read {
+            Ok(()) => {
+                self.bytes_read += before - part.left;
+                if part.left == 0 {
+                    self.parts.swap_remove(nth);
+                } else {
+                    self.parts[nth] = part;
+                }
+                Ok(Step::Read)
+            }
+            Err(Stopped::NotPlain) => {
+                self.bytes_read = self.bytes_read.saturating_sub(part.end - before);
+                self.parts[nth].distrust();
+                Ok(Step::Read)
+            }
+            Err(Stopped::Failed(e)) if e.kind() == ErrorKind::Damaged && self.tries.are_left() => {
+                let rest = self.rest().unwrap_or(self.upto);
+                self.inner.look_again(&mut self.tries, self.moved)?;
+                self.next = Some((day, rest));
+                self.list()?;
+                Ok(Step::Again(rest))
+            }
+            Err(Stopped::Failed(e)) => Err(e),
+        }
+    }
+
+    /// Goes on to the day before.
+    fn turn(&mut self) -> Result<Step> {
+        if let Some(day) = self.day {
+            let before = day.minus(1);
+            self.next = (before < day).then_some((before, u64::MAX));
+        }
+        self.tries = Tries::default();
+        self.list()?;
+        Ok(self.day.map_or(Step::End, Step::Day))
+    }
+
+    /// Lists what is to be read of the next day that has any of it.
+    fn list(&mut self) -> Result<()> {
+        self.parts.clear();
+        self.day = None;
+        let Some((latest, upto)) = self.next else {
+            return Ok(());
+        };
+        let view = self.inner.fresh()?;
+        let state = &view.state;
+        let mut damaged = HashSet::new();
+        let last = SegmentName {
+            day: latest,
+            kind: Kind::ALL[Kind::ALL.len() - 1],
+            number: u32::MAX,
+        };
+        for (name, place) in state.by_name.range(..=last).rev() {
+            let segment = &state.segments[*place as usize];
+            if !self.scope.has(*name) || segment.end == 0 {
+                continue;
+            }
+            if self.day.is_none() {
+                self.day = Some(name.day);
+                damaged = state.damaged_in(name.day);
+            } else if self.day != Some(name.day) {
+                break;
+            }
+            let mut part = Part {
+                place: *place,
+                name: *name,
+                identity: segment.identity,
+                end: segment.end,
+                left: segment.end,
+                bound: segment.last_seq,
+                is_plain: true,
+                is_placed: false,
+            };
+            if damaged.contains(&*name.path()) || !state.lists_all_damage(name.kind) {
+                part.distrust();
+            }
+            self.parts.push(part);
+        }
+        self.upto = if self.day == Some(latest) {
+            upto
+        } else {
+            u64::MAX
+        };
+        self.moved = state.moved;
+        self.ceiling = state.max_seq;
+        Ok(())
+    }
+
+    /// Reads the last lines of a part that are left, some at a time.
+    fn read_stride(
+        &mut self,
+        part: &mut Part,
+        sink: &mut dyn FnMut(Hit<'_>),
+    ) -> Result<(), Stopped> {
+        let file = self.open(part)?;
+        if !part.is_placed && part.bound > self.upto {
+            self.place(part, &file)?;
+        }
+        part.is_placed = true;
+        if part.left == 0 {
+            return Ok(());
+        }
+        let lines = self.fill(part, &*file)?;
+        let mut rest = &self.buffer[lines];
+        let len = rest.len() as u64;
+        let kind = part.name.kind;
+        let intact = |line| good(kind, line).filter(|envelope| envelope.seq <= part.bound);
+        let (line, _) = split_line(rest);
+        let first = intact(line).ok_or(Stopped::NotPlain)?.seq;
+        while let Some(found) = self.sought.find(rest) {
+            let start = memrchr(b'\n', &rest[..found.start()]).map_or(0, |lf| lf + 1);
+            let (bytes, after) = split_line(&rest[start..]);
+            rest = after;
+            let envelope = intact(bytes).filter(|envelope| envelope.seq >= first);
+            let envelope = &envelope.ok_or(Stopped::NotPlain)?;
+            let seq = envelope.seq;
+            if seq <= self.upto {
+                sink(Hit {
+                    kind,
+                    seq,
+                    envelope,
+                    bytes,
+                });
+            }
+        }
+        part.left -= len;
+        part.bound = first.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Reads up to where a part is left; says which of the bytes are whole lines.
+    fn fill(&mut self, part: &Part, file: &dyn StorageFile) -> Result<Range<usize>, Stopped> {
+        let mut len = STRIDE_BYTES;
+        loop {
+            let from = part.left.saturating_sub(len);
+            let wanted = (part.left - from) as usize;
+            if self.buffer.len() < wanted {
+                self.buffer.resize(wanted, 0);
+            }
+            let bytes = &mut self.buffer[..wanted];
+            let read = read_full(file, bytes, from).map_err(|e| self.io(part, e))?;
+            let bytes = &self.buffer[..wanted];
+            if read < wanted {
+                return Err(self.changed(part).into());
+            }
+            if bytes.last() != Some(&b'\n') {
+                return Err(Stopped::NotPlain);
+            }
+            if from == 0 {
+                return Ok(0..wanted);
+            }
+            // What stands before that may be the end of a line that starts earlier.
+            match memchr(b'\n', bytes) {
+                Some(lf) if lf + 1 < wanted => return Ok(lf + 1..wanted),
+                _ if len > LINE_BYTES_MAX as u64 => return Err(Stopped::NotPlain),
+                _ => len *= 2,
+            }
+        }
+    }
+
+    /// Passes over the last lines of a part, whose numbers are greater than those asked for.
+    fn place(&self, part: &mut Part, file: &Arc<dyn StorageFile>) -> Result<(), Stopped> {
+        let mut buffer = Buffer::default();
+        let mut window = Window::default();
+        window.turn_to(part.place, part.identity, || {
+            Ok::<_, Error>(Arc::clone(file))
+        })?;
+        let mut low = 0;
+        while part.left - low > STRIDE_BYTES {
+            let span = Span {
+                from: low + (part.left - low) / 2,
+                stop: part.left,
+                until: part.left,
+            };
+            let first = buffer.first_line(&**file, span);
+            let Some(first) = first.map_err(|e| self.io(part, e))? else {
+                break;
+            };
+            let line = window.line(first, LINE_BYTES_MAX);
+            let line = line.map_err(|e| self.io(part, e))?;
+            let seq = good(part.name.kind, line).ok_or(Stopped::NotPlain)?.seq;
+            if seq > self.upto {
+                part.left = first;
+                part.bound = seq - 1;
+            } else {
+                low = first;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all of a part, line by line.
+    fn read_whole(&self, part: &mut Part, sink: &mut dyn FnMut(Hit<'_>)) -> Result<(), Stopped> {
+        let file = self.open(part)?;
+        let kind = part.name.kind;
+        let mut seqs = Vec::new();
+        self.scan(part, &*file, &mut |fact| {
+            seqs.push((fact.envelope.seq, fact.is_altered));
+        })?;
+        believe(&mut seqs, 0, self.ceiling);
+        let mut seqs = seqs.into_iter();
+        self.scan(part, &*file, &mut |fact| {
+            let Some((seq, _)) = seqs.next() else {
+                return;
+            };
+            if seq <= self.upto && self.sought.is_match(fact.bytes) {
+                let (envelope, bytes) = (fact.envelope, fact.bytes);
+                sink(Hit {
+                    kind,
+                    seq,
+                    envelope,
+                    bytes,
+                });
+            }
+        })?;
+        part.left = 0;
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        part: &Part,
+        file: &dyn StorageFile,
+        sink: &mut dyn FnMut(Fact<'_>),
+    ) -> Result<()> {
+        let kind = part.name.kind;
+        let mut facts = |found: Found<'_>| found.facts(kind, sink);
+        let scanned = scan(file, kind, 0, part.end, LINE_BYTES_MAX, &mut facts);
+        let scanned = scanned.map_err(|e| self.io(part, e))?;
+        if scanned.end == part.end {
+            Ok(())
+        } else {
+            Err(self.changed(part))
+        }
+    }
+
+    fn open(&self, part: &Part) -> Result<Arc<dyn StorageFile>> {
+        let Part {
+            place,
+            name,
+            identity,
+            ..
+        } = *part;
+        let storage = &*self.inner.storage;
+        self.inner.files.get(storage, place, name, identity)
+    }
+
+    fn io(&self, part: &Part, e: io::Error) -> Error {
+        let path = full_path(&*self.inner.storage, &part.name.path());
+        Error::io("read the segment", &path, e)
+    }
+
+    fn changed(&self, part: &Part) -> Error {
+        let message = "the segment was changed while it was read: read again";
+        let path = full_path(&*self.inner.storage, &part.name.path());
+        Error::new(ErrorKind::Damaged, message).with_path(&path)
+    }
+}
+
+impl Part {
+    /// Has it read line by line: its numbers may be in any order.
+    fn distrust(&mut self) {
+        self.is_plain = false;
+        self.left = self.end;
+        self.bound = u64::MAX;
+    }
+}
+
+/// The first line, without its LF, and what follows it.
+fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let len = memchr(b'\n', bytes).unwrap_or(bytes.len());
+    let (line, rest) = bytes.split_at(len);
+    (line, rest.get(1..).unwrap_or_default())
+}

@@ -1,0 +1,115 @@
+//! In which order the segments grew last: who asks for the latest lines, or for what is new since
+//! it last asked, need not look through all segments, of which there may be very many.
+
+use std::collections::HashSet;
+
+/// So many notes more than twice the segments are kept before the repeated ones are dropped.
+const SPARE: usize = 1_024;
+
+/// Segments, by their places, in the order in which they grew. As sequence numbers grow from line
+/// to line, this is also their order by their last lines.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Growth {
+    /// One that grew again stands here again.
+    notes: Vec<u32>,
+    /// The point of the first note. It only ever grows: where notes were dropped, and where one
+    /// stands for several, those that are left count as later ones.
+    first: u64,
+}
+
+impl Growth {
+    /// Notes that a segment, one of so many, grew.
+    pub(in crate::store) fn note(&mut self, segment: u32, segments: usize) {
+        if self.notes.last() == Some(&segment) {
+            self.first += 1;
+            return;
+        }
+        self.notes.push(segment);
+        if self.notes.len() > 2 * segments + SPARE {
+            self.drop_repeated();
+        }
+    }
+
+    /// Forgets everything.
+    pub(in crate::store) fn clear(&mut self) {
+        self.first = self.point();
+        self.notes.clear();
+    }
+
+    /// The point up to which all is noted.
+    pub(in crate::store) fn point(&self) -> u64 {
+        self.first + self.notes.len() as u64
+    }
+
+    /// What grew after a point, and maybe more; some of it several times. Nothing is known of
+    /// what was forgotten.
+    pub(in crate::store) fn since(&self, point: u64) -> &[u32] {
+        let known = usize::try_from(point.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.notes.get(known..).unwrap_or_default()
+    }
+
+    /// Every segment once, the one that grew last first.
+    pub(in crate::store) fn latest_first(&self) -> impl Iterator<Item = u32> {
+        let mut seen = HashSet::new();
+        let notes = self.notes.iter().rev().copied();
+        notes.filter(move |segment| seen.insert(*segment))
+    }
+
+    fn drop_repeated(&mut self) {
+        let mut left: Vec<u32> = self.latest_first().collect();
+        left.reverse();
+        self.first += (self.notes.len() - left.len()) as u64;
+        self.notes = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks again and again hears of all that grew, and everyone knows the order.
+    #[test]
+    fn nothing_that_grew_is_missed() {
+        const SEGMENTS: u32 = 7;
+        let mut growth = Growth::default();
+        let mut order: Vec<u32> = Vec::new();
+        let mut unheard: [Vec<u32>; 3] = Default::default();
+        let mut points = [0; 3];
+        let mut random = 1u64;
+        for round in 0..20_000u64 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let segment = if round % 5 < 2 {
+                3
+            } else {
+                (random >> 33) as u32 % SEGMENTS
+            };
+            growth.note(segment, SEGMENTS as usize);
+            assert!(growth.notes.len() <= 2 * SEGMENTS as usize + SPARE);
+            order.retain(|known| *known != segment);
+            order.insert(0, segment);
+            assert!(
+                growth
+                    .latest_first()
+                    .take(3)
+                    .eq(order.iter().copied().take(3))
+            );
+            for (place, every) in [1, 13, 4_001].into_iter().enumerate() {
+                unheard[place].push(segment);
+                if round % every == 0 {
+                    let heard = growth.since(points[place]);
+                    assert!(unheard[place].iter().all(|grew| heard.contains(grew)));
+                    assert!(every > 1 || heard.len() == 1);
+                    unheard[place].clear();
+                    points[place] = growth.point();
+                    assert_eq!(growth.since(points[place]), [0; 0]);
+                }
+            }
+        }
+        assert!(growth.latest_first().eq(order));
+        let point = growth.point();
+        growth.clear();
+        assert_eq!((growth.point(), growth.since(0).len()), (point, 0));
+    }
+}

@@ -1,0 +1,15 @@
+//! What a handle knows of the log: the segments, how far each was read, and the index.
+//!
+//! It is rebuilt from the segments whenever they differ from what is known. It never writes to a
+//! segment; what it writes to `cache/` can be deleted at any time.
+
+pub(super) mod altered_seqs;
+pub(super) mod append_order;
+pub(super) mod fair_lock;
+pub(super) mod parallel_scan;
+pub(super) mod refresh;
+pub(super) mod relocations;
+pub(super) mod sidecar;
+pub(super) mod snapshot;
+pub(super) mod state;
+pub(super) mod watermark;

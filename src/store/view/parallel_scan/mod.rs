@@ -1,0 +1,366 @@
+//! Reads parts of segments for the index, on every core.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result, is_of_what_is_read};
+use crate::index::{Entry, Hasher, Loc};
+use crate::line::{Envelope, LINE_BYTES_MAX, good};
+use crate::segment::{
+    Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
+};
+use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+
+/// Fewer bytes than this are not worth a thread.
+const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+/// Longer segments are read in parts, so that one does not keep a core waiting.
+const PART_BYTES: u64 = if cfg!(any(test, fuzzing)) {
+    300
+} else {
+    8 << 20
+};
+
+/// Room for as many lines is made before a part is read; more costs a little.
+const LINE_BYTES_USUAL: u64 = 400;
+
+/// A part of a segment to read.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Job {
+    /// The segment's place in the store's list.
+    pub segment: u32,
+    pub name: SegmentName,
+    /// The file that is meant: another one under its name is not read.
+    pub identity: u64,
+    pub from: u64,
+    pub until: u64,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(in crate::store) struct Gathered {
+    pub segment: u32,
+    pub scanned: Scanned,
+    /// The lines that count, in the order in which they stand.
+    pub runs: Vec<Run>,
+    pub reports: Vec<Report>,
+    /// Why nothing of it could be read.
+    pub failed: Option<io::Error>,
+    /// How the last line ends.
+    pub last: Option<LineEnd>,
+}
+
+/// The last bytes of a line, LF not counted: most of its checksum, by which a segment that was
+/// cut and has grown again is told from one that has only grown.
+pub(in crate::store) type LineEnd = [u8; 16];
+
+/// How a line without its LF ends; `None` if it is shorter than that.
+pub(in crate::store) fn line_end(line: &[u8]) -> Option<LineEnd> {
+    line.last_chunk().copied()
+}
+
+/// Lines of one kind.
+#[derive(Debug)]
+pub(in crate::store) struct Run {
+    pub lines: Vec<Entry>,
+    /// None was rewritten, and their numbers grow: the first and the last one tell the rest.
+    is_plain: bool,
+}
+
+impl Run {
+    pub(in crate::store) fn new(lines: Vec<Entry>) -> Run {
+        let is_plain = !lines.iter().any(|line| line.is_altered)
+            && lines.is_sorted_by(|one, next| one.seq < next.seq);
+        Run { lines, is_plain }
+    }
+
+    /// Whether each line has a greater number than the one before it, and none was rewritten.
+    pub(in crate::store) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    pub(in crate::store) fn has_altered(&self) -> bool {
+        !self.is_plain && self.lines.iter().any(|line| line.is_altered)
+    }
+
+    pub(in crate::store) fn is_sorted(&self) -> bool {
+        self.is_plain || self.lines.is_sorted_by_key(Entry::order)
+    }
+
+    /// The greatest sequence number; 0 if there are no lines.
+    pub(in crate::store) fn seq_max(&self) -> u64 {
+        if self.is_plain {
+            return self.lines.last().map_or(0, |last| last.seq);
+        }
+        self.lines.iter().map(|line| line.seq).max().unwrap_or(0)
+    }
+
+    /// The greatest sequence number that is proven; 0 if none is.
+    pub(in crate::store) fn seq_max_good(&self) -> u64 {
+        if self.is_plain {
+            return self.seq_max();
+        }
+        let good = self.lines.iter().filter(|line| !line.is_altered);
+        good.map(|line| line.seq).max().unwrap_or(0)
+    }
+}
+
+/// Reads all jobs; the results are in the jobs' order. A segment that cannot be read, or is gone, is
+/// told as such; other failures fail all.
+pub(in crate::store) fn gather(
+    storage: &dyn Storage,
+    hasher: Hasher,
+    jobs: &[Job],
+) -> Result<Vec<Gathered>> {
+    let bytes: u64 = jobs
+        .iter()
+        .map(|job| job.until.saturating_sub(job.from))
+        .fold(0, u64::saturating_add);
+    let parts = Parts {
+        storage,
+        jobs,
+        next: 0,
+        open: None,
+    };
+    let threads = if bytes < PARALLEL_BYTES_MIN {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    };
+    let parts = Mutex::new(parts);
+    let work = || {
+        let mut buffer = Buffer::default();
+        let mut results = Vec::new();
+        while let Some(part) = {
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.next()
+        } {
+            // What is kept of a part holds no file: there may be more segments than files may be
+            // open.
+            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
+                Ok(read) => Ok((part.place, part.span.from, read)),
+                Err(e) => Err((part.place, e)),
+            });
+            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e) && !is_gone(e));
+            results.push(read);
+            if is_over {
+                break;
+            }
+        }
+        results
+    };
+    let results = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    });
+    let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
+    let mut parts = Vec::with_capacity(results.len());
+    for result in results {
+        match result {
+            Ok(part) => parts.push(part),
+            Err((place, e)) if is_of_what_is_read(&e) || is_gone(&e) => {
+                gathered[place].failed = Some(e);
+            }
+            Err((place, e)) => return Err(io_error(storage, &jobs[place].name.path(), e)),
+        }
+    }
+    let misplaced = jobs.iter().map(|job| Misplaced::in_day_of(job.name));
+    let mut misplaced: Vec<Misplaced> = misplaced.collect();
+    parts.sort_unstable_by_key(|(place, from, _)| (*place, *from));
+    for (place, _, read) in parts {
+        let all = &mut gathered[place];
+        if let Some(read) = read.filter(|_| all.failed.is_none()) {
+            all.scanned = read.scanned;
+            all.runs.push(read.run);
+            all.last = read.last;
+            misplaced[place].go_on(&read.misplaced);
+            all.reports.extend(read.reports);
+        }
+    }
+    for (all, misplaced) in gathered.iter_mut().zip(misplaced) {
+        all.reports.extend(misplaced.report());
+        all.reports.extend(beyond_index(all.scanned.end));
+    }
+    Ok(gathered)
+}
+
+impl Gathered {
+    fn nothing(job: &Job) -> Gathered {
+        Gathered {
+            segment: job.segment,
+            scanned: Scanned {
+                end: job.from,
+                tail: None,
+            },
+            runs: Vec::new(),
+            reports: Vec::new(),
+            failed: None,
+            last: None,
+        }
+    }
+}
+
+/// Only someone else makes such a segment; the index has no place for what lies past that.
+fn beyond_index(end: u64) -> Option<Report> {
+    let indexed = u64::from(u32::MAX);
+    (end > indexed).then(|| Report {
+        offset: indexed,
+        length: end - indexed,
+        class: DamageClass::TooLong,
+        reason: "the segment is past 4 GiB and its rest is not read: split it".to_owned(),
+    })
+}
+
+/// The parts of all jobs, in order.
+struct Parts<'a> {
+    storage: &'a dyn Storage,
+    jobs: &'a [Job],
+    next: usize,
+    /// The last job that was begun, where its next part starts, and its file: all parts are of
+    /// the same one, whatever is under its name by then.
+    open: Option<(Job, u64, Arc<dyn StorageFile>)>,
+}
+
+struct Part {
+    /// The job's place.
+    place: usize,
+    job: Job,
+    span: Span,
+    file: Arc<dyn StorageFile>,
+}
+
+impl Iterator for Parts<'_> {
+    /// Or the job's place, and why its file cannot be opened.
+    type Item = Result<Part, (usize, io::Error)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (job, from, file) = if let Some(open) = self.open.take() {
+            open
+        } else {
+            let mut job = *self.jobs.get(self.next)?;
+            self.next += 1;
+            let path = job.name.path();
+            let opened = self.storage.open(&path, Access::Read).and_then(|file| {
+                let stat = file.stat()?;
+                if stat.identity != job.identity {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                // A length that someone else noted may be anything.
+                if job.until.saturating_sub(job.from) > PART_BYTES {
+                    job.until = job.until.min(stat.len);
+                }
+                Ok(file)
+            });
+            match opened {
+                Ok(file) => (job, job.from, file),
+                Err(e) => return Some(Err((self.next - 1, e))),
+            }
+        };
+        let until = job.until;
+        let rest = from.saturating_add(PART_BYTES);
+        // A short rest goes with the last part.
+        let stop = if until.saturating_sub(rest) < PART_BYTES / 2 {
+            u64::MAX
+        } else {
+            self.open = Some((job, rest, Arc::clone(&file)));
+            rest
+        };
+        Some(Ok(Part {
+            place: self.next - 1,
+            job,
+            span: Span { from, stop, until },
+            file,
+        }))
+    }
+}
+
+/// The lines that start in one part.
+struct Read {
+    run: Run,
+    misplaced: Misplaced,
+    last: Option<LineEnd>,
+    reports: Vec<Report>,
+    scanned: Scanned,
+}
+
+impl Part {
+    /// Reads the lines that start here; `None` if none does.
+    fn read(&self, hasher: Hasher, buffer: &mut Buffer) -> io::Result<Option<Read>> {
+        let Part {
+            job,
+            mut span,
+            ref file,
+            ..
+        } = *self;
+        if span.from > job.from {
+            match buffer.first_line(&**file, span)? {
+                Some(first) => span.from = first,
+                None => return Ok(None),
+            }
+        }
+        let kind = job.name.kind;
+        let bytes = span.stop.min(span.until).saturating_sub(span.from);
+        let mut lines = Vec::with_capacity((bytes / LINE_BYTES_USUAL) as usize);
+        let mut reports = Vec::new();
+        let mut misplaced = Misplaced::in_day_of(job.name);
+        let mut take = |offset: u64, len: usize, envelope: &Envelope<'_>, is_altered: bool| {
+            if !is_altered {
+                misplaced.look(envelope.at, offset, offset + len as u64);
+            }
+            // What is beyond that is told.
+            let Ok(offset) = u32::try_from(offset) else {
+                return;
+            };
+            let segment = job.segment;
+            let loc = Loc { segment, offset };
+            lines.push(Entry {
+                is_altered,
+                ..hasher.entry(kind, envelope, loc)
+            });
+        };
+        let mut last = None;
+        let mut sink = |stretch: Stretch<'_>| {
+            last = match stretch {
+                Stretch::Line { bytes, .. } => line_end(bytes),
+                Stretch::TooLong { .. } => None,
+            };
+            if let Stretch::Line { offset, bytes } = stretch
+                && let Some(envelope) = good(kind, bytes)
+            {
+                take(offset, bytes.len(), &envelope, false);
+                return;
+            }
+            let found = stretch.classified(kind);
+            reports.extend(found.report());
+            found.facts(kind, &mut |fact: Fact<'_>| {
+                take(
+                    fact.offset,
+                    fact.bytes.len(),
+                    fact.envelope,
+                    fact.is_altered,
+                );
+            });
+        };
+        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
+        Ok(Some(Read {
+            scanned: scanned?,
+            run: Run::new(lines),
+            misplaced,
+            last,
+            reports,
+        }))
+    }
+}
+
+fn io_error(storage: &dyn Storage, path: &str, e: io::Error) -> Error {
+    Error::io("read the segment", &full_path(storage, path), e)
+}
+
+#[cfg(test)]
+mod tests;

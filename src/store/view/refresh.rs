@@ -1,0 +1,139 @@
+//! What the log says now: every read begins here, and begins again where what it met is not what
+//! was known.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::full_path;
+use crate::store::commit::head::Head;
+use crate::store::commit::reentrancy;
+use crate::store::{Inner, View, root_check};
+
+/// How often something was asked that met something else than was known.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Tries {
+    all: u32,
+    /// Without segments having been rewritten meanwhile, one after the other.
+    in_vain: u32,
+}
+
+impl Tries {
+    const MAX: u32 = 100;
+    const IN_VAIN_MAX: u32 = 2;
+
+    pub(in crate::store) fn are_left(&self) -> bool {
+        self.all < Tries::MAX && self.in_vain < Tries::IN_VAIN_MAX
+    }
+
+    /// Notes one that failed.
+    fn note(&mut self, is_rewritten: bool) {
+        self.all += 1;
+        self.in_vain = if is_rewritten { 0 } else { self.in_vain + 1 };
+    }
+}
+
+impl Inner {
+    /// The state, with all that any process acknowledged before this call.
+    pub(crate) fn fresh(&self) -> Result<View<'_>> {
+        reentrancy::check(self)?;
+        if let Some(commits) = self.news.commits() {
+            let state = self.state.read();
+            if !state.is_stale && commits == state.commits {
+                return Ok(View::new(self, state));
+            }
+        }
+        self.catch_up()
+    }
+
+    /// As [`fresh`](Self::fresh), where something may be new.
+    #[cold]
+    fn catch_up(&self) -> Result<View<'_>> {
+        let storage = &*self.storage;
+        let (head, is_another) = self.news.head(storage)?;
+        if is_another {
+            self.lock_state().is_stale = true;
+        }
+        let io = |e| Error::io("read HEAD", &full_path(storage, "HEAD"), e);
+        let commits = || {
+            head.as_ref()
+                .map_or(Ok(None), |head| head.commits())
+                .map_err(io)
+        };
+        let known = commits()?;
+        {
+            let state = self.state.read();
+            if !state.is_stale && known == Some(state.commits) {
+                return Ok(View::new(self, state));
+            }
+        }
+        {
+            let mut state = self.lock_state();
+            // Another thread of this process may have written or caught up meanwhile.
+            match (&head, commits()?) {
+                (Some(head), Some(commits)) if state.is_stale || commits != state.commits => {
+                    state.catch_up(storage, head, commits, false)?;
+                }
+                (Some(_), Some(_)) => {}
+                _ => state.look_at_all(storage, head.as_deref(), false)?,
+            }
+        }
+        let state = self.state.read();
+        Ok(View::new(self, state))
+    }
+
+    pub(crate) fn look_at_all(&self) -> Result<()> {
+        reentrancy::check(self)?;
+        root_check::check(&*self.storage)?;
+        let (head, _) = self.news.head(&*self.storage)?;
+        let mut state = self.lock_state();
+        state.look_at_all(&*self.storage, head.as_deref(), false)
+    }
+
+    /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
+    /// a moment ago, looks at all segments and asks again.
+    pub(crate) fn ask<T>(&self, ask: impl Fn(&View<'_>) -> Result<T>) -> Result<T> {
+        let mut tries = Tries::default();
+        loop {
+            let view = self.fresh()?;
+            let moved = view.state.moved;
+            match ask(&view) {
+                Err(e) if e.kind() == ErrorKind::Damaged && tries.are_left() => {
+                    drop(view);
+                    self.look_again(&mut tries, moved)?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Looks at all segments after a try that met something else than is known, for all that was
+    /// rewritten up to `moved`; after the second one in vain whatever is known.
+    pub(in crate::store) fn look_again(&self, tries: &mut Tries, moved: Option<u64>) -> Result<()> {
+        let (head, _) = self.news.head(&*self.storage)?;
+        let now = head.and_then(|head| head.moved().ok());
+        tries.note(now.is_some() && now != moved);
+        if tries.in_vain > 1 {
+            self.lock_state().forget();
+        }
+        self.look_at_all()
+    }
+
+    /// Moves over to rewritten segments before the lock is taken: it may take a while, in which
+    /// others can write.
+    pub(in crate::store) fn move_over_early(&self, head: &Head) {
+        let storage = &*self.storage;
+        let is_current = head.is_current(storage).unwrap_or(false);
+        // What someone cut off must not be touched.
+        if !is_current {
+            return;
+        }
+        let Ok(moved) = head.moved() else {
+            return;
+        };
+        let state = self.state.read();
+        let is_behind = state.moved.is_some_and(|known| known != moved);
+        drop(state);
+        if is_behind {
+            // A failure will be met under the lock.
+            drop(self.fresh());
+        }
+    }
+}

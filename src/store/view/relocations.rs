@@ -1,0 +1,291 @@
+//! Which lines stand where after segments were rewritten. Whoever rewrites some leaves a note of
+//! it in `cache/moves`, by which other handles move over without reading anything again. Like all
+//! of the cache it can be deleted: then they read what changed.
+
+use std::io;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::parallel_scan::LineEnd;
+use crate::index::{KeyHash, Loc};
+use crate::segment::SegmentName;
+use crate::storage::{Access, Storage, append_all, read_full};
+
+const DIR: &str = "cache/moves";
+const MAGIC: u64 = u64::from_le_bytes(*b"DLMOVE01");
+/// Notes are kept of so many rewrites; who missed more reads what changed.
+pub(in crate::store) const KEPT: u64 = 64;
+/// A longer one is none of ours.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// A segment's file, as it was or is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct MovedFile {
+    pub name: SegmentName,
+    pub identity: u64,
+    /// Its length, which ends with an LF.
+    pub end: u64,
+}
+
+/// The file that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct NewFile {
+    pub file: MovedFile,
+    pub last_seq: u64,
+    pub last: Option<LineEnd>,
+}
+
+/// Some whole lines, by the place of their file in [`Moves::from`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Piece {
+    pub file: u32,
+    pub start: u32,
+    pub len: u32,
+}
+
+/// What became of the lines of some segments of one day and kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Moves {
+    pub from: Vec<MovedFile>,
+    /// `None` if nothing is left.
+    pub to: Option<NewFile>,
+    /// What was kept, in the order in which it stands in the new file; of each file in order.
+    pub pieces: Vec<Piece>,
+    /// The conversations whose messages go.
+    pub ended: Vec<KeyHash>,
+}
+
+impl Moves {
+    /// The new place of a line, for who calls the first of these files `places[0]`, and the new
+    /// one `to`.
+    pub(in crate::store) fn map<'a>(
+        &'a self,
+        places: &'a [u32],
+        to: u32,
+    ) -> impl Fn(Loc) -> Loc + 'a {
+        // By file, and then by where they were.
+        let mut kept: Vec<Vec<(u32, u32, u32)>> = vec![Vec::new(); self.from.len()];
+        let mut end = 0u32;
+        for piece in &self.pieces {
+            if let Some(kept) = kept.get_mut(piece.file as usize) {
+                kept.push((piece.start, piece.len, end));
+            }
+            end = end.saturating_add(piece.len);
+        }
+        move |loc| {
+            let Some(file) = places.iter().position(|place| *place == loc.segment) else {
+                return loc;
+            };
+            let kept = &kept[file];
+            let after = kept.partition_point(|(start, ..)| *start <= loc.offset);
+            let piece = after.checked_sub(1).map(|place| kept[place]);
+            match piece {
+                Some((start, len, new)) if loc.offset - start < len => Loc {
+                    segment: to,
+                    offset: new + (loc.offset - start),
+                },
+                _ => Loc::NONE,
+            }
+        }
+    }
+
+    /// Leaves the note for other handles, and forgets the one that is too old. It need not survive
+    /// the machine: who opens the store after that knows nothing that moved.
+    pub(in crate::store) fn write(&self, storage: &dyn Storage, number: u64) -> io::Result<()> {
+        let mut words = vec![MAGIC, number, self.from.len() as u64];
+        for file in &self.from {
+            put_file(&mut words, *file);
+        }
+        words.push(u64::from(self.to.is_some()));
+        if let Some(NewFile {
+            file,
+            last_seq,
+            last,
+        }) = self.to
+        {
+            put_file(&mut words, file);
+            let [low, high] = last.map_or([0; 2], |last| {
+                let (words, _) = last.as_chunks::<8>();
+                [words[0], words[1]].map(u64::from_le_bytes)
+            });
+            words.extend([last_seq, u64::from(last.is_some()), low, high]);
+        }
+        words.push(self.pieces.len() as u64);
+        for piece in &self.pieces {
+            words.push(u64::from(piece.file));
+            words.push(u64::from(piece.start) << 32 | u64::from(piece.len));
+        }
+        words.push(self.ended.len() as u64);
+        for key in &self.ended {
+            words.extend([key.hash, u64::from(key.check)]);
+        }
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+
+        for dir in ["cache", DIR] {
+            storage.create_dir(dir)?;
+        }
+        // One of the same number may be left, of a rewrite that came to nothing.
+        for old in [number, number.saturating_sub(KEPT)] {
+            match storage.remove_file(&path(old)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        let file = storage.open(&path(number), Access::Append)?;
+        append_all(&*file, &bytes)
+    }
+
+    /// The note of this number; `None` if there is none that can be believed.
+    pub(in crate::store) fn read(storage: &dyn Storage, number: u64) -> Option<Moves> {
+        let file = storage.open(&path(number), Access::Read).ok()?;
+        let len = file.stat().ok()?.len;
+        let mut bytes = vec![0; usize::try_from(len).ok().filter(|_| len <= BYTES_MAX)?];
+        if read_full(&*file, &mut bytes, 0).ok()? < bytes.len() {
+            return None;
+        }
+        let (body, hash) = bytes.split_last_chunk::<8>()?;
+        if xxh3_64(body) != u64::from_le_bytes(*hash) {
+            return None;
+        }
+        let mut words = body.as_chunks::<8>().0.iter().copied();
+        let mut next = || words.next().map(u64::from_le_bytes);
+        if (next()?, next()?) != (MAGIC, number) {
+            return None;
+        }
+        let mut from = Vec::new();
+        for _ in 0..next()? {
+            from.push(take_file(&mut next)?);
+        }
+        let to = if next()? == 1 {
+            let file = take_file(&mut next)?;
+            let [last_seq, has_last, low, high] = [next()?, next()?, next()?, next()?];
+            let mut last = LineEnd::default();
+            last[..8].copy_from_slice(&low.to_le_bytes());
+            last[8..].copy_from_slice(&high.to_le_bytes());
+            let last = (has_last == 1).then_some(last);
+            Some(NewFile {
+                file,
+                last_seq,
+                last,
+            })
+        } else {
+            None
+        };
+        let mut pieces = Vec::new();
+        for _ in 0..next()? {
+            let file = u32::try_from(next()?).ok()?;
+            let range = next()?;
+            let (start, len) = ((range >> 32) as u32, range as u32);
+            pieces.push(Piece { file, start, len });
+        }
+        let mut ended = Vec::new();
+        for _ in 0..next()? {
+            let (hash, check) = (next()?, next()? as u32);
+            ended.push(KeyHash { hash, check });
+        }
+        Some(Moves {
+            from,
+            to,
+            pieces,
+            ended,
+        })
+    }
+}
+
+fn path(number: u64) -> String {
+    format!("{DIR}/{number}")
+}
+
+fn put_file(words: &mut Vec<u64>, file: MovedFile) {
+    words.extend([file.name.pack(), file.identity, file.end]);
+}
+
+fn take_file(next: &mut impl FnMut() -> Option<u64>) -> Option<MovedFile> {
+    Some(MovedFile {
+        name: SegmentName::unpack(next()?)?,
+        identity: next()?,
+        end: next()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kind;
+    use crate::storage::Memory;
+
+    fn file(number: u32, end: u64) -> MovedFile {
+        MovedFile {
+            name: SegmentName {
+                day: "2025-12-27".parse().unwrap(),
+                kind: Kind::Messages,
+                number,
+            },
+            identity: u64::from(number) << 40,
+            end,
+        }
+    }
+
+    fn moves() -> Moves {
+        let piece = |file, start, len| Piece { file, start, len };
+        Moves {
+            from: vec![file(1, 300), file(2, 100)],
+            to: Some(NewFile {
+                file: file(1, 180),
+                last_seq: 9,
+                last: Some(*b"0123456789abcdef"),
+            }),
+            pieces: vec![piece(0, 100, 50), piece(0, 200, 100), piece(1, 0, 30)],
+            ended: vec![KeyHash { hash: 7, check: 8 }],
+        }
+    }
+
+    #[test]
+    fn a_line_is_where_its_piece_is() {
+        let moves = moves();
+        let to = moves.map(&[3, 5], 3);
+        let at = |segment, offset| Loc { segment, offset };
+        for (from, expected) in [
+            (at(3, 0), Loc::NONE),
+            (at(3, 100), at(3, 0)),
+            (at(3, 149), at(3, 49)),
+            (at(3, 150), Loc::NONE),
+            (at(3, 200), at(3, 50)),
+            (at(5, 0), at(3, 150)),
+            (at(5, 30), Loc::NONE),
+            (at(4, 0), at(4, 0)),
+        ] {
+            assert_eq!(to(from), expected, "{from:?}");
+        }
+    }
+
+    #[test]
+    fn a_note_reads_as_it_was_written_or_not_at_all() {
+        let storage = Memory::new();
+        storage.create_dir("").unwrap();
+        let nothing_left = Moves {
+            to: None,
+            pieces: Vec::new(),
+            ..moves()
+        };
+        for (number, moves) in [(1, moves()), (2, nothing_left)] {
+            moves.write(&storage, number).unwrap();
+            moves.write(&storage, number).unwrap();
+            assert_eq!(Moves::read(&storage, number), Some(moves));
+        }
+        assert_eq!(Moves::read(&storage, 3), None);
+        let file = storage.open(&path(1), Access::Overwrite).unwrap();
+        let len = file.stat().unwrap().len;
+        for offset in 0..len {
+            let mut byte = [0];
+            read_full(&*file, &mut byte, offset).unwrap();
+            file.write_at(&[byte[0] ^ 1], offset).unwrap();
+            assert_eq!(Moves::read(&storage, 1), None, "{offset}");
+            file.write_at(&byte, offset).unwrap();
+        }
+        moves().write(&storage, 1 + KEPT).unwrap();
+        assert_eq!(Moves::read(&storage, 1), None);
+        assert!(Moves::read(&storage, 2).is_some());
+    }
+}

@@ -1,0 +1,435 @@
+//! What a handle knows of its store: the segments, how far each was read, and the index.
+
+mod relocate;
+mod rescan;
+
+use std::collections::{BTreeMap, HashSet};
+
+use self::rescan::is_as_read;
+use super::altered_seqs::believe;
+use super::append_order::Growth;
+use super::parallel_scan::{Gathered, Job, LineEnd, Run, gather};
+use super::relocations::MovedFile;
+use super::sidecar::now_ns;
+use crate::error::{Error, Result};
+use crate::index::{Entry, Hasher, Index, Loc};
+use crate::record::{Day, Kind};
+use crate::segment::{Damage, DamageClass, DamageCounts, Report, SegmentName, Tail};
+use crate::storage::{FileTimes, Storage, full_path};
+use crate::store::commit::head::{Head, Reach};
+use crate::store::maintain::removals::Remains;
+
+/// More damage than this of one kind of record is counted, but not listed.
+const DAMAGE_LISTED_MAX: usize = 10_000;
+
+/// One segment, as far as this handle read it.
+#[derive(Debug)]
+pub(in crate::store) struct Segment {
+    pub name: SegmentName,
+    /// After the last LF that was read.
+    pub end: u64,
+    /// What followed it then.
+    pub tail: Option<Tail>,
+    pub identity: u64,
+    /// The greatest sequence number in it.
+    pub last_seq: u64,
+    /// Its times before it was read, where all that is known of it was read then.
+    pub read_times: Option<FileTimes>,
+    /// How the line before `end` ends, where that is known.
+    pub last: Option<LineEnd>,
+    /// It is read-only, so that no line goes there any more.
+    pub is_sealed: bool,
+}
+
+impl Segment {
+    /// One of which nothing was read.
+    fn unknown(name: SegmentName) -> Segment {
+        Segment {
+            name,
+            end: 0,
+            tail: None,
+            identity: 0,
+            last_seq: 0,
+            read_times: None,
+            last: None,
+            is_sealed: false,
+        }
+    }
+
+    /// Notes how far it was read by now.
+    fn go_on(&mut self, read: &Gathered) {
+        if self.end != read.scanned.end {
+            self.last = read.last;
+        }
+        self.end = read.scanned.end;
+        self.tail = read.scanned.tail;
+    }
+
+    /// The length that the file has if no one touched it since.
+    pub(in crate::store) fn expected_len(&self) -> u64 {
+        self.end + self.tail.map_or(0, |tail| tail.len)
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::store) struct State {
+    hasher: Hasher,
+    /// Segments keep their places, so that locations stay good.
+    pub segments: Vec<Segment>,
+    pub by_name: BTreeMap<SegmentName, u32>,
+    /// Every segment that holds lines, by when it grew.
+    pub growth: Growth,
+    /// Names of segments that are not a file's: no line goes there.
+    pub taken: Vec<SegmentName>,
+    /// Files in day directories that are none of the store's.
+    pub foreign: Vec<String>,
+    pub index: Index,
+    pub max_seq: u64,
+    /// What is kept of lines that were removed.
+    pub remains: Remains,
+    /// The greatest that it ever was with lines that are in the files.
+    pub seen_seq: u64,
+    /// [`Header::commits`](crate::store::commit::head::Header::commits) up to which this state is.
+    pub commits: u64,
+    /// The state may not be what the files say; look at all of them before using it.
+    pub is_stale: bool,
+    /// When the reading of the segments began, in nanoseconds since 1970.
+    pub read_ns: i64,
+    /// How many bytes of the segments were not read, as the sidecar covers them.
+    pub covered: u64,
+    /// How often all that was read was forgotten, as where segments were replaced.
+    pub generation: u64,
+    /// [`Head::moved`] up to which this state is, once it is known.
+    pub moved: Option<u64>,
+    /// Files whose lines stand in another one by now, and that are about to be removed.
+    obsolete: Vec<MovedFile>,
+    pub damage: Vec<Damage>,
+    /// How much there is, listed or not.
+    pub damage_counts: DamageCounts,
+    /// How much of [`State::damage`] is of each kind.
+    damage_listed: [usize; Kind::ALL.len()],
+    /// Which files and directories could not be read at the last look at all of them.
+    pub unreadable: Vec<Damage>,
+}
+
+impl State {
+    pub(in crate::store) fn new(hasher: Hasher) -> State {
+        State {
+            hasher,
+            segments: Vec::new(),
+            by_name: BTreeMap::new(),
+            growth: Growth::default(),
+            taken: Vec::new(),
+            foreign: Vec::new(),
+            index: Index::new(),
+            max_seq: 0,
+            remains: Remains::default(),
+            seen_seq: 0,
+            commits: 0,
+            is_stale: true,
+            read_ns: now_ns(),
+            covered: 0,
+            generation: 0,
+            moved: None,
+            obsolete: Vec::new(),
+            damage: Vec::new(),
+            damage_counts: DamageCounts::default(),
+            damage_listed: [0; Kind::ALL.len()],
+            unreadable: Vec::new(),
+        }
+    }
+
+    /// Whether this is all that the files say, so that it can be written to.
+    pub(in crate::store) fn is_sound(&self) -> bool {
+        !self.is_stale && self.unreadable.is_empty()
+    }
+
+    /// The segment that takes new lines of a day and kind, unless it is sealed: the last one that
+    /// is there.
+    pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
+        let name = |number| SegmentName { day, kind, number };
+        let numbered = self
+            .by_name
+            .range(name(0)..=name(u32::MAX))
+            .rev()
+            .map(|(_, id)| *id);
+        numbered
+            .into_iter()
+            .find(|id| self.segments[*id as usize].identity != 0)
+    }
+
+    /// The place of a segment, which is new if it was not known.
+    pub(in crate::store) fn place(&mut self, name: SegmentName) -> u32 {
+        *self.by_name.entry(name).or_insert_with(|| {
+            self.segments.push(Segment::unknown(name));
+            (self.segments.len() - 1) as u32
+        })
+    }
+
+    /// Takes in what other processes noted in `HEAD` up to the commit of this number, at the
+    /// least; looks at all segments where that is not enough.
+    pub(in crate::store) fn catch_up(
+        &mut self,
+        storage: &dyn Storage,
+        head: &Head,
+        commits: u64,
+        is_locked: bool,
+    ) -> Result<()> {
+        if !self.is_stale {
+            self.move_over(storage, head)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+        }
+        let news = if self.is_stale || commits < self.commits {
+            None
+        } else {
+            head.news(self.commits)
+                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?
+        };
+        let Some(news) = news else {
+            return self.look_at_all(storage, Some(head), is_locked);
+        };
+        let bound = if is_locked { u64::MAX } else { news.last_seq };
+        if self.follow(storage, &news.reaches, bound) {
+            self.commits = commits;
+            return Ok(());
+        }
+        self.look_at_all(storage, Some(head), is_locked)
+    }
+
+    /// Reads what was added up to there, but no lines past `bound`; `false` if the segments do
+    /// not bear it out.
+    fn follow(&mut self, storage: &dyn Storage, reaches: &[Reach], bound: u64) -> bool {
+        let mut jobs = Vec::new();
+        for Reach { segment: name, end } in reaches.iter().copied() {
+            let segment = self.place(name);
+            let known = &self.segments[segment as usize];
+            // Someone cut it, and others appended.
+            if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
+                return false;
+            }
+            if known.end == end {
+                continue;
+            }
+            let identity = match known.identity {
+                0 => storage.stat(&name.path()).map_or(0, |stat| stat.identity),
+                known => known,
+            };
+            jobs.push(Job {
+                segment,
+                name,
+                identity,
+                from: known.end,
+                until: end,
+            });
+        }
+        // The segment may be gone by now; then the look at all of them says what is.
+        let Ok(mut gathered) = gather(storage, self.hasher, &jobs) else {
+            return false;
+        };
+        // Nor does one that cannot be read reach that far.
+        let as_noted = jobs
+            .iter()
+            .zip(&gathered)
+            .all(|(job, read)| read.scanned.end == job.until && read.scanned.tail.is_none());
+        if !as_noted {
+            return false;
+        }
+        for job in &jobs {
+            self.segments[job.segment as usize].identity = job.identity;
+        }
+        for read in &gathered {
+            self.segments[read.segment as usize].go_on(read);
+        }
+        self.rewind_past(bound, &mut gathered);
+        let taken_in = self.take_in(gathered);
+        if !taken_in {
+            self.forget();
+        }
+        taken_in
+    }
+
+    /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
+    /// before lines that are in it already.
+    fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
+        let runs = gathered.iter().flat_map(|read| &read.runs);
+        let max_good = runs.map(Run::seq_max_good).max();
+        let max_good = max_good.unwrap_or(0).max(self.max_seq);
+        let bad: u64 = gathered.iter().map(|read| read.reports.len() as u64).sum();
+        let ceiling = max_good.saturating_add(bad + self.damage_counts.total());
+        let mut lines = Kind::ALL.map(|_| Vec::new());
+        let (mut reports, mut grown) = (Vec::new(), Vec::new());
+        for mut read in gathered {
+            let segment = &mut self.segments[read.segment as usize];
+            let name = segment.name;
+            number(name.kind, &mut read.runs, segment.last_seq, ceiling);
+            let last = read.runs.iter().map(Run::seq_max).max();
+            segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
+            // One that only got what is no line has nothing new to tell.
+            let last = last.filter(|last| *last > 0);
+            grown.extend(last.map(|last| (last, read.segment)));
+            lines[name.kind as usize].append(&mut read.runs);
+            reports.extend(
+                read.reports
+                    .into_iter()
+                    .map(|report| (name.kind, report.in_file(name))),
+            );
+        }
+        let lines = lines.map(in_order);
+        for (kind, (_, has_repeats)) in Kind::ALL.into_iter().zip(&lines) {
+            if *has_repeats {
+                let runs = &lines[kind as usize].0;
+                reports.extend(self.repeats(runs).into_iter().map(|found| (kind, found)));
+            }
+        }
+        let lines = lines.map(|(runs, _)| runs);
+        let firsts = lines.iter().filter_map(|runs| runs.first()?.first());
+        let first = firsts.map(|first| first.seq).min();
+        if first.is_some_and(|first| first <= self.max_seq) {
+            return false;
+        }
+        let lasts = lines.iter().filter_map(|runs| runs.last()?.last());
+        let last = lasts.map(|last| last.seq).max();
+        if self.max_seq == 0 {
+            self.index = Index::build(lines);
+        } else {
+            // Messages say something of their conversations until those say otherwise.
+            let of_kinds = Kind::ALL.into_iter().zip(&lines);
+            let mut all: Vec<(Kind, &Entry)> = of_kinds
+                .flat_map(|(kind, runs)| runs.iter().flatten().map(move |line| (kind, line)))
+                .collect();
+            all.sort_by_key(|(_, line)| line.order());
+            for (kind, line) in all {
+                self.index.apply(kind, line);
+            }
+        }
+        self.max_seq = last.unwrap_or(self.max_seq);
+        self.seen_seq = self.seen_seq.max(self.max_seq);
+        self.note_grown(grown);
+        for (kind, damage) in reports {
+            self.damage_counts.add(damage.class);
+            let listed = &mut self.damage_listed[kind as usize];
+            if *listed < DAMAGE_LISTED_MAX {
+                *listed += 1;
+                self.damage.push(damage);
+            }
+        }
+        true
+    }
+
+    /// Has numbers that were given up to `published` not given again, whoever took their lines
+    /// away: they leave a gap.
+    pub(in crate::store) fn keep_numbers(&mut self, published: u64) {
+        self.max_seq = self.max_seq.max(self.seen_seq.min(published));
+    }
+
+    /// Notes segments that grew, each with its last sequence number.
+    pub(in crate::store) fn note_grown(&mut self, mut grown: Vec<(u64, u32)>) {
+        grown.sort_unstable();
+        for (_, segment) in grown {
+            self.growth.note(segment, self.segments.len());
+        }
+    }
+
+    /// Segments with lines, in order, that have the numbers of lines before them.
+    fn repeats(&self, runs: &[Vec<Entry>]) -> Vec<Damage> {
+        let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut last: Option<&Entry> = None;
+        for line in runs.iter().flatten().filter(|line| !line.is_altered) {
+            if last.is_some_and(|last| last.seq == line.seq) {
+                let offset = u64::from(line.loc.offset);
+                let (first, count) = found.entry(line.loc.segment).or_insert((offset, 0));
+                *first = offset.min(*first);
+                *count += 1;
+            }
+            last = Some(line);
+        }
+        let report = |(segment, (first, count)): (u32, (u64, u64))| {
+            let Segment { name, end, .. } = self.segments[segment as usize];
+            Report::repeated(count, first, end).in_file(name)
+        };
+        found.into_iter().map(report).collect()
+    }
+
+    /// Whether the line at a place was found to be other than decklog wrote it.
+    pub(in crate::store) fn knows_damage(&self, loc: Loc) -> bool {
+        let name = self.segments[loc.segment as usize].name;
+        let (path, offset) = (name.path(), u64::from(loc.offset));
+        let is_there = |damage: &Damage| {
+            let range = damage.offset..=damage.offset + damage.length;
+            // As it was written, but not where or how often it was.
+            let is_whole = [DamageClass::Repeated, DamageClass::Misplaced].contains(&damage.class);
+            damage.file == path && !is_whole && range.contains(&offset)
+        };
+        // Past the limit, it may be one that is not listed.
+        self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
+            || self.damage.iter().any(is_there)
+    }
+
+    /// The files of a day in which lines are not as decklog wrote them, or not where it did.
+    pub(in crate::store) fn damaged_in(&self, day: Day) -> HashSet<&str> {
+        let day = day.to_string();
+        let of_day = self.damage.iter().filter(|damage| {
+            damage.class != DamageClass::Misplaced && damage.file.starts_with(&day)
+        });
+        of_day.map(|damage| &*damage.file).collect()
+    }
+
+    /// Whether no damage of a kind is only counted.
+    pub(in crate::store) fn lists_all_damage(&self, kind: Kind) -> bool {
+        self.damage_listed[kind as usize] < DAMAGE_LISTED_MAX
+    }
+
+    /// Forgets all that was read, but not the segments' places.
+    pub(in crate::store) fn forget(&mut self) {
+        self.is_stale = true;
+        self.generation += 1;
+        self.covered = 0;
+        self.read_ns = now_ns();
+        for segment in &mut self.segments {
+            *segment = Segment::unknown(segment.name);
+        }
+        self.growth.clear();
+        self.index = Index::new();
+        self.max_seq = 0;
+        self.damage.clear();
+        self.damage_counts = DamageCounts::default();
+        self.damage_listed = [0; Kind::ALL.len()];
+    }
+}
+
+/// Gives a segment's rewritten lines the numbers that can be believed.
+fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
+    if !runs.iter().any(Run::has_altered) {
+        return;
+    }
+    let claims = runs.iter().flat_map(|run| &run.lines);
+    let mut seqs: Vec<(u64, bool)> = claims.map(|line| (line.seq, line.is_altered)).collect();
+    believe(&mut seqs, before, ceiling);
+    let lines = runs.iter_mut().flat_map(|run| &mut run.lines);
+    for (line, (seq, _)) in lines.zip(seqs) {
+        line.set_seq(kind, seq);
+    }
+}
+
+/// The lines of one kind in order, those of all runs after one another; and whether two may have
+/// one number.
+fn in_order(mut runs: Vec<Run>) -> (Vec<Vec<Entry>>, bool) {
+    runs.retain(|run| !run.lines.is_empty());
+    runs.sort_by_key(|run| run.lines.first().map(Entry::order));
+    let edges =
+        |run: &Run| [run.lines.first(), run.lines.last()].map(|edge| edge.map(Entry::order));
+    let grows = |pair: &[Run]| {
+        let [one, next] = pair else { return true };
+        let last = one.lines.last().map(|line| line.seq);
+        last < next.lines.first().map(|line| line.seq)
+    };
+    let may_repeat = !(runs.iter().all(Run::is_plain) && runs.windows(2).all(grows));
+    let is_sorted = runs.iter().all(Run::is_sorted) && runs.iter().flat_map(edges).is_sorted();
+    let mut runs: Vec<_> = runs.into_iter().map(|run| run.lines).collect();
+    if !is_sorted {
+        let mut lines: Vec<Entry> = runs.into_iter().flatten().collect();
+        lines.sort_by_key(Entry::order);
+        runs = vec![lines];
+    }
+    (runs, may_repeat)
+}

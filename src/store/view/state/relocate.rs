@@ -1,0 +1,158 @@
+//! Moves over to segments that were rewritten, without reading them again.
+
+use std::io;
+
+use super::{Segment, State};
+use crate::error::{Error, Result};
+use crate::index::Loc;
+use crate::record::Kind;
+use crate::segment::SegmentName;
+use crate::storage::{Storage, full_path};
+use crate::store::commit::head::Head;
+use crate::store::maintain::removals;
+use crate::store::view::relocations::{self, MovedFile, Moves};
+
+impl State {
+    /// Notes, before the segments are read from their starts, what they do not tell: how often
+    /// some were rewritten by then, or more often; and which numbers were given.
+    pub(super) fn begin_anew(&mut self, storage: &dyn Storage, head: Option<&Head>) -> Result<()> {
+        let io = |name, e| Error::io("read", &full_path(storage, name), e);
+        let moved = head.map_or(Ok(0), Head::moved);
+        self.moved = Some(moved.map_err(|e| io("HEAD", e))?);
+        self.remains = removals::read(storage).map_err(|e| io(removals::NAME, e))?;
+        Ok(())
+    }
+
+    /// Takes in which segments were rewritten since, and one that was a moment ago and is not
+    /// published yet; whether there was any.
+    pub(super) fn moves_over(&mut self, storage: &dyn Storage, head: Option<&Head>) -> bool {
+        let before = self.moved;
+        let can_tell = head.is_none_or(|head| self.move_over(storage, head).unwrap_or(false));
+        let next = self.moved.map_or(0, |moved| moved + 1);
+        if can_tell
+            && Moves::read(storage, next).is_some_and(|moves| self.take_over(storage, &moves))
+        {
+            self.moved = Some(next);
+        }
+        can_tell && self.moved != before
+    }
+
+    /// Takes in which segments were rewritten since. Where that cannot be told, the state is stale.
+    pub(super) fn move_over(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
+        let moved = head.moved()?;
+        let known = self.moved.unwrap_or(moved);
+        let missed = moved
+            .checked_sub(known)
+            .filter(|missed| *missed <= relocations::KEPT);
+        let mut numbers = known + 1..=moved;
+        let can_tell = missed.is_some()
+            && numbers.all(|number| {
+                Moves::read(storage, number).is_some_and(|moves| self.take_over(storage, &moves))
+            });
+        self.moved = Some(moved);
+        self.is_stale |= !can_tell;
+        Ok(can_tell)
+    }
+
+    /// Takes in that segments were rewritten; `false` if they are not those that this knows.
+    pub(super) fn take_over(&mut self, storage: &dyn Storage, moves: &Moves) -> bool {
+        let known = |file: &MovedFile| {
+            let place = *self.by_name.get(&file.name)?;
+            let segment = &self.segments[place as usize];
+            (segment.identity == file.identity).then_some((place, segment))
+        };
+        let is_new = |file: &MovedFile| {
+            let to = moves.to.map(|new| new.file.identity);
+            to == Some(file.identity)
+        };
+        let has_new = moves.to.is_none_or(|new| known(&new.file).is_some());
+        if has_new
+            && !moves
+                .from
+                .iter()
+                .any(|file| known(file).is_some() && !is_new(file))
+        {
+            // It was rewritten before this state was read.
+            return true;
+        }
+        let places = moves.from.iter().map(|file| {
+            let (place, segment) = known(file)?;
+            (segment.end == file.end && segment.tail.is_none()).then_some(place)
+        });
+        let Some(places) = places.collect::<Option<Vec<u32>>>() else {
+            return false;
+        };
+        let Some(kind) = moves.from.first().map(|file| file.name.kind) else {
+            return true;
+        };
+        let to = match &moves.to {
+            Some(new) => self.place(new.file.name),
+            None => u32::MAX,
+        };
+        // What follows on lines that are gone is judged by these alone.
+        if matches!(kind, Kind::ThoughtRecords | Kind::Events) {
+            let Ok(remains) = removals::read(storage) else {
+                return false;
+            };
+            self.remains = remains;
+        }
+        let taken_over = self
+            .index
+            .relocate(kind, moves.map(&places, to), &moves.ended)
+            && self.move_damage(moves, &places, to);
+        if !taken_over {
+            self.forget();
+            return false;
+        }
+        for place in places {
+            let segment = &mut self.segments[place as usize];
+            *segment = Segment::unknown(segment.name);
+        }
+        if let Some(new) = &moves.to {
+            self.segments[to as usize] = Segment {
+                end: new.file.end,
+                identity: new.file.identity,
+                last_seq: new.last_seq,
+                last: new.last,
+                is_sealed: true,
+                ..Segment::unknown(new.file.name)
+            };
+        }
+        let others = moves.from.iter().filter(|file| !is_new(file));
+        self.obsolete.extend(others);
+        let grown = self.segments.iter().zip(0..);
+        let grown = grown.filter(|(segment, _)| segment.last_seq > 0);
+        let grown = grown.map(|(segment, place)| (segment.last_seq, place));
+        let grown = grown.collect();
+        self.growth.clear();
+        self.note_grown(grown);
+        self.covered = 0;
+        true
+    }
+
+    /// Has damage be told where it stands now; `false` if some of it is gone.
+    fn move_damage(&mut self, moves: &Moves, places: &[u32], to: u32) -> bool {
+        let to = moves.map(places, to);
+        let paths: Vec<String> = moves.from.iter().map(|file| file.name.path()).collect();
+        self.damage.iter_mut().all(|damage| {
+            let Some(file) = paths.iter().position(|path| *path == damage.file) else {
+                return true;
+            };
+            let now = to(Loc {
+                segment: places[file],
+                offset: damage.offset as u32,
+            });
+            damage.offset = now.offset.into();
+            if let Some(new) = &moves.to {
+                damage.file = new.file.name.path();
+            }
+            now.is_some()
+        })
+    }
+
+    /// Whether a file's lines stand in another one.
+    pub(super) fn is_obsolete(&self, name: SegmentName, identity: u64) -> bool {
+        let mut obsolete = self.obsolete.iter();
+        obsolete.any(|file| (file.name, file.identity) == (name, identity))
+    }
+}
