@@ -13,7 +13,7 @@ use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages,
 use crate::error::Result;
 use crate::index::RowId;
 use crate::record::{Day, Kind};
-use crate::store::{Mark, Moment, Reads, Store, View};
+use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
 
 /// So many messages are read at a time; writers wait for no more.
 const MESSAGES_AT_A_TIME: usize = 128;
@@ -23,8 +23,8 @@ const THREADS_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct KeptDay {
     /// The segments that its messages and its rollups were in.
-    messages: Vec<Mark>,
-    rollups: Vec<Mark>,
+    messages: Vec<SegmentWatermark>,
+    rollups: Vec<SegmentWatermark>,
     /// The sequence number up to which messages are counted.
     through_seq: u64,
     pub sum: Sum,
@@ -57,7 +57,7 @@ impl Adds for Sum {
 impl KeptDay {
     /// Adds a day up.
     fn read(store: &Store, day: Day) -> Result<KeptDay> {
-        let marks = |view: &View<'_>| {
+        let marks = |view: &Snapshot<'_>| {
             (
                 marks(view, day, Kind::Messages),
                 marks(view, day, Kind::Rollups),
@@ -85,8 +85,9 @@ impl KeptDay {
 
     /// Whether all that was counted is still there as it was, and what came since can be added:
     /// not to a day with rollups, which may count it already.
-    fn stands(&self, messages: &[Mark], rollups: &[Mark]) -> bool {
-        let is_kept = |mark: &Mark| messages.iter().any(|later| mark.is_kept_in(later));
+    fn stands(&self, messages: &[SegmentWatermark], rollups: &[SegmentWatermark]) -> bool {
+        let is_kept =
+            |mark: &SegmentWatermark| messages.iter().any(|later| mark.is_extended_by(later));
         let are_kept = if self.sum.day.is_rolled() {
             self.messages == messages
         } else {
@@ -105,15 +106,15 @@ impl KeptDay {
     }
 }
 
-fn marks(view: &View<'_>, day: Day, kind: Kind) -> Vec<Mark> {
-    view.marks(day, kind)
+fn marks(view: &Snapshot<'_>, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
+    view.segment_watermarks(day, kind)
 }
 
 /// What is kept of a whole log.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// When the log was as it is kept here.
-    moment: Option<Moment>,
+    watermark: Option<Watermark>,
     days: BTreeMap<Day, KeptDay>,
     groups: Groups,
     pub(super) turns: Turns,
@@ -124,9 +125,9 @@ pub(super) struct Kept {
 
 /// What came since.
 struct News {
-    now: Moment,
+    now: Watermark,
     /// Of days that stand, the segments that their messages are in by now.
-    grown: Vec<(Day, Vec<Mark>)>,
+    grown: Vec<(Day, Vec<SegmentWatermark>)>,
     /// Days to be added up.
     unread: Vec<Day>,
     /// Messages to be added to the days that stand, by their sequence numbers.
@@ -136,7 +137,7 @@ struct News {
 impl Kept {
     /// Takes in all that was acknowledged before this call.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
-        let Some(news) = store.inner().ask(|view| Ok(self.news(view)))? else {
+        let Some(news) = store.inner().with_snapshot(|view| Ok(self.news(view)))? else {
             return Ok(());
         };
         let mut before = std::mem::take(&mut self.days);
@@ -146,7 +147,10 @@ impl Kept {
             }
         }
         for seqs in news.messages.chunks(MESSAGES_AT_A_TIME) {
-            for message in store.inner().ask(|view| read_messages(view, seqs))? {
+            for message in store
+                .inner()
+                .with_snapshot(|view| read_messages(view, seqs))?
+            {
                 let day = Day::of(message.at).ok();
                 if let Some(kept) = day.and_then(|day| self.days.get_mut(&day)) {
                     kept.add(message);
@@ -162,17 +166,19 @@ impl Kept {
             self.days.insert(day, kept);
         }
         // Not before: what failed half-way is done again, and counts nothing twice.
-        self.moment = Some(news.now);
+        self.watermark = Some(news.now);
         Ok(())
     }
 
     /// What is new; `None` if nothing is.
-    fn news(&self, view: &View<'_>) -> Option<News> {
-        let now = view.moment();
-        if self.moment == Some(now) {
+    fn news(&self, view: &Snapshot<'_>) -> Option<News> {
+        let now = view.watermark();
+        if self.watermark == Some(now) {
             return None;
         }
-        let since = self.moment.filter(|moment| moment.leads_to(now));
+        let since = self
+            .watermark
+            .filter(|watermark| watermark.is_extended_by(now));
         let (mut grown, mut unread) = (Vec::new(), Vec::new());
         for day in days_of_messages(view) {
             let messages = marks(view, day, Kind::Messages);

@@ -167,7 +167,8 @@ impl Analytics {
         let mut samples = Vec::new();
         // One at a time, as each may be long.
         for seq in seqs {
-            let found = inner.ask(|view| with_seqs::<Box<ConversationMessage>>(view, &[*seq]))?;
+            let found =
+                inner.with_snapshot(|view| with_seqs::<Box<ConversationMessage>>(view, &[*seq]))?;
             samples.extend(found.into_iter().filter_map(|(.., message)| {
                 Some(ErrorSample {
                     id: message.id,

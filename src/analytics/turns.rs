@@ -10,7 +10,7 @@ use super::query::{Dimension, Scope};
 use crate::collections::{seqs_of_events, with_seqs};
 use crate::error::Result;
 use crate::record::{Day, Event, event_type};
-use crate::store::{Moment, Store};
+use crate::store::{Store, Watermark};
 
 /// Events that are read at a time, while writers wait.
 const EVENTS_AT_A_TIME: usize = 128;
@@ -29,32 +29,32 @@ struct Payload {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     /// When the log was as it is counted here.
-    moment: Option<Moment>,
+    watermark: Option<Watermark>,
     days: BTreeMap<(Day, Option<String>), TurnSums>,
 }
 
 impl Turns {
     /// Takes in the events that came since, or all of them if lines were moved or removed.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
-        let before = self.moment;
-        let (now, is_added_to, seqs) = store.inner().ask(|view| {
-            let now = view.moment();
-            let since = before.filter(|moment| now.has_rows_of(*moment));
-            let after = since.map_or(0, |moment| moment.last_seq);
+        let before = self.watermark;
+        let (now, is_added_to, seqs) = store.inner().with_snapshot(|view| {
+            let now = view.watermark();
+            let since = before.filter(|watermark| now.has_same_rows(*watermark));
+            let after = since.map_or(0, |watermark| watermark.last_seq);
             let seqs = seqs_of_events(view, event_type::TURN_COMPLETED, after);
             Ok((now, since.is_some(), seqs))
         })?;
         // What fails half-way is done again from the beginning.
-        self.moment = None;
+        self.watermark = None;
         if !is_added_to {
             self.days.clear();
         }
         for seqs in seqs.chunks(EVENTS_AT_A_TIME) {
-            for (_, _, event) in store.inner().ask(|view| with_seqs(view, seqs))? {
+            for (_, _, event) in store.inner().with_snapshot(|view| with_seqs(view, seqs))? {
                 self.add(&event);
             }
         }
-        self.moment = Some(now);
+        self.watermark = Some(now);
         Ok(())
     }
 

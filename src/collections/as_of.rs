@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::index::RowId;
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
-use crate::store::{Reads, Store, View};
+use crate::store::{Reads, Snapshot, Store};
 
 /// A store as it stood at a time; from [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,9 @@ impl Store {
 impl AsOf<'_> {
     /// The turn with this id, if it stood then.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        self.store.inner().ask(|view| turns::get(view, id, self.at))
+        self.store
+            .inner()
+            .with_snapshot(|view| turns::get(view, id, self.at))
     }
 
     /// Turns that stood then, page by page.
@@ -69,7 +71,7 @@ impl AsOf<'_> {
     /// The tool call with this key, if it stood then, with its outcome if it had one.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let inner = self.store.inner();
-        inner.ask(|view| calls::get(view, request_id, call_id, self.at))
+        inner.with_snapshot(|view| calls::get(view, request_id, call_id, self.at))
     }
 
     /// Tool calls that stood then, page by page.
@@ -89,7 +91,7 @@ impl AsOf<'_> {
     /// The proposal of a request, if it stood then, with what had become of it.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         let inner = self.store.inner();
-        inner.ask(|view| proposals::get(view, request_id, self.at))
+        inner.with_snapshot(|view| proposals::get(view, request_id, self.at))
     }
 
     /// Proposals that stood then, page by page.
@@ -109,7 +111,7 @@ impl AsOf<'_> {
 
 /// The assertion of a row that stood at a time.
 pub(super) fn assertion(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     kind: Kind,
     id: RowId,
     at: i64,

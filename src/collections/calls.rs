@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
 use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Inner, Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -104,7 +104,7 @@ impl Store {
 /// Adds a request, unless it stands so, `but_time` if so.
 pub(super) fn put_request(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     req: &ToolCallReq,
     but_time: bool,
 ) -> Result<Ack> {
@@ -112,7 +112,7 @@ pub(super) fn put_request(
     let key = [lower(req.request_id, &mut text), &*req.call_id];
     put_version(
         txn,
-        kept,
+        redacted,
         key,
         req.started_at.is_valid,
         |known| match known {
@@ -133,7 +133,7 @@ pub(super) fn put_request(
 /// Adds an outcome, unless the call has it, `but_time` if so.
 pub(super) fn put_done(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     done: &ToolCallDone,
     but_time: bool,
 ) -> Result<Ack> {
@@ -169,7 +169,7 @@ pub(super) fn put_done(
     }
     match first.map(done_at).transpose()? {
         Some(first) => Err(second_outcome(&first, done)),
-        None => txn.push(kept, Some(parent_id)).map(Ack::added),
+        None => txn.push(redacted, Some(parent_id)).map(Ack::added),
     }
 }
 
@@ -262,7 +262,7 @@ fn check_key(known: &ToolCallReq, request_id: Uuid, call_id: &str) -> Result<()>
 }
 
 pub(super) fn get(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     request_id: Uuid,
     call_id: &str,
     as_of: Option<i64>,
@@ -320,7 +320,7 @@ pub(super) fn list(
 }
 
 /// The call of a row as it stands, or stood at a time.
-fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
+fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
     let Some(at) = as_of else {
         return read_now(view, id);
     };
@@ -333,7 +333,7 @@ fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCal
 }
 
 #[inline]
-fn read_now(view: &View<'_>, id: RowId) -> Result<Option<ToolCall>> {
+fn read_now(view: &Snapshot<'_>, id: RowId) -> Result<Option<ToolCall>> {
     let row = view.table(KIND).row(id).filter(|row| row.stands());
     let Some(row) = row else {
         return Ok(None);

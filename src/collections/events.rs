@@ -5,7 +5,7 @@ use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Inner, Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
@@ -101,7 +101,7 @@ impl Store {
 
     /// The event with this id.
     pub fn get_event(&self, id: i64) -> Result<Option<Event>> {
-        self.inner().ask(|view| find(view, id))
+        self.inner().with_snapshot(|view| find(view, id))
     }
 
     /// Events, page by page.
@@ -148,7 +148,7 @@ impl Store {
     /// The latest `revision.promoted`: the good revision that there is to go back to.
     pub fn current_revision(&self) -> Result<Option<Event>> {
         self.inner()
-            .ask(|view| latest(view, event_type::REVISION_PROMOTED))
+            .with_snapshot(|view| latest(view, event_type::REVISION_PROMOTED))
     }
 
     /// How many workers a supervisor has spawned: the `worker.spawned` right under its event.
@@ -160,8 +160,8 @@ impl Store {
 }
 
 /// Adds an event. If the log has its id, it must say the same, `but_time` if so.
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
-    let event = event_in(kept.record())?;
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
+    let event = event_in(redacted.record())?;
     if event.id != 0
         && let Some((_, row)) = txn.find(KIND, [&event.id.to_string(), ""])
     {
@@ -187,8 +187,8 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<
         )));
     }
     let id = next_id(txn, KIND, event.id)?;
-    kept.set_id(id);
-    let seq = txn.push(kept, None)?;
+    redacted.set_id(id);
+    let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event
 }
 
 /// The sequence numbers past one of the events of a type.
-pub(crate) fn seqs_of_type(view: &View<'_>, event_type: &str, after: u64) -> Vec<u64> {
+pub(crate) fn seqs_of_type(view: &Snapshot<'_>, event_type: &str, after: u64) -> Vec<u64> {
     let table = view.table(KIND);
     let hash = view.hasher().lookup(event_type);
     let first = table.row_from_seq(after.saturating_add(1));

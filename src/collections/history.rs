@@ -5,7 +5,7 @@ use super::{Ack, collision, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Select;
 use crate::record::{HistoryEntry, Kind, Record};
-use crate::store::{Kept, Reads, Store, Txn};
+use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::History;
 
@@ -66,8 +66,8 @@ impl Store {
 }
 
 /// Adds an entry. If the log has its id, it must say the same, `but_time` if so.
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
-    let entry = entry_in(kept.record())?;
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
+    let entry = entry_in(redacted.record())?;
     if entry.id != 0
         && let Some((_, row)) = txn.find(KIND, [&entry.id.to_string(), ""])
     {
@@ -85,8 +85,8 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<
         return Ok(ack.assigning(Some(known.id)));
     }
     let id = next_id(txn, KIND, entry.id)?;
-    kept.set_id(id);
-    let seq = txn.push(kept, None)?;
+    redacted.set_id(id);
+    let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 

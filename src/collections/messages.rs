@@ -9,7 +9,7 @@ use super::{Ack, collision, lower, number, read_as, says, standing_as, unchanged
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{ConversationMessage, Kind, Record, Role, same_json};
-use crate::store::{Inner, Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Messages;
 
@@ -81,7 +81,7 @@ impl MessageQuery {
 impl Store {
     /// The message with this id.
     pub fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
-        self.inner().ask(|view| {
+        self.inner().with_snapshot(|view| {
             let mut text = [0; Hyphenated::LENGTH];
             let Some((row, _)) = view.find(KIND, [lower(id, &mut text), ""]) else {
                 return Ok(None);
@@ -159,7 +159,7 @@ pub(super) fn list(
 }
 
 fn read_listed(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     row: RowId,
     conversation_id: Option<Uuid>,
     query: &MessageQuery,
@@ -174,7 +174,7 @@ fn list_as<T>(
     conversation_id: Option<Uuid>,
     query: &MessageQuery,
     bytes_max: usize,
-    read: impl Fn(&View<'_>, RowId) -> Result<Option<T>>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Page<T>> {
     let (since, until) = (
         query.since.unwrap_or(i64::MIN),
@@ -217,7 +217,7 @@ fn list_as<T>(
 /// to read it and write it anew takes ten times as long. `None` where the line has to be read, or is
 /// of another conversation.
 #[cfg(feature = "http")]
-fn read_json(view: &View<'_>, id: RowId, conversation: Option<&str>) -> Result<Option<String>> {
+fn read_json(view: &Snapshot<'_>, id: RowId, conversation: Option<&str>) -> Result<Option<String>> {
     let row = view.table(KIND).row(id).filter(|row| row.stands());
     let Some(row) = row else { return Ok(None) };
     let json = view.read_json(KIND, row.asserted)?;
@@ -231,8 +231,8 @@ fn read_json(view: &View<'_>, id: RowId, conversation: Option<&str>) -> Result<O
 }
 
 /// `is_untimed`: its time is not its own, and is not compared.
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Result<Ack> {
-    let message = message_in(kept.record())?;
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) -> Result<Ack> {
+    let message = message_in(redacted.record())?;
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
     let conversation = message.conversation_id;
     check_known(txn, conversation)?;
@@ -264,15 +264,15 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_untimed: bool) -> Resul
             holder.id
         ));
     }
-    kept.set_sequence(sequence);
-    if let Record::Message(message) = kept.record()
+    redacted.set_sequence(sequence);
+    if let Record::Message(message) = redacted.record()
         && message.task_type.is_none()
         && message.is_answer()
         && let Some(task_type) = asked_for(txn, conversation, sequence)?
     {
-        kept.set_task_type(task_type);
+        redacted.set_task_type(task_type);
     }
-    let seq = txn.push(kept, None)?;
+    let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))
 }
 
@@ -293,20 +293,20 @@ pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> 
 
 fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
     let key = from.hasher().key([&conversation.to_string(), ""]);
-    let talk = from.index().talks().get(key);
-    talk.map_or(0, |talk| talk.last_sequence.max(0))
+    let sums = from.index().conversation_totals().get(key);
+    sums.map_or(0, |sums| sums.last_sequence.max(0))
 }
 
 /// The task type of the last request of a conversation before this sequence.
 fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
     let key = from.hasher().key([&conversation.to_string(), ""]);
-    let Some(talk) = from.index().talks().get(key) else {
+    let Some(sums) = from.index().conversation_totals().get(key) else {
         return Ok(None);
     };
-    if sequence < talk.asked_at {
+    if sequence < sums.asked_at {
         return asked_before(from, conversation, sequence);
     }
-    let Some((_, line)) = talk.asked else {
+    let Some((_, line)) = sums.asked else {
         return Ok(None);
     };
     let request: Box<ConversationMessage> = read_as(from, line)?;

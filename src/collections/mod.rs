@@ -54,7 +54,7 @@ use crate::index::{Loc, RowId};
 use crate::line::{Decoded, TypedRecord};
 use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
-use crate::store::{Admitted, Kept, Reads, Store, Txn};
+use crate::store::{PreparedRecord, Reads, Redacted, Store, Txn};
 
 /// The most records of a batch, for who makes batches of what never ends.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
@@ -189,9 +189,9 @@ impl Store {
 
     /// As [`record`](Store::record), by a rule for what is known.
     pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
-        let admitted = self.inner().admit(given(record)?)?;
+        let prepared = self.inner().prepare(given(record)?)?;
         self.inner()
-            .transact(|txn| put_admitted(txn, Ok(admitted), if_known))
+            .transact(|txn| put_prepared(txn, Ok(prepared), if_known))
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the
@@ -221,15 +221,15 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let admit = |record: Record| self.inner().admit(record.checked()?);
-        let admitted: Vec<_> = records.into_iter().map(admit).collect();
+        let prepare = |record: Record| self.inner().prepare(record.checked()?);
+        let prepared: Vec<_> = records.into_iter().map(prepare).collect();
         let mut failed: Option<Error> = None;
         self.inner().transact(|txn| {
-            let put_one = |record: Result<Admitted>| {
+            let put_one = |record: Result<PreparedRecord>| {
                 if let Some(e) = &failed {
                     return Err(e.again());
                 }
-                let answer = put_admitted(txn, record, IfKnown::Left);
+                let answer = put_prepared(txn, record, IfKnown::Left);
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
@@ -237,7 +237,7 @@ impl Store {
                 }
                 answer
             };
-            Ok(admitted.into_iter().map(put_one).collect())
+            Ok(prepared.into_iter().map(put_one).collect())
         })
     }
 
@@ -247,14 +247,14 @@ impl Store {
         records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
         // What it takes to check and admit them is done before the lock is taken.
-        let admit = |(record, if_known): (Result<Record>, IfKnown)| {
-            let admitted = record.and_then(|record| self.inner().admit(record));
-            (admitted, if_known)
+        let prepare = |(record, if_known): (Result<Record>, IfKnown)| {
+            let prepared = record.and_then(|record| self.inner().prepare(record));
+            (prepared, if_known)
         };
-        let admitted: Vec<_> = records.into_iter().map(admit).collect();
+        let prepared: Vec<_> = records.into_iter().map(prepare).collect();
         self.inner().transact(|txn| {
-            let put_one = |(record, if_known)| put_admitted(txn, record, if_known);
-            Ok(admitted.into_iter().map(put_one).collect())
+            let put_one = |(record, if_known)| put_prepared(txn, record, if_known);
+            Ok(prepared.into_iter().map(put_one).collect())
         })
     }
 }
@@ -273,23 +273,27 @@ pub(crate) fn given(record: Record) -> Result<Record> {
     Ok(record)
 }
 
-fn put_admitted(txn: &mut Txn<'_>, record: Result<Admitted>, if_known: IfKnown) -> Result<Ack> {
+fn put_prepared(
+    txn: &mut Txn<'_>,
+    record: Result<PreparedRecord>,
+    if_known: IfKnown,
+) -> Result<Ack> {
     txn.check_whole()?;
-    let mut kept = txn.admit(record?)?;
-    let warning = Warning::of(kept.record());
-    let ack = match put_by(txn, &mut kept, if_known) {
-        Err(e) if e.kind() == ErrorKind::Conflict => same_by_stricter(txn, &kept, if_known, e),
+    let mut redacted = txn.redact_prepared(record?)?;
+    let warning = Warning::of(redacted.record());
+    let ack = match put_by(txn, &mut redacted, if_known) {
+        Err(e) if e.kind() == ErrorKind::Conflict => same_by_stricter(txn, &redacted, if_known, e),
         answer => answer,
     }?;
     Ok(Ack { warning, ..ack })
 }
 
-fn put_by(txn: &mut Txn<'_>, kept: &mut Kept, if_known: IfKnown) -> Result<Ack> {
+fn put_by(txn: &mut Txn<'_>, redacted: &mut Redacted, if_known: IfKnown) -> Result<Ack> {
     match if_known {
-        IfKnown::Left => put_if_new(txn, kept),
-        IfKnown::Judged => put(txn, kept),
+        IfKnown::Left => put_if_new(txn, redacted),
+        IfKnown::Judged => put(txn, redacted),
         #[cfg(feature = "face")]
-        IfKnown::SameButTime => put_again(txn, kept),
+        IfKnown::SameButTime => put_again(txn, redacted),
     }
 }
 
@@ -297,17 +301,17 @@ fn put_by(txn: &mut Txn<'_>, kept: &mut Kept, if_known: IfKnown) -> Result<Ack> 
 /// may have kept less of it, by settings that were stricter then.
 fn same_by_stricter(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     if_known: IfKnown,
     conflict: Error,
 ) -> Result<Ack> {
     // One of these that conflicts has its key in the log, so that no form of it is added.
     let (Record::Message(_) | Record::CallDone(_) | Record::Event(_) | Record::History(_)) =
-        kept.record()
+        redacted.record()
     else {
         return Err(conflict);
     };
-    for mut form in txn.kept_before(kept) {
+    for mut form in txn.redacted_by_stricter(redacted) {
         match put_by(txn, &mut form, if_known) {
             Err(e) if e.kind().is_judgement() => {}
             answer => return answer,
@@ -330,26 +334,26 @@ pub(crate) enum IfKnown {
 }
 
 #[cfg(feature = "face")]
-fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let put = match kept.record() {
-        Record::Turn(turn) => turns::put(txn, kept, turn, true),
-        Record::CallRequested(req) => calls::put_request(txn, kept, req, true),
-        Record::CallDone(done) => calls::put_done(txn, kept, done, true),
-        Record::Proposal(proposal) => proposals::put(txn, kept, proposal, true),
-        Record::Conversation(_) => conversations::put_again(txn, kept),
-        Record::Message(_) => messages::put(txn, kept, true),
-        Record::Event(_) => events::put(txn, kept, true),
-        Record::History(_) => history::put(txn, kept, true),
-        Record::Thought(_) => thoughts::put(txn, kept, true),
-        _ => return put(txn, kept),
+fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let put = match redacted.record() {
+        Record::Turn(turn) => turns::put(txn, redacted, turn, true),
+        Record::CallRequested(req) => calls::put_request(txn, redacted, req, true),
+        Record::CallDone(done) => calls::put_done(txn, redacted, done, true),
+        Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, true),
+        Record::Conversation(_) => conversations::put_again(txn, redacted),
+        Record::Message(_) => messages::put(txn, redacted, true),
+        Record::Event(_) => events::put(txn, redacted, true),
+        Record::History(_) => history::put(txn, redacted, true),
+        Record::Thought(_) => thoughts::put(txn, redacted, true),
+        _ => return put(txn, redacted),
     };
-    put.map_err(|e| with_key(e, kept.record()))
+    put.map_err(|e| with_key(e, redacted.record()))
 }
 
-fn put_if_new(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    match known(txn, kept.record()) {
+fn put_if_new(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    match known(txn, redacted.record()) {
         Some((seq, asserted)) => unchanged(txn, asserted, seq),
-        None => put(txn, kept),
+        None => put(txn, redacted),
     }
 }
 
@@ -368,24 +372,24 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
-fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let put = match kept.record() {
-        Record::Turn(turn) => turns::put(txn, kept, turn, false),
-        Record::CallRequested(req) => calls::put_request(txn, kept, req, false),
-        Record::CallDone(done) => calls::put_done(txn, kept, done, false),
-        Record::Proposal(proposal) => proposals::put(txn, kept, proposal, false),
-        Record::ProposalStep(step) => proposals::put_step(txn, kept, step),
-        Record::Conversation(_) => conversations::put(txn, kept, false),
-        Record::ConversationUpdated(_) => conversations::put(txn, kept, true),
-        Record::Message(_) => messages::put(txn, kept, false),
-        Record::Event(_) => events::put(txn, kept, false),
-        Record::InboxTask(_) => inbox::put(txn, kept),
-        Record::InboxStep(_) => inbox::put_step(txn, kept),
-        Record::History(_) => history::put(txn, kept, false),
-        Record::Thought(_) => thoughts::put(txn, kept, false),
-        Record::Rollup(_) => rollups::put(txn, kept),
+fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let put = match redacted.record() {
+        Record::Turn(turn) => turns::put(txn, redacted, turn, false),
+        Record::CallRequested(req) => calls::put_request(txn, redacted, req, false),
+        Record::CallDone(done) => calls::put_done(txn, redacted, done, false),
+        Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, false),
+        Record::ProposalStep(step) => proposals::put_step(txn, redacted, step),
+        Record::Conversation(_) => conversations::put(txn, redacted, false),
+        Record::ConversationUpdated(_) => conversations::put(txn, redacted, true),
+        Record::Message(_) => messages::put(txn, redacted, false),
+        Record::Event(_) => events::put(txn, redacted, false),
+        Record::InboxTask(_) => inbox::put(txn, redacted),
+        Record::InboxStep(_) => inbox::put_step(txn, redacted),
+        Record::History(_) => history::put(txn, redacted, false),
+        Record::Thought(_) => thoughts::put(txn, redacted, false),
+        Record::Rollup(_) => rollups::put(txn, redacted),
     };
-    put.map_err(|e| with_key(e, kept.record()))
+    put.map_err(|e| with_key(e, redacted.record()))
 }
 
 fn with_key(error: Error, record: &Record) -> Error {
@@ -395,7 +399,7 @@ fn with_key(error: Error, record: &Record) -> Error {
 /// Whether a known record says the `same` as one that is handed over: as it stands or, where it
 /// was written by other settings, as it would be kept now.
 fn says(txn: &Txn<'_>, known: &Record, same: impl Fn(&Record) -> bool) -> Result<bool> {
-    Ok(same(known) || same(txn.keep(known.clone())?.record()))
+    Ok(same(known) || same(txn.redact(known.clone())?.record()))
 }
 
 /// The id that a record has or, if it has 0, is given: the next one of its kind.
@@ -441,12 +445,12 @@ fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
 /// Adds an assertion or retraction of a key, unless its last one said the `same`.
 fn put_version(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     key: [&str; 2],
     is_valid: bool,
     same: impl Fn(&Record) -> Result<bool>,
 ) -> Result<Ack> {
-    let kind = kept.record().kind();
+    let kind = redacted.record().kind();
     let found = txn.find(kind, key);
     let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
     if !is_valid && !was_asserted {
@@ -462,11 +466,11 @@ fn put_version(
     });
     if let Some(last) = last.filter(|last| last.is_some()) {
         let line = txn.read(kind, last)?;
-        if same(&line.record)? || same(txn.keep(line.record)?.record())? {
+        if same(&line.record)? || same(txn.redact(line.record)?.record())? {
             return unchanged(txn, last, line.seq.unwrap_or(0));
         }
     }
-    txn.push(kept, None).map(Ack::added)
+    txn.push(redacted, None).map(Ack::added)
 }
 
 /// Answers for a fact that the log has already, in the line `seq` at a place.

@@ -9,7 +9,7 @@ use super::as_of::assertion;
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
-use crate::store::{Inner, Reads, View};
+use crate::store::{Inner, Reads, Snapshot};
 
 words! {
     /// The order of a list, by the records' own time or by the ids that the log gave; records of one
@@ -144,7 +144,7 @@ pub(super) fn page<T>(
     inner: &Inner,
     kind: Kind,
     walk: Walk,
-    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Page<T>> {
     page_of(inner, kind, walk, |_, _| true, read)
 }
@@ -155,7 +155,7 @@ pub(super) fn page_of<T>(
     kind: Kind,
     walk: Walk,
     passes: impl Fn(&Table, RowId) -> bool,
-    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Page<T>> {
     let mut page = Page {
         items: Vec::new(),
@@ -185,7 +185,7 @@ pub(super) fn page_of<T>(
     'all: loop {
         // One more tells whether there is another page.
         part_walk.limit = (limit - len).saturating_add(1);
-        let part = inner.ask(|view| part(view, kind, part_walk, &passes, &read))?;
+        let part = inner.with_snapshot(|view| part(view, kind, part_walk, &passes, &read))?;
         for item in part.items {
             let comes_first = |(before, _): &(Cursor, T)| comes_first(walk.order, *before, item.0);
             while let Some(item) = revived.next_if(comes_first) {
@@ -222,11 +222,11 @@ struct Part<T> {
 
 /// Walks some rows, as many as there is time for: lines that stand together are read together.
 fn part<T>(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     kind: Kind,
     walk: Walk,
     passes: impl Fn(&Table, RowId) -> bool,
-    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Part<T>> {
     let table = view.table(kind);
     // Where the past is asked for, rows that have one were looked at.
@@ -293,11 +293,11 @@ fn with_past<T>(
     inner: &Inner,
     kind: Kind,
     walk: Walk,
-    read: impl Fn(&View<'_>, RowId) -> Seen<T>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Vec<(Cursor, T)>> {
     let as_of = walk.as_of.unwrap_or(i64::MAX);
     // Rows get other ids where some were removed.
-    let left: Vec<KeyHash> = inner.ask(|view| {
+    let left: Vec<KeyHash> = inner.with_snapshot(|view| {
         let table = view.table(kind);
         let rows = table.rows_with_history();
         Ok(rows.filter_map(|row| Some(table.row(row)?.key())).collect())
@@ -305,7 +305,7 @@ fn with_past<T>(
     let mut found = Vec::new();
     let mut left = left.as_slice();
     while !left.is_empty() {
-        let (some, count) = inner.ask(|view| {
+        let (some, count) = inner.with_snapshot(|view| {
             let table = view.table(kind);
             let mut end = PartEnd::new();
             let mut some = Vec::new();

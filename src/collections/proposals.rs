@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
-use crate::store::{Inner, Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::CodeEditProposals;
 
@@ -67,7 +67,7 @@ impl Store {
 /// Adds a proposal, unless it stands so, `but_time` if so.
 pub(super) fn put(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     proposal: &CodeEditProposal,
     but_time: bool,
 ) -> Result<Ack> {
@@ -98,13 +98,13 @@ pub(super) fn put(
         }
     }
     let is_valid = proposal.created_at.is_valid;
-    put_version(txn, kept, key, is_valid, |known| match known {
+    put_version(txn, redacted, key, is_valid, |known| match known {
         Record::Proposal(known) if known.request_id == proposal.request_id => Ok(same(known)),
         _ => Err(collision()),
     })
 }
 
-pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> Result<Ack> {
+pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalStep) -> Result<Ack> {
     let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         let message = "the edit was never proposed: record the proposal first";
@@ -112,7 +112,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> R
     };
     let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
     // Settings may have changed since it was written.
-    let last = last.map(|(seq, last)| Ok((seq, txn.keep(last.into())?)));
+    let last = last.map(|(seq, last)| Ok((seq, txn.redact(last.into())?)));
     let last = last.transpose()?;
     let last = match &last {
         Some((seq, last)) => Some((*seq, step_in(last.record())?)),
@@ -136,7 +136,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> R
         )));
     }
     let Some((_, last)) = last else {
-        return txn.push(kept, None).map(Ack::added);
+        return txn.push(redacted, None).map(Ack::added);
     };
     let mut step = step.clone();
     let decided_at = decided_at(last);
@@ -147,8 +147,8 @@ pub(super) fn put_step(txn: &mut Txn<'_>, kept: &Kept, step: &ProposalStep) -> R
         check_commit(last, &step)?;
         step.commit_hash.clone_from(&last.commit_hash);
     }
-    let kept = txn.keep(step.into())?;
-    txn.push(&kept, None).map(Ack::added)
+    let redacted = txn.redact(step.into())?;
+    txn.push(&redacted, None).map(Ack::added)
 }
 
 /// Whether the step is the last one once more, whenever, or an earlier one at its very time.
@@ -237,7 +237,7 @@ fn step_at(decoded: Decoded) -> Result<(u64, ProposalStep)> {
 }
 
 pub(super) fn get(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     request_id: Uuid,
     as_of: Option<i64>,
 ) -> Result<Option<CodeEditProposal>> {
@@ -285,7 +285,7 @@ pub(super) fn list(
 }
 
 /// The proposal of a row as it stands, or stood at a time.
-fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
+fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
     let asserted = match as_of {
         None => standing(view, KIND, id)?,
         Some(at) => assertion(view, KIND, id, at)?,

@@ -4,12 +4,12 @@ use super::standing_as;
 use crate::error::Result;
 use crate::index::RowId;
 use crate::line::TypedRecord;
-use crate::store::{Reads, View};
+use crate::store::{Reads, Snapshot};
 
 /// The records with these sequence numbers, but for those that are gone; each with its number and
 /// its time.
 pub(crate) fn with_seqs<T: TypedRecord>(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     seqs: &[u64],
 ) -> Result<Vec<(u64, i64, T)>> {
     let table = view.table(T::KIND);

@@ -90,7 +90,7 @@ impl Store {
     /// ```
     pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
         let inner = self.inner();
-        let conversation = inner.ask(|view| conversations::get(view, id))?;
+        let conversation = inner.with_snapshot(|view| conversations::get(view, id))?;
         let mut tree = of_turns(self, id)?;
         if tree.is_empty() {
             tree = of_messages(inner, id)?;
@@ -193,7 +193,7 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     };
     let mut turns = turns::list(inner, &query, usize::MAX, None)?.items;
     // Sub-agents share the thread and have conversations, and so trees, of their own.
-    let are_others = inner.ask(|view| {
+    let are_others = inner.with_snapshot(|view| {
         let turns = turns.iter();
         let is_other =
             |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Inner, Kept, Reads, Store, Txn, View};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -88,14 +88,14 @@ impl Store {
 /// Adds a turn, unless it stands so, `but_time` if so.
 pub(super) fn put(
     txn: &mut Txn<'_>,
-    kept: &Kept,
+    redacted: &Redacted,
     turn: &ConversationTurn,
     but_time: bool,
 ) -> Result<Ack> {
     let id = turn.id.to_string();
     put_version(
         txn,
-        kept,
+        redacted,
         [&id, ""],
         turn.created_at.is_valid,
         |known| match known {
@@ -120,7 +120,7 @@ fn turn_at(decoded: Decoded) -> Result<ConversationTurn> {
 }
 
 pub(super) fn get(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     id: Uuid,
     as_of: Option<i64>,
 ) -> Result<Option<ConversationTurn>> {
@@ -176,7 +176,7 @@ pub(super) fn list(
 }
 
 /// The turn of a row as it stands, or stood at a time.
-fn read(view: &View<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
+fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
     match as_of {
         None => standing_as(view, id),
         Some(at) => assertion(view, KIND, id, at)?.map(turn_at).transpose(),

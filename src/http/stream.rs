@@ -27,7 +27,7 @@ use super::problem::Problem;
 use crate::face::feed::Listener;
 use crate::face::fields::{KindName, Length};
 use crate::record::Kind;
-use crate::store::{LinesSince, LogLine};
+use crate::store::{LogLine, PagedReader};
 
 /// So long after the last word a stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -211,7 +211,7 @@ async fn stream(
 
 /// A stream on its way to a client. One that takes its time is read for more slowly.
 struct Stream {
-    lines: LinesSince,
+    lines: PagedReader,
     filter: Filter,
     listener: Listener,
     stopped: watch::Receiver<bool>,
@@ -242,7 +242,7 @@ impl Stream {
 }
 
 async fn tell(
-    mut lines: LinesSince,
+    mut lines: PagedReader,
     filter: &Filter,
     listener: &mut Listener,
     caller: &Caller,

@@ -77,7 +77,7 @@ impl Log for Store {
     }
 
     fn restore(&self, tombstone: &str) -> Result<()> {
-        self.inner().unbury(tombstone)
+        self.inner().lift_tombstone(tombstone)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::record::{
     ConversationMessage, ConversationTurn, Day, Kind, Record, Role, ToolCall, now,
 };
 use crate::retention::{Cutoffs, Keep};
-use crate::store::{Reads, RemovalReason, Settings, Store, Tombstones, View};
+use crate::store::{Reads, RemovalReason, Settings, Snapshot, Store, Tombstones};
 
 /// What an import does where the store's retention would remove some of what it adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,11 +109,11 @@ struct Talk {
 
 impl Log for Survey<'_> {
     fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>> {
-        let are_known = |view: &View<'_>| {
+        let are_known = |view: &Snapshot<'_>| {
             let known = records.iter().map(|record| is_known(view, record));
             Ok(known.collect::<Vec<bool>>())
         };
-        let known = self.store.inner().ask(are_known)?;
+        let known = self.store.inner().with_snapshot(are_known)?;
         let mut found = self.found.borrow_mut();
         for (record, is_known) in records.iter().zip(known) {
             found.add(record, is_known);
@@ -147,7 +147,7 @@ impl Log for Survey<'_> {
 }
 
 /// Whether the store has a record of this key.
-fn is_known(view: &View<'_>, record: &Record) -> bool {
+fn is_known(view: &Snapshot<'_>, record: &Record) -> bool {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
         Record::CallRequested(req) => (req.request_id, &*req.call_id),
@@ -252,10 +252,10 @@ impl<'a> Survey<'a> {
             }
         };
         // Of which the log has later messages, it goes later.
-        let latest = self.store.inner().ask(|view| {
+        let latest = self.store.inner().with_snapshot(|view| {
             let of = |(id, talk): (&Uuid, &Talk)| {
                 let key = view.hasher().key([&id.to_string(), ""]);
-                let known = view.index().talks().get(key);
+                let known = view.index().conversation_totals().get(key);
                 (
                     *id,
                     known.map_or(talk.latest, |known| known.latest.max(talk.latest)),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::bytes::{In, Out};
+use super::conversation_totals::ConversationTotals;
 use super::entry::Loc;
 use super::groups::{Groups, LaidGroups};
 use super::list::{LaidList, List};
@@ -12,7 +13,6 @@ use super::rows::{LaidRows, RowId, Rows};
 use super::shape::Shape;
 use super::slots::LaidSlots;
 use super::table::Table;
-use super::talks::Talks;
 use super::{Index, Totals, do_all};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
@@ -51,7 +51,7 @@ impl Index {
                 table.dump(&mut out);
             }
         }
-        self.totals.talks.dump(&mut out);
+        self.totals.conversations.dump(&mut out);
         out.put([u8::from(self.totals.update_id_max.is_some())]);
         out.i64(self.totals.update_id_max.unwrap_or(0));
         out.finish()
@@ -66,7 +66,7 @@ impl Index {
         for kind in Kind::ALL {
             tables.push(Laid::read(kind, &mut from)?);
         }
-        let talks = Talks::load(&mut from)?;
+        let conversations = ConversationTotals::load(&mut from)?;
         let has_update_id = from.flag()?;
         let update_id_max = from.i64()?;
         if !from.is_empty() {
@@ -78,7 +78,7 @@ impl Index {
         Some(Index {
             tables: tables?.try_into().ok()?,
             totals: Totals {
-                talks,
+                conversations,
                 update_id_max: has_update_id.then_some(update_id_max),
                 said: Vec::new(),
             },

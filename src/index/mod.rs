@@ -3,6 +3,7 @@
 
 mod build;
 mod bytes;
+mod conversation_totals;
 mod dump;
 mod entry;
 mod groups;
@@ -12,16 +13,15 @@ mod rows;
 mod shape;
 mod slots;
 mod table;
-mod talks;
 mod walk;
 
+pub(crate) use conversation_totals::{ConversationTotals, status_state};
 pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
-pub(crate) use talks::{Talks, status_state};
 pub(crate) use walk::Walk;
 
-use self::talks::Says;
+use self::conversation_totals::StatusSignal;
 use crate::record::{Kind, NUMBER_MAX};
 
 /// Fewer lines or rows than this are not worth a thread.
@@ -37,7 +37,7 @@ pub(crate) struct Index {
 /// What is derived from many lines.
 #[derive(Debug, Default)]
 struct Totals {
-    talks: Talks,
+    conversations: ConversationTotals,
     update_id_max: Option<i64>,
     /// By row, the sequence number of the latest line of each conversation, while a whole index is
     /// built.
@@ -47,10 +47,13 @@ struct Totals {
 impl Totals {
     /// Adds what a line says, the first of its key or not; what it says of the status of a
     /// conversation that is not its own.
-    fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, Says)> {
+    fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, StatusSignal)> {
         match entry.sums.as_deref() {
             Some(Sums::Message(measured)) if is_new => {
-                return Some((measured.conversation, self.talks.add(entry, measured)));
+                return Some((
+                    measured.conversation,
+                    self.conversations.add(entry, measured),
+                ));
             }
             Some(Sums::Update(id)) => self.raise_update_id(Some(*id)),
             Some(Sums::Message(_) | Sums::Conversation(_)) | None => {}
@@ -75,8 +78,8 @@ impl Totals {
 
     /// Takes in the totals of another kind, which are of other things.
     fn absorb(&mut self, other: Totals) {
-        if !other.talks.is_empty() {
-            self.talks = other.talks;
+        if !other.conversations.is_empty() {
+            self.conversations = other.conversations;
         }
         self.update_id_max = self.update_id_max.max(other.update_id_max);
         if !other.said.is_empty() {
@@ -99,8 +102,8 @@ impl Index {
     }
 
     /// What the messages of each conversation add up to.
-    pub(crate) fn talks(&self) -> &Talks {
-        &self.totals.talks
+    pub(crate) fn conversation_totals(&self) -> &ConversationTotals {
+        &self.totals.conversations
     }
 
     /// The greatest `update_id` of the inbox.
@@ -121,12 +124,12 @@ impl Index {
     /// Takes one line in; lines come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
-        let says = self.totals.add(entry, is_new);
-        let says = says.filter(|(_, says)| *says != Says::Nothing);
-        if let Some((conversation, says)) = says {
+        let signal = self.totals.add(entry, is_new);
+        let signal = signal.filter(|(_, signal)| *signal != StatusSignal::Nothing);
+        if let Some((conversation, signal)) = signal {
             let conversations = &mut self.tables[Kind::Conversations as usize];
             if let Some(row) = conversations.find(conversation) {
-                conversations.set_state(row, |said| says.state(said));
+                conversations.set_state(row, |said| signal.state(said));
             }
         }
     }
@@ -156,12 +159,12 @@ impl Index {
         let said = std::mem::take(&mut self.totals.said);
         let conversations = &mut self.tables[Kind::Conversations as usize];
         let mut is_any = false;
-        for (conversation, says, seq) in self.totals.talks.said() {
+        for (conversation, signal, seq) in self.totals.conversations.said() {
             let row = conversations.find(conversation);
             let row = row.filter(|row| said.get(row.0 as usize).is_some_and(|said| *said < seq));
             if let Some(row) = row {
                 let row = conversations.rows.get_mut(row);
-                let state = says.state(row.said);
+                let state = signal.state(row.said);
                 is_any |= state != row.state;
                 row.state = state;
             }

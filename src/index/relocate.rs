@@ -1,11 +1,11 @@
 //! Takes in that segments were rewritten: lines stand elsewhere now, or nowhere any more.
 
 use super::Index;
+use super::conversation_totals::ConversationTotals;
 use super::entry::{KeyHash, Loc};
 use super::rows::RowId;
 use super::slots::Slots;
 use super::table::Table;
-use super::talks::Talks;
 use crate::record::Kind;
 
 /// So many rows that are found by nothing are no reason to make a table anew.
@@ -71,7 +71,7 @@ impl Index {
             }
         }
         self.tables[kind as usize].relocate(&to)
-            && (kind != Kind::Messages || self.totals.talks.relocate(&to, ended))
+            && (kind != Kind::Messages || self.totals.conversations.relocate(&to, ended))
     }
 }
 
@@ -213,7 +213,7 @@ impl Table {
     }
 }
 
-impl Talks {
+impl ConversationTotals {
     fn relocate(&mut self, to: &impl Fn(Loc) -> Loc, ended: &[KeyHash]) -> bool {
         for conversation in ended {
             self.remove(*conversation);

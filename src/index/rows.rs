@@ -66,7 +66,7 @@ pub(crate) struct Row {
     pub done: Loc,
     pub(super) key_check: u32,
     /// The op of the outcome or step; before one, of the first line. Of a conversation, what stands
-    /// for its status: [`status_state`](super::talks::status_state).
+    /// for its status: [`status_state`](super::conversation_totals::status_state).
     pub state: Op,
     /// The state that its latest assertion says, where messages may say another.
     pub(super) said: Op,

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::conversation_totals::status_state;
 use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::groups::Groups;
 use super::list::List;
 use super::rows::{Position, Row, RowId, Rows};
 use super::shape::{Shape, Which};
 use super::slots::Slots;
-use super::talks::status_state;
 use super::walk::{Filter, Walk};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};

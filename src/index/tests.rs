@@ -160,7 +160,7 @@ const STATUSES: [ConversationStatus; 3] = [
     ConversationStatus::Error,
 ];
 
-fn talk_of(entry: &Entry) -> Option<KeyHash> {
+fn conversation_of(entry: &Entry) -> Option<KeyHash> {
     match entry.sums.as_deref() {
         Some(Sums::Message(measured)) => Some(measured.conversation),
         _ => None,
@@ -351,7 +351,7 @@ proptest! {
             let row = known.find(entry.key);
             prop_assert_eq!(table.find(entry.key), row);
             prop_assert_eq!(row.map(|row| table.history(row)), row.map(|row| known.history(row)));
-            let of_one = talk_of(entry).map(|key| (loaded.talks().get(key), index.talks().get(key)));
+            let of_one = conversation_of(entry).map(|key| (loaded.conversation_totals().get(key), index.conversation_totals().get(key)));
             prop_assert!(of_one.is_none_or(|(one, other)| one == other));
         }
     }
@@ -580,8 +580,8 @@ proptest! {
         gone in prop::collection::hash_set(0..40u64, 0..30),
         drops_superseded in any::<bool>(),
     ) {
-        let is_gone = |entry: &Entry| match talk_of(entry) {
-            Some(talk) => gone.contains(&talk.hash),
+        let is_gone = |entry: &Entry| match conversation_of(entry) {
+            Some(key) => gone.contains(&key.hash),
             None => gone.contains(&(u64::from(entry.key.check) % 40)),
         };
         // A message has one conversation.
@@ -613,7 +613,7 @@ proptest! {
         let ended: Vec<KeyHash> = entries
             .iter()
             .filter(|entry| is_gone(entry))
-            .filter_map(talk_of)
+            .filter_map(conversation_of)
             .collect();
         let mut built = Index::new();
         for entry in left {
@@ -624,8 +624,8 @@ proptest! {
         prop_assert_eq!(table.len(), expected.len());
         for entry in &entries {
             prop_assert_eq!(said(table, entry), said(expected, entry));
-            if let Some(talk) = talk_of(entry) {
-                prop_assert_eq!(index.talks().get(talk), built.talks().get(talk));
+            if let Some(key) = conversation_of(entry) {
+                prop_assert_eq!(index.conversation_totals().get(key), built.conversation_totals().get(key));
             }
         }
         let fields = 0..Shape::of(kind).width;

@@ -47,7 +47,7 @@ impl Replay {
             Some(origin) => Tombstones::of_store(origin)?,
             None => Tombstones::default(),
         };
-        inner.bury_as(&erased_there)?;
+        inner.copy_tombstones(&erased_there)?;
         Ok(self.leave_out(&inner.tombstones()?.binding(&erased_there)))
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bo
     if !has_full && !is_due_by_day {
         return Ok(());
     }
-    inner.clear_up()?;
+    inner.complete_rewrites()?;
     // Late facts may be on their way to other days: what is theirs is sealed once a day.
     let before = if is_due_by_day { today } else { Day::of(0)? };
     store.seal_before(before, now, is_closing)?;

@@ -11,7 +11,7 @@ use crate::index::{Loc, Position, RowId, Select};
 use crate::line::{Envelope, Line, Op, Value, classify};
 use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
-use crate::store::{Candidate, Reads, RemovalReason, Store, View, With};
+use crate::store::{Candidate, Dependents, Reads, RemovalReason, Snapshot, Store};
 
 /// How to [`compact`](Store::compact).
 pub struct CompactOptions<'a> {
@@ -94,7 +94,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !dry_run {
-            inner.clear_up()?;
+            inner.complete_rewrites()?;
             self.seal(now)?;
         }
         let today = Day::of(now)?;
@@ -174,7 +174,7 @@ impl Run<'_> {
             joined: 0,
         };
         for group in groups(segments, inner.segment_bytes_max(), day < self.today) {
-            let mut judge = |view: &View<'_>, line: &Candidate<'_>| {
+            let mut judge = |view: &Snapshot<'_>, line: &Candidate<'_>| {
                 let goes = day < horizon.day && is_superseded(view, kind, horizon, line);
                 let waits = |entry| has_older_elsewhere(view, kind, entry, &group);
                 if goes && !horizon.dry_run && line.entry.as_ref().is_some_and(waits) {
@@ -183,15 +183,15 @@ impl Run<'_> {
                 }
                 Ok(!goes)
             };
-            let Some(cut) = inner.cut(&group, &mut judge)? else {
+            let Some(plan) = inner.plan_rewrite(&group, &mut judge)? else {
                 continue;
             };
             if !horizon.dry_run
-                && !inner.apply(&cut, RemovalReason::Compaction, &With::default())?
+                && !inner.apply(&plan, RemovalReason::Compaction, &Dependents::default())?
             {
                 continue;
             }
-            for (_, gone) in cut.gone() {
+            for (_, gone) in plan.gone() {
                 part.lines += gone.lines;
                 part.bytes += gone.bytes;
             }
@@ -230,13 +230,13 @@ struct Horizon {
 impl Horizon {
     /// Whether a line is before it, and on disk, so that no power cut takes it when what it
     /// supersedes is gone.
-    fn is_past(self, view: &View<'_>, loc: Loc) -> bool {
+    fn is_past(self, view: &Snapshot<'_>, loc: Loc) -> bool {
         view.day(loc) < self.day && (self.dry_run || view.is_sealed(loc))
     }
 }
 
 /// Whether a line says nothing any more of what stood at the horizon or later.
-fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate<'_>) -> bool {
+fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candidate<'_>) -> bool {
     let table = view.table(kind);
     let found = line.entry.as_ref();
     let found = found.and_then(|entry| {
@@ -269,7 +269,7 @@ fn is_superseded(view: &View<'_>, kind: Kind, horizon: Horizon, line: &Candidate
 }
 
 /// Whether tool calls are under a turn, which leads to them for who erases what belongs to it.
-fn leads_on(view: &View<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
+fn leads_on(view: &Snapshot<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
     let hash = |envelope: &Envelope<'_>| {
         let id = envelope.key[0].text(&mut [0; Value::BYTES]).to_vec();
         view.hasher().lookup_of_bytes(&id)
@@ -290,7 +290,7 @@ fn leads_on(view: &View<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
 /// Whether a version of a row goes: one from before the horizon follows it. Recorded one after the
 /// other, those that are left must lead to what stands: an outcome and the steps of a proposal need
 /// what stood when they came, and a retraction needs something to retract.
-fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Horizon) -> bool {
+fn is_followed(view: &Snapshot<'_>, kind: Kind, id: RowId, version: Loc, horizon: Horizon) -> bool {
     let history = view.table(kind).history(id).unwrap_or_default();
     let is_past = |place: usize| {
         history
@@ -324,7 +324,7 @@ fn is_followed(view: &View<'_>, kind: Kind, id: RowId, version: Loc, horizon: Ho
 }
 
 /// How many of a row's versions came before its outcome or first step; all, if it has none.
-fn settled_versions(view: &View<'_>, kind: Kind, id: RowId, history: &[Loc]) -> usize {
+fn settled_versions(view: &Snapshot<'_>, kind: Kind, id: RowId, history: &[Loc]) -> usize {
     let done = view.table(kind).row(id).map(|row| row.done);
     let Some(done) = done.filter(|done| done.is_some()) else {
         return history.len();

@@ -10,7 +10,7 @@ use crate::index::{KeyHash, Position, Select, Sums};
 use crate::line::{Line, Op, Value, classify};
 use crate::record::{Day, Kind, Record, event_type};
 use crate::segment::SegmentName;
-use crate::store::{Anchor, Candidate, Reads, View, With};
+use crate::store::{Anchor, Candidate, Dependents, Reads, Snapshot};
 
 /// Judges the lines of segments, those of conversations before those of messages.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Due {
     trees: HashMap<i64, Day>,
     /// The roots of the trees that stay whatever their age.
     current: Option<HashSet<i64>>,
-    with: With,
+    with: Dependents,
     /// Where lines stay until older ones of the same records are gone; `None` where none go.
     deferred: Option<BTreeSet<(Day, Kind)>>,
     /// The start of a chain could not be removed, so nothing after it can.
@@ -45,12 +45,12 @@ impl Due {
             roots: HashMap::new(),
             trees: HashMap::new(),
             current: None,
-            with: With::default(),
+            with: Dependents::default(),
         }
     }
 
     /// What goes with the lines that were judged to go since this was last asked.
-    pub(super) fn with(&mut self) -> With {
+    pub(super) fn with(&mut self) -> Dependents {
         std::mem::take(&mut self.with)
     }
 
@@ -68,7 +68,7 @@ impl Due {
     /// Whether a line of a segment stays.
     pub(super) fn stays(
         &mut self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         name: SegmentName,
         line: &Candidate<'_>,
     ) -> Result<bool> {
@@ -121,9 +121,9 @@ impl Due {
     }
 
     /// Whether a conversation and its messages go.
-    fn is_over(&mut self, view: &View<'_>, key: KeyHash) -> bool {
-        let talk = view.index().talks().get(key);
-        let count = talk.map_or(0, |talk| talk.message_count);
+    fn is_over(&mut self, view: &Snapshot<'_>, key: KeyHash) -> bool {
+        let sums = view.index().conversation_totals().get(key);
+        let count = sums.map_or(0, |sums| sums.message_count);
         let known = self.conversations.get(&key).copied();
         let over = if let Some(over) = known {
             over
@@ -141,12 +141,12 @@ impl Due {
         over.is_some()
     }
 
-    fn is_conversation_over(&self, view: &View<'_>, key: KeyHash) -> bool {
+    fn is_conversation_over(&self, view: &Snapshot<'_>, key: KeyHash) -> bool {
         const KIND: Kind = Kind::Conversations;
         let row = view.table(KIND).find(key);
         let said = row.and_then(|row| newest(view, KIND, row));
-        let talk = view.index().talks().get(key);
-        let heard = talk.and_then(|talk| Day::of(talk.latest).ok());
+        let sums = view.index().conversation_totals().get(key);
+        let heard = sums.and_then(|sums| Day::of(sums.latest).ok());
         let Some(newest) = said.max(heard) else {
             return false;
         };
@@ -159,7 +159,7 @@ impl Due {
     }
 
     /// The root of the tree that an event is in.
-    fn root(&mut self, view: &View<'_>, id: i64, parent: Option<i64>) -> Result<i64> {
+    fn root(&mut self, view: &Snapshot<'_>, id: i64, parent: Option<i64>) -> Result<i64> {
         let mut path = vec![id];
         let mut next = parent;
         let root = loop {
@@ -184,7 +184,7 @@ impl Due {
 
     /// Whether a tree tells which revision is the good one, or how many workers the supervisor
     /// has spawned that spawned the last one.
-    fn is_current(&mut self, view: &View<'_>, root: i64) -> Result<bool> {
+    fn is_current(&mut self, view: &Snapshot<'_>, root: i64) -> Result<bool> {
         if self.current.is_none() {
             let mut roots = HashSet::new();
             for of_type in [event_type::REVISION_PROMOTED, event_type::WORKER_SPAWNED] {
@@ -201,7 +201,7 @@ impl Due {
     }
 
     /// The latest day of any event of a tree.
-    fn latest_in_tree(&mut self, view: &View<'_>, root: i64, day: Day) -> Result<Day> {
+    fn latest_in_tree(&mut self, view: &Snapshot<'_>, root: i64, day: Day) -> Result<Day> {
         const KIND: Kind = Kind::Events;
         if let Some(latest) = self.trees.get(&root) {
             return Ok(*latest);
@@ -220,7 +220,7 @@ impl Due {
     }
 
     /// The sequence number of a task's first thought that stays.
-    fn first_left(&mut self, view: &View<'_>, task: u32, cutoff: Day) -> u64 {
+    fn first_left(&mut self, view: &Snapshot<'_>, task: u32, cutoff: Day) -> u64 {
         const KIND: Kind = Kind::ThoughtRecords;
         *self.chains.entry(task).or_insert_with(|| {
             let table = view.table(KIND);
@@ -250,7 +250,7 @@ impl Due {
 }
 
 /// The latest day on which a line of a row stands.
-fn newest(view: &View<'_>, kind: Kind, row: crate::index::RowId) -> Option<Day> {
+fn newest(view: &Snapshot<'_>, kind: Kind, row: crate::index::RowId) -> Option<Day> {
     let lines = view.table(kind).lines(row);
     lines.map(|line| view.day(line)).max()
 }

@@ -4,12 +4,12 @@
 use crate::index::{Entry, Loc};
 use crate::record::Kind;
 use crate::segment::SegmentName;
-use crate::store::{Reads, View};
+use crate::store::{Reads, Snapshot};
 
 /// Whether lines of the same record that were recorded before this one stand in other segments
 /// than these, which change at once.
 pub(super) fn has_older_elsewhere(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     kind: Kind,
     line: &Entry,
     here: &[SegmentName],

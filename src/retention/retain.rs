@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::record::{Day, Kind, now};
 
 use crate::segment::SegmentName;
-use crate::store::{Candidate, RemovalReason, Store, View};
+use crate::store::{Candidate, RemovalReason, Snapshot, Store};
 
 /// How to [`retain`](Store::retain).
 pub struct RetainOptions<'a> {
@@ -104,7 +104,7 @@ impl Store {
     pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
         let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout())?;
         if !options.dry_run {
-            self.inner().clear_up()?;
+            self.inner().complete_rewrites()?;
             self.seal(options.now)?;
         }
         retain(self, options, true)
@@ -220,13 +220,14 @@ impl Run<'_, '_> {
         };
         let mut is_rolled = false;
         for (name, _) in segments {
-            let mut judge = |view: &View<'_>, line: &Candidate<'_>| due.stays(view, *name, line);
-            let Some(cut) = inner.cut(&[*name], &mut judge)? else {
+            let mut judge =
+                |view: &Snapshot<'_>, line: &Candidate<'_>| due.stays(view, *name, line);
+            let Some(plan) = inner.plan_rewrite(&[*name], &mut judge)? else {
                 due.left_out(*name);
                 continue;
             };
             let with = due.with();
-            let Some((_, gone)) = cut.gone().next() else {
+            let Some((_, gone)) = plan.gone().next() else {
                 continue;
             };
             if self.options.dry_run {
@@ -240,7 +241,7 @@ impl Run<'_, '_> {
                 self.store.roll_up(day)?;
                 self.has_rolled = true;
             }
-            if inner.apply(&cut, reason, &with)? {
+            if inner.apply(&plan, reason, &with)? {
                 part.lines += gone.lines;
                 part.bytes += gone.bytes;
             } else {

@@ -1,4 +1,4 @@
-//! What a store holds and did, in numbers that are at hand: no file is looked at for them.
+//! Counts of what a store holds and did. No file is read for them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl Store {
     /// [`Io`](crate::ErrorKind::Io) if what is new cannot be read.
     pub fn counts(&self) -> Result<Counts> {
         let inner = self.inner();
-        let view = inner.fresh()?;
+        let view = inner.snapshot()?;
         let mut kinds = Vec::with_capacity(Kind::ALL.len());
         for (kind, appended) in Kind::ALL.into_iter().zip(&inner.appended) {
             kinds.push(KindCounts {

@@ -1,4 +1,4 @@
-//! How a store is: what a readiness probe, or a person with a doubt, wants to know.
+//! The health of a store, for readiness probes and `doctor`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -162,7 +162,7 @@ impl Store {
         self.refresh()?;
         let inner = self.inner();
         let storage = &*inner.storage;
-        let view = inner.fresh()?;
+        let view = inner.snapshot()?;
         let mut damage = view.damage_counts();
         let mut usage = BTreeMap::new();
         for segment in &view.state.segments {
@@ -191,9 +191,9 @@ impl Store {
         // Without its settings, a store keeps everything.
         let next_removals = match inner.manifest_damage {
             None => {
-                let talks = view.state.index.talks().iter();
-                let talks = talks.map(|talk| (talk.latest, talk.error.is_some()));
-                next_removals(&settings, &usage, talks)
+                let conversations = view.state.index.conversation_totals().iter();
+                let conversations = conversations.map(|sums| (sums.latest, sums.error.is_some()));
+                next_removals(&settings, &usage, conversations)
             }
             Some(_) => Vec::new(),
         };
@@ -228,7 +228,7 @@ impl Store {
             next_removals,
             max_bytes: settings.retention.max_bytes,
             last_upkeep: inner.last_upkeep(),
-            upkeep_failed: inner.upkeeper.failure(),
+            upkeep_failed: inner.upkeep_thread.failure(),
             volume: storage
                 .volume()
                 .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,
@@ -290,7 +290,7 @@ impl Store {
 fn next_removals(
     settings: &Settings,
     usage: &[Usage],
-    talks: impl Iterator<Item = (i64, bool)>,
+    conversations: impl Iterator<Item = (i64, bool)>,
 ) -> Vec<NextRemoval> {
     let Settings { privacy, retention } = settings;
     if !privacy.auto_delete {
@@ -316,7 +316,7 @@ fn next_removals(
     }
     // Conversations by the day of their last message, and whether they ended in an error.
     let mut first: [Option<(Day, u64)>; 2] = [None; 2];
-    for (latest, is_error) in talks {
+    for (latest, is_error) in conversations {
         let Ok(day) = Day::of(latest) else { continue };
         let first = &mut first[usize::from(is_error)];
         *first = match *first {

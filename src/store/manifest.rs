@@ -1,4 +1,4 @@
-//! `decklog.json`: that this is a store, in which format, which one, and what it is to obey.
+//! The manifest, `decklog.json`: format version, store id, and settings.
 
 use std::io;
 use std::path::Path;

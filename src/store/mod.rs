@@ -1,5 +1,10 @@
-//! A store: opened, locked, written, read, followed. Which record may follow which is not known
-//! here; see `collections`.
+//! A store: open, write, read, follow, maintain. It does not know which record may follow which;
+//! see `collections`.
+//!
+//! - `commit`: transactions, the write lock, `HEAD`, group commit and the write policy.
+//! - `view`: what a handle knows of the log: state, snapshots, sidecar.
+//! - `read`: lines in order: follow, pages, reverse scan.
+//! - `maintain`: seals, rewrites, repair, verification, removals.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check;
@@ -29,7 +34,7 @@ pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
 pub(crate) use maintain::removals::Anchor;
 pub use maintain::removals::{RemovalReason, Removed};
-pub(crate) use maintain::rewrite::{Candidate, With};
+pub(crate) use maintain::rewrite::{Candidate, Dependents};
 pub use maintain::seq_set::SeqRange;
 pub(crate) use maintain::tombstones::Tombstones;
 pub use maintain::verify::{Verification, VerifyOptions, verify, verify_with};
@@ -39,33 +44,33 @@ pub(crate) use read::days::KindOfDay;
 pub use read::follow::Follow;
 pub use read::lines::LogLine;
 #[cfg(feature = "face")]
-pub(crate) use read::paged_reader::LinesSince;
+pub(crate) use read::paged_reader::PagedReader;
 pub(crate) use read::reverse_scan::{Hit, Scope, Step};
 pub use settings::Settings;
 
 use self::commit::group_sync::{GroupSync, Ticket};
-use self::commit::head_reader::News;
+use self::commit::head_reader::HeadReader;
 use self::commit::lock::Lock;
-use self::commit::lock_releaser::LockWatch;
+use self::commit::lock_releaser::LockReleaser;
 pub(crate) use self::commit::transaction::Txn;
 use self::commit::transaction::Writer;
-use self::commit::write_policy::{self, Gate};
-pub(crate) use self::commit::write_policy::{Admitted, Kept, key_of_value};
+use self::commit::write_policy::{self, WritePolicy};
+pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
 use self::maintain::seal::SealLog;
-use self::maintain::upkeep::{Chore, Open, Upkeeper};
+use self::maintain::upkeep::{OpenHandle, UpkeepTask, UpkeepThread};
 use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
 pub(crate) use self::manifest::check_is_there;
 pub(crate) use self::manifest::{is_dir_of_store, key_fingerprint};
-use self::open_file_limits::OpenFiles;
+use self::open_file_limits::OpenFileLimits;
 pub(crate) use self::process::Process;
-use self::read::file_cache::Files;
-use self::view::fair_lock::TurnLock;
+use self::read::file_cache::FileCache;
+use self::view::fair_lock::FairLock;
 use self::view::sidecar;
-pub(crate) use self::view::snapshot::{Reads, View};
+pub(crate) use self::view::snapshot::{Reads, Snapshot};
 use self::view::state::State;
-pub(crate) use self::view::watermark::{Mark, Moment};
+pub(crate) use self::view::watermark::{SegmentWatermark, Watermark};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Hasher;
 use crate::privacy::UserKey;
@@ -101,7 +106,7 @@ use crate::storage::Storage;
 pub struct Store {
     inner: Arc<Inner>,
     /// Of every clone but that of the thread which goes with the last of them.
-    _open: Option<Arc<Open>>,
+    _open: Option<Arc<OpenHandle>>,
 }
 
 pub(crate) struct Inner {
@@ -117,11 +122,11 @@ pub(crate) struct Inner {
     sidecar_bytes_min: u64,
     store_id: Uuid,
     manifest_damage: Option<Damage>,
-    /// What lets records in, by the settings that were read last.
-    gate: RwLock<write_policy::Known>,
-    state: TurnLock<State>,
-    files: Files,
-    news: News,
+    /// The write policy of the settings that were read last.
+    policy: RwLock<write_policy::CachedPolicy>,
+    state: FairLock<State>,
+    files: FileCache,
+    head_reader: HeadReader,
     writer: Arc<Mutex<Writer>>,
     /// Taken before the writer, if both are.
     seals: Mutex<SealLog>,
@@ -129,10 +134,10 @@ pub(crate) struct Inner {
     /// Lines that were added through this handle, by kind.
     appended: [AtomicU64; Kind::ALL.len()],
     background: OnceLock<JoinHandle<()>>,
-    watch: Arc<LockWatch>,
-    watcher: OnceLock<JoinHandle<()>>,
-    upkeeper: Arc<Upkeeper>,
-    chore: Option<Chore>,
+    lock_releaser: Arc<LockReleaser>,
+    lock_releaser_thread: OnceLock<JoinHandle<()>>,
+    upkeep_thread: Arc<UpkeepThread>,
+    upkeep_task: Option<UpkeepTask>,
     me: OnceLock<Weak<Inner>>,
     process: Process,
 }
@@ -155,13 +160,13 @@ impl Store {
         let (manifest, manifest_damage) = open_manifest(&*storage, options)?;
         let store_id = manifest.store_id;
         let hasher = Hasher::new(store_id);
-        let gate = Arc::new(Gate::new(
+        let policy = Arc::new(WritePolicy::new(
             manifest,
             UserKey::at(options.user_id_key.clone()),
         ));
         let mut state = State::new(hasher);
         sidecar::load(&*storage, store_id, &mut state);
-        let open_files = OpenFiles::allowed();
+        let open_files = OpenFileLimits::allowed();
         let inner = Inner {
             hasher,
             is_read_only: options.read_only,
@@ -173,28 +178,28 @@ impl Store {
             sidecar_bytes_min: options.sidecar_bytes_min,
             store_id,
             manifest_damage,
-            state: TurnLock::new(state),
-            files: Files::new(open_files.read),
-            news: News::default(),
+            state: FairLock::new(state),
+            files: FileCache::new(open_files.read),
+            head_reader: HeadReader::default(),
             writer: Arc::new(Mutex::new(Writer::new(
-                Arc::clone(&gate),
+                Arc::clone(&policy),
                 open_files.append,
             ))),
-            gate: RwLock::new(write_policy::Known::new(gate)),
+            policy: RwLock::new(write_policy::CachedPolicy::new(policy)),
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
             appended: Default::default(),
             background: OnceLock::new(),
-            watch: Arc::default(),
-            watcher: OnceLock::new(),
-            upkeeper: Arc::default(),
-            chore: options.chore,
+            lock_releaser: Arc::default(),
+            lock_releaser_thread: OnceLock::new(),
+            upkeep_thread: Arc::default(),
+            upkeep_task: options.upkeep_task,
             me: OnceLock::new(),
             process: Process::default(),
             storage,
         };
-        drop(inner.fresh()?);
-        let open = Some(Arc::new(Open(Arc::clone(&inner.upkeeper))));
+        drop(inner.snapshot()?);
+        let open = Some(Arc::new(OpenHandle(Arc::clone(&inner.upkeep_thread))));
         let inner = Arc::new(inner);
         let _ = inner.me.set(Arc::downgrade(&inner));
         Ok(Store { inner, _open: open })
@@ -208,7 +213,7 @@ impl Store {
     /// Looks at every file for what changed, also by other programs' hands. Reads and writes do
     /// what is needed to see other processes' records by themselves.
     pub fn refresh(&self) -> Result<()> {
-        self.inner.look_at_all()
+        self.inner.rescan()
     }
 
     /// Returns once everything that was acknowledged through this handle is on disk.
@@ -253,7 +258,7 @@ impl Store {
     /// kind of record.
     /// [`verify()`] looks at everything anew.
     pub fn damage(&self) -> Result<Vec<Damage>> {
-        let view = self.inner.fresh()?;
+        let view = self.inner.snapshot()?;
         Ok(view.damage().collect())
     }
 
@@ -394,8 +399,8 @@ impl Inner {
         if self.background.get().is_none() {
             let thread = self.sync.start_background(self.flush_interval)?;
             let _ = self.background.set(thread);
-            if let (Some(chore), Some(me)) = (self.chore, self.me.get()) {
-                self.upkeeper.start(Weak::clone(me), chore);
+            if let (Some(upkeep_task), Some(me)) = (self.upkeep_task, self.me.get()) {
+                self.upkeep_thread.start(Weak::clone(me), upkeep_task);
             }
         }
         Ok(())
@@ -403,22 +408,22 @@ impl Inner {
 
     /// Has it seen to that the lock, which is kept, is given back; `false` if there is no thread
     /// to do so. The caller holds the writer.
-    fn watch_lock(&self) -> bool {
-        if self.watcher.get().is_none() {
+    fn start_lock_releaser(&self) -> bool {
+        if self.lock_releaser_thread.get().is_none() {
             let writer = Arc::clone(&self.writer);
             let give_back = move || match writer.try_lock() {
-                Ok(mut writer) => writer.give_back_unused(),
+                Ok(mut writer) => writer.release_if_idle(),
                 // A thread that panicked left nothing that the next one does not see to.
-                Err(TryLockError::Poisoned(writer)) => writer.into_inner().give_back_unused(),
+                Err(TryLockError::Poisoned(writer)) => writer.into_inner().release_if_idle(),
                 // It is being used.
                 Err(TryLockError::WouldBlock) => false,
             };
-            let Ok(thread) = self.watch.start(give_back) else {
+            let Ok(thread) = self.lock_releaser.start(give_back) else {
                 return false;
             };
-            let _ = self.watcher.set(thread);
+            let _ = self.lock_releaser_thread.set(thread);
         }
-        self.watch.keep();
+        self.lock_releaser.keep();
         true
     }
 
@@ -446,16 +451,16 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.process.is_another() {
             // Its threads are the parent's, and so are its locks and what it has yet to write.
-            std::mem::forget((self.background.take(), self.watcher.take()));
+            std::mem::forget((self.background.take(), self.lock_releaser_thread.take()));
             return;
         }
         // What is still to be done here takes long, and others need not wait for it.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.let_go();
+        writer.release_lease();
         drop(writer);
         self.sync.close();
-        self.watch.close();
-        for thread in [self.background.take(), self.watcher.take()] {
+        self.lock_releaser.close();
+        for thread in [self.background.take(), self.lock_releaser_thread.take()] {
             // It ends by itself; a panic in it would have been a fault of its own.
             let _ = thread.map(JoinHandle::join);
         }

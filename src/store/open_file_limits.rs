@@ -1,10 +1,9 @@
-//! How many files a handle keeps open: it shares what the system allows its process with whatever
-//! else that does.
+//! How many files a handle keeps open. It takes a part of the process's limit.
 
 use crate::storage::open_files_max;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OpenFiles {
+pub(super) struct OpenFileLimits {
     /// Segments to append to.
     pub append: usize,
     /// Segments that were appended to, until they are synced.
@@ -13,15 +12,15 @@ pub(super) struct OpenFiles {
     pub read: usize,
 }
 
-impl OpenFiles {
+impl OpenFileLimits {
     /// By what the system allows now.
-    pub(super) fn allowed() -> OpenFiles {
-        OpenFiles::of(open_files_max())
+    pub(super) fn allowed() -> OpenFileLimits {
+        OpenFileLimits::of(open_files_max())
     }
 
-    fn of(limit: usize) -> OpenFiles {
+    fn of(limit: usize) -> OpenFileLimits {
         let few = (limit / 16).clamp(2, 64);
-        OpenFiles {
+        OpenFileLimits {
             append: few,
             dirty: few,
             read: (limit / 8).clamp(4, 128),
@@ -36,14 +35,14 @@ mod tests {
     #[test]
     fn a_quarter_at_the_most_of_what_the_system_allows() {
         for limit in [40, 256, 1024, 1 << 20, usize::MAX] {
-            let OpenFiles {
+            let OpenFileLimits {
                 append,
                 dirty,
                 read,
-            } = OpenFiles::of(limit);
+            } = OpenFileLimits::of(limit);
             assert!(append + dirty + read <= limit / 4, "{limit}");
         }
-        let usual = OpenFiles::of(1024);
+        let usual = OpenFileLimits::of(1024);
         assert_eq!((usual.append, usual.dirty, usual.read), (64, 64, 128));
     }
 }

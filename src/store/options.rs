@@ -1,4 +1,4 @@
-//! How to open a store.
+//! Options to open a store with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::storage::{Disk, Storage};
-use crate::store::{Chore, Settings, Store};
+use crate::store::{Settings, Store, UpkeepTask};
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ pub struct Options {
     pub(super) sidecar_bytes_min: u64,
     pub(super) allow_network_fs: bool,
     /// The one thing above it that the store knows, to be called by its thread.
-    pub(super) chore: Option<Chore>,
+    pub(super) upkeep_task: Option<UpkeepTask>,
     pub(super) settings: Settings,
     pub(super) user_id_key: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Default for Options {
             line_bytes_max: LINE_BYTES_MAX,
             sidecar_bytes_min: 8 << 20,
             allow_network_fs: false,
-            chore: Some(crate::retention::keep_up),
+            upkeep_task: Some(crate::retention::keep_up),
             settings: Settings::default(),
             user_id_key: None,
         }
@@ -178,7 +178,7 @@ impl Options {
     /// Of all the handles that could, one does it. Default: true.
     #[must_use]
     pub fn upkeep(mut self, upkeep: bool) -> Options {
-        self.chore = upkeep.then_some(crate::retention::keep_up);
+        self.upkeep_task = upkeep.then_some(crate::retention::keep_up);
         self
     }
 

@@ -1,5 +1,5 @@
-//! Which process something is of: a child that is forked without exec has copies of all that its
-//! parent has, but none of its threads, and shares its locks.
+//! Detects a fork. A child that is forked without exec has copies of its parent's handles, none of
+//! its threads, and shares its locks.
 
 use std::path::Path;
 

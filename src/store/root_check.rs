@@ -1,4 +1,4 @@
-//! Whether the store still is where it was opened.
+//! Checks that the store's path still leads to the directory that was opened.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What a store's manifest says of privacy and retention, as a whole and by name.
+//! Privacy and retention settings of a store's manifest, as a whole and by name.
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::index::{Hasher, Position, RowId, Select, Table, status_state};
 use crate::line::Op;
 use crate::record::Client;
-use crate::store::{Inner, Reads, View};
+use crate::store::{Inner, Reads, Snapshot};
 
 // As in [`Kind::lookups`](crate::record::Kind::lookups).
 const WORKSPACE: usize = 0;
@@ -124,7 +124,7 @@ impl Wanted {
         let mut total = 0;
         let mut last: Option<(i64, u64)> = None;
         loop {
-            let (count, seen) = inner.ask(|view| {
+            let (count, seen) = inner.with_snapshot(|view| {
                 let table = view.table(KIND);
                 let (select, count) = self.select(table);
                 if let Some(count) = count.filter(|_| last.is_none()) {
@@ -156,7 +156,7 @@ impl Wanted {
         let mut left = passed;
         let mut after = None;
         loop {
-            let (rest, seen, is_end) = inner.ask(|view| {
+            let (rest, seen, is_end) = inner.with_snapshot(|view| {
                 let table = view.table(KIND);
                 let (select, count) = self.select(table);
                 let mut walk = self.walk(select, usize::MAX, after);
@@ -211,7 +211,7 @@ impl Wanted {
 
 /// The hashes of the workspaces that are this directory or below it. The index has no names: a line
 /// of each workspace is read.
-fn workspaces(view: &View<'_>, directory: &str) -> Result<Vec<(u32, u32)>> {
+fn workspaces(view: &Snapshot<'_>, directory: &str) -> Result<Vec<(u32, u32)>> {
     let table = view.table(KIND);
     let mut seen = HashSet::new();
     let mut within = Vec::new();
@@ -237,7 +237,8 @@ pub(super) fn list(
     bytes_max: usize,
 ) -> Result<(ConversationList, bool)> {
     let workspace = query.workspace.as_deref();
-    let workspaces = workspace.map(|directory| inner.ask(|view| workspaces(view, directory)));
+    let workspaces =
+        workspace.map(|directory| inner.with_snapshot(|view| workspaces(view, directory)));
     let wanted = Wanted::new(query, user_ids, workspaces.transpose()?, inner.hasher());
     let mut list = ConversationList {
         items: Vec::new(),
@@ -248,7 +249,7 @@ pub(super) fn list(
         passed => wanted.place_after(inner, passed)?,
     };
     if query.limit > 0 && (query.offset == 0 || after.is_some()) {
-        let select = inner.ask(|view| Ok(wanted.select(view.table(KIND)).0))?;
+        let select = inner.with_snapshot(|view| Ok(wanted.select(view.table(KIND)).0))?;
         let walk = Walk {
             bytes_max,
             ..wanted.walk(select, query.limit, after)

@@ -17,7 +17,7 @@ use crate::index::{Loc, RowId, status_state};
 use crate::record::{
     Client, Conversation, ConversationStats, ConversationStatus, Kind, Record, Timestamp,
 };
-use crate::store::{Kept, Reads, Store, Txn};
+use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Conversations;
 
@@ -124,13 +124,14 @@ fn is_within(directory: &str, workspace: &str) -> bool {
 impl Store {
     /// The conversation with this id, and what its messages add up to.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
-        self.inner().ask(|view| get(view, id))
+        self.inner().with_snapshot(|view| get(view, id))
     }
 
     /// Whether the log has a conversation with this id.
     #[cfg(feature = "http")]
     pub(crate) fn has_conversation(&self, id: Uuid) -> Result<bool> {
-        self.inner().ask(|view| Ok(check_known(view, id).is_ok()))
+        self.inner()
+            .with_snapshot(|view| Ok(check_known(view, id).is_ok()))
     }
 
     /// Conversations, a part of the list at a time. Those of a user are found by the id as it was
@@ -211,8 +212,8 @@ impl Store {
                 }
             }
             let record = Record::ConversationUpdated(conversation).checked()?;
-            let mut kept = txn.keep(record)?;
-            let stamped = conversation_in(kept.record())?;
+            let mut redacted = txn.redact(record)?;
+            let stamped = conversation_in(redacted.record())?;
             let as_known = Conversation {
                 updated_at: known.updated_at.clone(),
                 ..stamped.clone()
@@ -221,8 +222,9 @@ impl Store {
                 return Ok(known);
             }
             // What it was before the messages said otherwise is no news to its last line.
-            self::change(txn, &known, &mut kept).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
-            conversation_in(kept.record()).cloned()
+            self::change(txn, &known, &mut redacted)
+                .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            conversation_in(redacted.record()).cloned()
         })
     }
 }
@@ -240,7 +242,7 @@ impl Store {
             amend(&mut conversation);
             conversation
         };
-        let stands = self.inner().ask(|view| find(view, id))?;
+        let stands = self.inner().with_snapshot(|view| find(view, id))?;
         if stands.is_none_or(|known| amended(&known) == known) {
             return Ok(false);
         }
@@ -249,11 +251,11 @@ impl Store {
                 return Ok(false);
             };
             let record = Record::ConversationUpdated(amended(&known)).checked()?;
-            let mut kept = txn.keep(record)?;
-            if conversation_in(kept.record())? == &known {
+            let mut redacted = txn.redact(record)?;
+            if conversation_in(redacted.record())? == &known {
                 return Ok(false);
             }
-            change(txn, &known, &mut kept).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
+            change(txn, &known, &mut redacted).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
             Ok(true)
         })
     }
@@ -266,21 +268,21 @@ impl Store {
         };
         let record = Record::Conversation(titled).checked()?;
         self.inner().transact(|txn| {
-            let kept = txn.keep(record)?;
-            let title = conversation_in(kept.record())?.title.clone();
+            let redacted = txn.redact(record)?;
+            let title = conversation_in(redacted.record())?.title.clone();
             Ok(title.unwrap_or_default())
         })
     }
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result<Ack> {
-    let conversation = conversation_in(kept.record())?;
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -> Result<Ack> {
+    let conversation = conversation_in(redacted.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
         if is_update {
             return Err(unknown(conversation.id));
         }
-        return txn.push(kept, None).map(Ack::added);
+        return txn.push(redacted, None).map(Ack::added);
     };
     let decoded = txn.read(KIND, row.asserted)?;
     let known = conversation_in(&decoded.record)?;
@@ -296,17 +298,17 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, is_update: bool) -> Result
     if !is_back && says(txn, &decoded.record, same)? {
         return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
-    change(txn, known, kept)
+    change(txn, known, redacted)
 }
 
 /// Puts a conversation that begins now, unless the log has it: then it must be that one, whatever
 /// became of it since.
 #[cfg(feature = "face")]
-pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let conversation = conversation_in(kept.record())?;
+pub(super) fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let conversation = conversation_in(redacted.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
     let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
-        return put(txn, kept, false);
+        return put(txn, redacted, false);
     };
     let decoded = txn.read(KIND, row.asserted)?;
     let same = |known: &Record| {
@@ -330,8 +332,8 @@ pub(super) fn put_again(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-fn change(txn: &mut Txn<'_>, known: &Conversation, kept: &mut Kept) -> Result<Ack> {
-    let conversation = conversation_in(kept.record())?;
+fn change(txn: &mut Txn<'_>, known: &Conversation, redacted: &mut Redacted) -> Result<Ack> {
+    let conversation = conversation_in(redacted.record())?;
     if known.created_at != conversation.created_at {
         let message = format!(
             "the conversation began at {}, and now at {}: the first stands; give its created_at",
@@ -339,8 +341,8 @@ fn change(txn: &mut Txn<'_>, known: &Conversation, kept: &mut Kept) -> Result<Ac
         );
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    kept.make_change();
-    txn.push(kept, None).map(Ack::added)
+    redacted.make_change();
+    txn.push(redacted, None).map(Ack::added)
 }
 
 fn unknown(id: Uuid) -> Error {
@@ -393,24 +395,24 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     };
     let mut conversation = conversation_in(&decoded.record)?.clone();
     let key = from.hasher().key([&conversation.id.to_string(), ""]);
-    let Some(talk) = from.index().talks().get(key) else {
+    let Some(sums) = from.index().conversation_totals().get(key) else {
         return Ok(Some(conversation));
     };
-    if let Some((seq, loc)) = talk.error
+    if let Some((seq, loc)) = sums.error
         && decoded.seq.is_none_or(|said| said < seq)
         && let Record::Message(message) = from.read(Kind::Messages, loc)?.record
     {
         conversation.status = ConversationStatus::Error;
         conversation.last_error = message.error;
-    } else if talk.error.is_none() && decoded.seq.is_some_and(|said| said < talk.answered) {
+    } else if sums.error.is_none() && decoded.seq.is_some_and(|said| said < sums.answered) {
         if conversation.status == ConversationStatus::Error {
             conversation.status = ConversationStatus::Active;
         }
         conversation.last_error = None;
     }
     // A message's line that someone forged may say a time that is none.
-    if talk.latest > conversation.updated_at.at()
-        && let Ok(latest) = Timestamp::from_ms(talk.latest)
+    if sums.latest > conversation.updated_at.at()
+        && let Ok(latest) = Timestamp::from_ms(sums.latest)
     {
         conversation.updated_at = latest;
     }
@@ -432,7 +434,7 @@ fn stats(
     names: &mut Names,
 ) -> Result<ConversationStats> {
     let key = from.hasher().key([&conversation.id.to_string(), ""]);
-    let Some(talk) = from.index().talks().get(key) else {
+    let Some(sums) = from.index().conversation_totals().get(key) else {
         return Ok(ConversationStats::default());
     };
     let mut all_of = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
@@ -457,11 +459,11 @@ fn stats(
         Ok(found)
     };
     Ok(ConversationStats {
-        message_count: talk.message_count,
-        total_tokens_in: talk.tokens_in,
-        total_tokens_out: talk.tokens_out,
-        total_latency_ms: talk.latency_ms,
-        models_used: all_of(&talk.models, true)?,
-        configs_used: all_of(&talk.configs, false)?,
+        message_count: sums.message_count,
+        total_tokens_in: sums.tokens_in,
+        total_tokens_out: sums.tokens_out,
+        total_latency_ms: sums.latency_ms,
+        models_used: all_of(&sums.models, true)?,
+        configs_used: all_of(&sums.configs, false)?,
     })
 }

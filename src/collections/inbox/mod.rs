@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::line::Op;
 use crate::record::{InboxStep, InboxTask, Kind, Record, TaskStatus, now};
-use crate::store::{Kept, Reads, Store, Txn};
+use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Inbox;
 
@@ -85,7 +85,7 @@ impl Store {
 
     /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
     pub fn telegram_offset(&self) -> Result<i64> {
-        self.inner().ask(|view| {
+        self.inner().with_snapshot(|view| {
             let latest = view.index().update_id_max();
             Ok(latest.map_or(0, |id| id.saturating_add(1)))
         })
@@ -126,7 +126,7 @@ impl Inbox<'_> {
 
     /// The task with this id.
     pub fn get(&self, id: i64) -> Result<Option<InboxTask>> {
-        self.store.inner().ask(|view| {
+        self.store.inner().with_snapshot(|view| {
             let found = view.find(KIND, [&id.to_string(), ""]);
             let Some((_, row)) = found else {
                 return Ok(None);
@@ -161,7 +161,7 @@ impl Inbox<'_> {
 
     /// How many tasks stand where.
     pub fn counts(&self) -> Result<TaskCounts> {
-        self.store.inner().ask(|view| {
+        self.store.inner().with_snapshot(|view| {
             let table = view.table(KIND);
             let count = |status| {
                 let rows = table.walk(at_state(status), Position::FIRST, Position::END);
@@ -253,10 +253,10 @@ impl Inbox<'_> {
     /// Puts a step of whoever holds a task.
     fn put_held(&self, step: InboxStep) -> Result<()> {
         let inner = self.store.inner();
-        let admitted = inner.admit(Record::from(step).checked()?)?;
+        let prepared = inner.prepare(Record::from(step).checked()?)?;
         inner.transact(|txn| {
-            let mut kept = txn.admit(admitted)?;
-            put_held(txn, &mut kept).map_err(|e| with_key(e, kept.record()))
+            let mut redacted = txn.redact_prepared(prepared)?;
+            put_held(txn, &mut redacted).map_err(|e| with_key(e, redacted.record()))
         })
     }
 
@@ -302,7 +302,7 @@ impl Inbox<'_> {
     fn is_any(&self, status: TaskStatus) -> Result<bool> {
         self.store
             .inner()
-            .ask(|view| Ok(first(view, status).is_some()))
+            .with_snapshot(|view| Ok(first(view, status).is_some()))
     }
 
     /// Runs once more, on what the files say now, if a line of a task at this state could not be
@@ -349,13 +349,13 @@ impl Inbox<'_> {
 
 /// Puts a step that was made under the lock.
 fn put_made(txn: &mut Txn<'_>, step: InboxStep) -> Result<()> {
-    let mut kept = txn.keep(Record::InboxStep(step))?;
-    let put = put_step(txn, &mut kept);
-    put.map(drop).map_err(|e| with_key(e, kept.record()))
+    let mut redacted = txn.redact(Record::InboxStep(step))?;
+    let put = put_step(txn, &mut redacted);
+    put.map(drop).map_err(|e| with_key(e, redacted.record()))
 }
 
-fn put_held(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<()> {
-    let Record::InboxStep(step) = kept.record() else {
+fn put_held(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<()> {
+    let Record::InboxStep(step) = redacted.record() else {
         return Err(collision());
     };
     let found = txn.find(KIND, [&step.id.to_string(), ""]);
@@ -373,7 +373,7 @@ fn put_held(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<()> {
             step.attempt
         )));
     }
-    put_step(txn, kept).map(drop)
+    put_step(txn, redacted).map(drop)
 }
 
 fn step(task: &InboxTask, status: TaskStatus, error: Option<&str>) -> InboxStep {

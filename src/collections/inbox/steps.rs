@@ -5,10 +5,10 @@ use crate::collections::{Ack, collision, lifecycle, next_id, number, says, uncha
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
-use crate::store::{Kept, Reads, Txn};
+use crate::store::{Reads, Redacted, Txn};
 
-pub(in crate::collections) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let Record::InboxTask(task) = kept.record() else {
+pub(in crate::collections) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let Record::InboxTask(task) = redacted.record() else {
         return Err(collision());
     };
     let known = if task.id == 0 {
@@ -39,8 +39,8 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<
     let latest = txn.index().update_id_max().unwrap_or(0);
     number("update_id", Some(task.update_id), latest)?;
     let id = next_id(txn, KIND, task.id)?;
-    kept.set_id(id);
-    let seq = txn.push(kept, None)?;
+    redacted.set_id(id);
+    let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
@@ -58,8 +58,8 @@ fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(Row, Inbo
     Ok(None)
 }
 
-pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let Record::InboxStep(step) = kept.record() else {
+pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let Record::InboxStep(step) = redacted.record() else {
         return Err(collision());
     };
     let found = txn.find(KIND, [&step.id.to_string(), ""]);
@@ -107,13 +107,13 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, kept: &mut Kept) -> Re
     // The error of the latest failure stays with the task.
     if step.error.is_none() && task.error.is_some() {
         let error = task.error;
-        *kept = txn.keep(Record::InboxStep(InboxStep {
+        *redacted = txn.redact(Record::InboxStep(InboxStep {
             error,
             ..step.clone()
         }))?;
     }
-    kept.set_attempt(attempt);
-    let seq = txn.push(kept, None)?;
+    redacted.set_attempt(attempt);
+    let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(task.id)))
 }
 

@@ -24,7 +24,7 @@ use super::{Ack, BATCH_RECORDS_MAX, collision, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, Select, Walk};
 use crate::record::{Day, Group, IdHashes, Kind, Record, Rollup};
-use crate::store::{Kept, Reads, Store, Txn, View};
+use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Rollups;
 
@@ -79,7 +79,7 @@ impl Store {
     /// messages were read.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let mut rollups = Vec::new();
-        for day in self.inner().ask(|view| Ok(days(view, query)))? {
+        for day in self.inner().with_snapshot(|view| Ok(days(view, query)))? {
             rollups.extend(sum_up(self, day)?.1);
         }
         Ok(rollups)
@@ -124,12 +124,12 @@ fn write(store: &Store, rollups: Vec<Rollup>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
-    let Record::Rollup(rollup) = kept.record() else {
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let Record::Rollup(rollup) = redacted.record() else {
         return Err(collision());
     };
     if rollup.message_hashes.is_empty() {
-        return put_unnamed(txn, kept, rollup);
+        return put_unnamed(txn, redacted, rollup);
     }
     // The part that this one takes the place of, or the next one.
     let (mut place, mut next) = (None, 0);
@@ -159,13 +159,13 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<Ack> {
         }
         place = Some(known.part);
     }
-    kept.set_part(place.unwrap_or(next));
-    txn.push(kept, None).map(Ack::added)
+    redacted.set_part(place.unwrap_or(next));
+    txn.push(redacted, None).map(Ack::added)
 }
 
 /// A rollup that does not name its messages takes the place of one that does not, if it reaches
 /// farther.
-fn put_unnamed(txn: &mut Txn<'_>, kept: &Kept, rollup: &Rollup) -> Result<Ack> {
+fn put_unnamed(txn: &mut Txn<'_>, redacted: &Redacted, rollup: &Rollup) -> Result<Ack> {
     if let Some((loc, known)) = part(txn, rollup, rollup.part)? {
         if known == *rollup {
             let seq = txn.read(KIND, loc)?.seq.unwrap_or(0);
@@ -179,7 +179,7 @@ fn put_unnamed(txn: &mut Txn<'_>, kept: &Kept, rollup: &Rollup) -> Result<Ack> {
             return Err(reaches_no_farther(rollup, &known));
         }
     }
-    txn.push(kept, None).map(Ack::added)
+    txn.push(redacted, None).map(Ack::added)
 }
 
 fn reaches_farther(rollup: &Rollup, known: &Rollup) -> bool {
@@ -215,7 +215,7 @@ fn rollup_in(record: Record) -> Result<Rollup> {
 }
 
 /// The days of a query that have a message or a rollup.
-fn days(view: &View<'_>, query: &RollupQuery) -> Vec<Day> {
+fn days(view: &Snapshot<'_>, query: &RollupQuery) -> Vec<Day> {
     let start = |day: Day| day.bounds_ms().0;
     let until = query.until.map_or(i64::MAX, start);
     let mut days = BTreeSet::new();
@@ -233,18 +233,18 @@ fn days(view: &View<'_>, query: &RollupQuery) -> Vec<Day> {
 }
 
 /// All days that have a message or a rollup, in order.
-pub(crate) fn all_days(view: &View<'_>) -> Vec<Day> {
+pub(crate) fn all_days(view: &Snapshot<'_>) -> Vec<Day> {
     days(view, &RollupQuery::default())
 }
 
 /// The rows of a kind from one time on until before another.
-fn walk<'v>(view: &'v View<'_>, kind: Kind, (from, until): (i64, i64)) -> Walk<'v> {
+fn walk<'v>(view: &'v Snapshot<'_>, kind: Kind, (from, until): (i64, i64)) -> Walk<'v> {
     let (from, until) = (Position::before(from), Position::before(until));
     view.table(kind).walk(Select::All, from, until)
 }
 
 /// The rollups of a day as they stand, in the order of their groups.
-fn standing_rollups(view: &View<'_>, day: Day) -> Result<Vec<Rollup>> {
+fn standing_rollups(view: &Snapshot<'_>, day: Day) -> Result<Vec<Rollup>> {
     let mut rollups = Vec::new();
     for row in walk(view, KIND, day.bounds_ms()) {
         if let Some(decoded) = standing(view, KIND, row)? {
@@ -367,7 +367,9 @@ mod tests {
             };
             let counts = (one.messages, one.tokens_out, one.conversations);
             assert_eq!(counts, (said, said, 1));
-            let standing = store.inner().ask(|view| standing_rollups(view, day));
+            let standing = store
+                .inner()
+                .with_snapshot(|view| standing_rollups(view, day));
             parts.push(standing.unwrap().len());
         }
         // Nine messages and their conversation each.

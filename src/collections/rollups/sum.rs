@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::{
     ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
 };
-use crate::store::{Reads, Store, View};
+use crate::store::{Reads, Snapshot, Store};
 
 /// What the log has of a day.
 pub(crate) struct Found {
@@ -23,7 +23,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn of(view: &View<'_>, day: Day) -> Result<Found> {
+    fn of(view: &Snapshot<'_>, day: Day) -> Result<Found> {
         let table = view.table(Kind::Messages);
         let rows = walk(view, Kind::Messages, day.bounds_ms());
         let mut messages: Vec<u64> = rows
@@ -50,18 +50,18 @@ pub(crate) fn sum_day<T: Adds, S>(
     store: &Store,
     day: Day,
     begin: impl Fn(&Found) -> T,
-    seen: impl Fn(&View<'_>) -> S,
+    seen: impl Fn(&Snapshot<'_>) -> S,
 ) -> Result<(Found, T, S)> {
     let inner = store.inner();
     for _ in 0..TRIES_MAX {
-        let (found, seen) = inner.ask(|view| Ok((Found::of(view, day)?, seen(view))))?;
+        let (found, seen) = inner.with_snapshot(|view| Ok((Found::of(view, day)?, seen(view))))?;
         let mut sum = begin(&found);
         for seqs in found.messages.chunks(ROWS_AT_A_TIME) {
-            for message in inner.ask(|view| read(view, seqs))? {
+            for message in inner.with_snapshot(|view| read(view, seqs))? {
                 sum.add(message);
             }
         }
-        if inner.ask(|view| standing_rollups(view, day))? == found.rollups {
+        if inner.with_snapshot(|view| standing_rollups(view, day))? == found.rollups {
             return Ok((found, sum, seen));
         }
     }
@@ -81,7 +81,7 @@ pub(crate) struct Message {
 }
 
 /// What is to be counted of the messages with these sequence numbers, but for those that are gone.
-pub(crate) fn read(view: &View<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
+pub(crate) fn read(view: &Snapshot<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
     let found = with_seqs::<Box<ConversationMessage>>(view, seqs)?;
     let messages = found.into_iter().map(|(seq, at, message)| {
         let (id, conversation) = (message.id, message.conversation_id);

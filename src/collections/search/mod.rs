@@ -152,7 +152,7 @@ impl Store {
             until: finding.until,
         };
         let from = query.after.map(|after| (after.day, after.seq));
-        let mut lines = self.inner().backwards(scope, &needle.lines, from)?;
+        let mut lines = self.inner().reverse_scan(scope, &needle.lines, from)?;
         loop {
             let step = lines.step(&mut |hit| finding.look(&hit))?;
             if let Step::Again(rest) = step {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
 use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
-use crate::store::{Inner, Reads, View};
+use crate::store::{Inner, Reads, Snapshot};
 
 /// What a check of one task's chain found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -81,7 +81,7 @@ pub(super) fn check(
     let mut lost = Vec::new();
     let (mut from, mut seen) = (Position::FIRST, 0);
     'parts: loop {
-        let view = inner.fresh()?;
+        let view = inner.snapshot()?;
         let table = view.table(KIND);
         let mut end = PartEnd::new();
         for id in table.walk(select(view.hasher(), task_id), from, Position::END) {
@@ -99,7 +99,7 @@ pub(super) fn check(
         }
         break;
     }
-    let view = inner.fresh()?;
+    let view = inner.snapshot()?;
     for lost in lost {
         tell_lost(&view, &mut checks, task_id, lost);
     }
@@ -116,7 +116,7 @@ pub(super) fn check(
 
 /// Checks the record of a row against those before it.
 fn check_one(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     task_id: Option<&str>,
     id: RowId,
     checks: &mut BTreeMap<String, ChainCheck>,
@@ -175,7 +175,7 @@ fn check_one(
 }
 
 /// Whether a record is the first that is left of its chain, and follows on what was removed.
-fn follows_removed(view: &View<'_>, check: &ChainCheck, record: &ThoughtRecord) -> bool {
+fn follows_removed(view: &Snapshot<'_>, check: &ChainCheck, record: &ThoughtRecord) -> bool {
     let mut removed = view.anchors(&record.task_id);
     check.head.is_none() && removed.any(|anchor| anchor.hash == record.prev_hash)
 }
@@ -183,7 +183,7 @@ fn follows_removed(view: &View<'_>, check: &ChainCheck, record: &ThoughtRecord) 
 /// Tells the chain of a record whose line cannot be read any more. The index knows which one it
 /// is; if no record of it can be read, it has no name but the one that was asked for.
 fn tell_lost(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     checks: &mut BTreeMap<String, ChainCheck>,
     task_id: Option<&str>,
     Lost { seq, broken }: Lost,
@@ -222,7 +222,7 @@ fn entry<'a>(checks: &'a mut BTreeMap<String, ChainCheck>, task_id: &str) -> &'a
 }
 
 fn break_at(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     loc: Loc,
     position: u64,
     id: Option<String>,

@@ -19,7 +19,7 @@ use crate::index::{Hasher, Loc, Position, RowId, Select, Walk};
 use crate::record::{
     GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp, check_name, check_sha256,
 };
-use crate::store::{Kept, Reads, Store, Txn};
+use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
 /// Places in [`Kind::lookups`].
@@ -176,22 +176,22 @@ impl<'a> Thoughts<'a> {
         };
         let inner = self.store.inner();
         let key = format!("{KIND} {}", record.id);
-        let admitted = inner.admit(Record::Thought(record).checked()?)?;
+        let prepared = inner.prepare(Record::Thought(record).checked()?)?;
         let made = inner.transact(|txn| {
-            let mut kept = txn.admit(admitted)?;
-            let id = &thought_in(kept.record())?.id;
+            let mut redacted = txn.redact_prepared(prepared)?;
+            let id = &thought_in(redacted.record())?.id;
             if txn.find(KIND, [id, ""]).is_some() {
                 return Err(taken(id));
             }
-            append(txn, &mut kept)?;
-            thought_in(kept.record()).cloned()
+            append(txn, &mut redacted)?;
+            thought_in(redacted.record()).cloned()
         });
         made.map_err(|e| e.with_key(key))
     }
 
     /// The record with this id.
     pub fn get(&self, id: &str) -> Result<Option<ThoughtRecord>> {
-        self.store.inner().ask(|view| {
+        self.store.inner().with_snapshot(|view| {
             let Some((row, _)) = view.find(KIND, [id, ""]) else {
                 return Ok(None);
             };
@@ -271,7 +271,7 @@ impl<'a> Thoughts<'a> {
     ) -> Result<Option<ChainCheck>> {
         check_name("task_id", task_id, false)?;
         let inner = self.store.inner();
-        inner.look_at_all()?;
+        inner.rescan()?;
         let Some(mut checks) = check(inner, Some(task_id), go_on)? else {
             return Ok(None);
         };
@@ -289,15 +289,15 @@ impl<'a> Thoughts<'a> {
     /// As [`verify_chain`](Thoughts::verify_chain).
     pub fn verify_chains(&self) -> Result<Vec<ChainCheck>> {
         let inner = self.store.inner();
-        inner.look_at_all()?;
+        inner.rescan()?;
         let checks = check(inner, None, &mut |_| ControlFlow::Continue(()))?;
         Ok(checks.unwrap_or_default().into_values().collect())
     }
 }
 
 /// Adds a thought. If the log has its id, it must say the same, `but_time` if so.
-pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<Ack> {
-    let thought = thought_in(kept.record())?;
+pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
+    let thought = thought_in(redacted.record())?;
     if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
         let decoded = txn.read(KIND, row.asserted)?;
         let filled = |given: &str, known: &str| {
@@ -323,13 +323,13 @@ pub(super) fn put(txn: &mut Txn<'_>, kept: &mut Kept, but_time: bool) -> Result<
         }
         return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
     }
-    append(txn, kept).map(Ack::added)
+    append(txn, redacted).map(Ack::added)
 }
 
 /// Adds a record whose id is new at the end of its chain; returns its sequence number.
-fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
+fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
-    let thought = thought_in(kept.record())?;
+    let thought = thought_in(redacted.record())?;
     let (given_prev_hash, given_hash) = (thought.prev_hash.clone(), thought.hash.clone());
     let prev_hash = match latest(txn, &thought.task_id)? {
         Some((before, loc)) => {
@@ -339,8 +339,8 @@ fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
         }
         None => start_of(txn, &thought.task_id),
     };
-    kept.chain(prev_hash);
-    let thought = thought_in(kept.record())?;
+    redacted.chain(prev_hash);
+    let thought = thought_in(redacted.record())?;
     for hash in [&given_hash, &thought.hash] {
         if let Some(holder) = with_hash(txn, hash)? {
             return conflict(format!("the hash {hash} is that of record {}", holder.id));
@@ -358,7 +358,7 @@ fn append(txn: &mut Txn<'_>, kept: &mut Kept) -> Result<u64> {
             thought.hash
         ));
     }
-    txn.push(kept, None)
+    txn.push(redacted, None)
 }
 
 /// The hash that a chain without records goes on from.

@@ -5,7 +5,7 @@ use super::{KIND, PREV_HASH, TASK, Thoughts, read, rows};
 use crate::error::Result;
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{GENESIS_HASH, ThoughtRecord};
-use crate::store::{Reads, View};
+use crate::store::{Reads, Snapshot};
 
 impl Thoughts<'_> {
     /// The first thought of each task, those of the latest tasks first: a task stays in its place
@@ -59,7 +59,7 @@ fn is_first_of_its_hash(table: &Table, row: RowId) -> bool {
 
 /// Whether a record is the first of its task. Others may have begun a chain as if there was none,
 /// and two tasks may have the same hash.
-fn is_first(view: &View<'_>, row: RowId, record: &ThoughtRecord) -> bool {
+fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> bool {
     if is_first_of_its_hash(view.table(KIND), row) {
         return true;
     }

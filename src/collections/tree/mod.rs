@@ -16,7 +16,7 @@ use super::standing_as;
 use crate::error::{Error, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind};
-use crate::store::{Inner, Moment, Reads, Store};
+use crate::store::{Inner, Reads, Store, Watermark};
 
 const KIND: Kind = Kind::Events;
 /// What a node takes beside its texts, roughly.
@@ -157,13 +157,13 @@ impl Allowance {
 }
 
 fn event(inner: &Inner, id: i64) -> Result<Option<Event>> {
-    inner.ask(|view| find(view, id))
+    inner.with_snapshot(|view| find(view, id))
 }
 
 /// The rows of a tree, as far as they were found.
 #[derive(Default)]
 struct OfTree {
-    moment: Option<Moment>,
+    watermark: Option<Watermark>,
     rows: Vec<RowId>,
     /// Those before this one were looked below.
     next: usize,
@@ -179,7 +179,7 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
     let mut events = Vec::new();
     let mut left = seqs.as_slice();
     while !left.is_empty() {
-        let read = inner.ask(|view| {
+        let read = inner.with_snapshot(|view| {
             let table = view.table(KIND);
             let row = |seq: &u64| {
                 let id = table.row_from_seq(*seq);
@@ -222,18 +222,22 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
 fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
     let known = RefCell::new(OfTree::default());
     loop {
-        let found = inner.ask(|view| {
+        let found = inner.with_snapshot(|view| {
             let table = view.table(KIND);
             let Some((root, _)) = view.find(KIND, [itoa::Buffer::new().format(root), ""]) else {
                 return Ok(ControlFlow::Break(Some(Vec::new())));
             };
             let mut known = known.borrow_mut();
-            let OfTree { moment, rows, next } = &mut *known;
+            let OfTree {
+                watermark,
+                rows,
+                next,
+            } = &mut *known;
             // Rows get other ids where some were removed.
-            if moment.is_none_or(|moment| !moment.has_rows_of(view.moment())) {
+            if watermark.is_none_or(|watermark| !watermark.has_same_rows(view.watermark())) {
                 (*rows, *next) = (vec![root], 0);
             }
-            *moment = Some(view.moment());
+            *watermark = Some(view.watermark());
             let mut end = PartEnd::new();
             let mut text = itoa::Buffer::new();
             while let Some(row) = rows.get(*next).copied() {

@@ -9,7 +9,7 @@ use super::super::answer::Fault;
 use super::super::uri::{Subject, Uri};
 use crate::error::Result;
 use crate::record::{Day, Kind};
-use crate::store::{LinesSince, LogLine, Store};
+use crate::store::{LogLine, PagedReader, Store};
 
 /// Uris that a connection may be subscribed to, or a stream be asked for, at a time.
 pub(super) const URIS_MAX: usize = 256;
@@ -60,7 +60,7 @@ impl Wanted {
 /// Finds out what new lines change.
 pub(super) struct Watcher {
     store: Store,
-    lines: LinesSince,
+    lines: PagedReader,
     /// What changed and was not told yet.
     pub(super) changed: BTreeSet<Subject>,
     /// The parents of events that were looked up.

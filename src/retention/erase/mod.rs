@@ -14,7 +14,7 @@ use self::traces::{Judged, Trace, Traces, without_lf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Kind;
 use crate::segment::{Damage, DamageClass, SegmentName};
-use crate::store::{Candidate, RemovalReason, Store, View, With};
+use crate::store::{Candidate, Dependents, RemovalReason, Snapshot, Store};
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Store {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
         if !options.dry_run {
-            inner.clear_up()?;
+            inner.complete_rewrites()?;
         }
         let mut run = Run {
             store: self,
@@ -140,7 +140,7 @@ impl Store {
         };
         let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
-            run.bury()?;
+            run.add_tombstones()?;
             // First, as it is known only by what the segments say.
             run.erase_beside()?;
             run.done.other_keys = run.traces.other_keys();
@@ -270,11 +270,11 @@ impl Run<'_, '_> {
     }
 
     /// Notes, before anything goes, that what is erased is not to come back.
-    fn bury(&self) -> Result<()> {
+    fn add_tombstones(&self) -> Result<()> {
         if self.options.dry_run {
             return Ok(());
         }
-        self.store.inner().bury(&self.traces.buried())
+        self.store.inner().add_tombstones(&self.traces.tombstones())
     }
 
     /// What is to be erased, in an order in which what is left, should this end early, still leads
@@ -447,10 +447,10 @@ impl Run<'_, '_> {
         let Step { name, .. } = *step;
         inner.settle(name)?;
         let traces = &mut self.traces;
-        let mut stays = |_: &View<'_>, line: &Candidate<'_>| {
+        let mut stays = |_: &Snapshot<'_>, line: &Candidate<'_>| {
             Ok(!step.takes(traces.judge(name.kind, line.bytes)))
         };
-        let Some(cut) = inner.cut(&[name], &mut stays)? else {
+        let Some(plan) = inner.plan_rewrite(&[name], &mut stays)? else {
             // What other hands wrote is not known before.
             self.store.refresh()?;
             let is_torn =
@@ -461,15 +461,15 @@ impl Run<'_, '_> {
             }
             return Ok(None);
         };
-        let Some((_, gone)) = cut.gone().next() else {
+        let Some((_, gone)) = plan.gone().next() else {
             return Ok(Some((0, 0)));
         };
         let ended = traces.talks(inner.hasher());
-        let with = With {
+        let with = Dependents {
             ended,
-            ..With::default()
+            ..Dependents::default()
         };
-        let is_done = inner.apply(&cut, RemovalReason::Erasure, &with)?;
+        let is_done = inner.apply(&plan, RemovalReason::Erasure, &with)?;
         Ok(is_done.then_some((gone.lines, gone.bytes)))
     }
 
@@ -477,11 +477,11 @@ impl Run<'_, '_> {
     /// put into the store's directory.
     fn erase_beside(&mut self) -> Result<()> {
         let inner = self.store.inner();
-        let beside = inner.beside()?;
+        let other_files = inner.other_files()?;
         if !self.options.dry_run {
-            inner.discard_leftovers(&beside.leftovers)?;
+            inner.discard_leftovers(&other_files.leftovers)?;
         }
-        for file in beside.quarantined {
+        for file in other_files.quarantined {
             let bytes = inner.read_whole(&file)?;
             let lines = || bytes.split_inclusive(|byte| *byte == b'\n');
             for kind in KINDS {
@@ -507,7 +507,7 @@ impl Run<'_, '_> {
             self.done.parts.push(part);
         }
         self.done.foreign.clear();
-        for file in beside.foreign {
+        for file in other_files.foreign {
             if self.traces.are_in(&inner.read_whole(&file)?) {
                 self.done.foreign.push(file);
             }

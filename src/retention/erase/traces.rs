@@ -122,13 +122,14 @@ impl Traces {
     }
 
     /// The conversations and requests that are erased, each with its messages and turns.
-    pub(super) fn buried(&self) -> BTreeMap<Uuid, Vec<Uuid>> {
+    pub(super) fn tombstones(&self) -> BTreeMap<Uuid, Vec<Uuid>> {
         let asked_for = self.conversations.iter().chain(&self.requests);
-        let mut buried: BTreeMap<Uuid, Vec<Uuid>> = asked_for.map(|id| (*id, Vec::new())).collect();
+        let mut tombstones: BTreeMap<Uuid, Vec<Uuid>> =
+            asked_for.map(|id| (*id, Vec::new())).collect();
         for (part, of) in self.messages.iter().chain(&self.turns) {
-            buried.entry(*of).or_default().push(*part);
+            tombstones.entry(*of).or_default().push(*part);
         }
-        buried
+        tombstones
     }
 
     /// The turns before those that are erased, each with the thread of one that follows it.

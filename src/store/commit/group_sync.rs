@@ -1,4 +1,4 @@
-//! Group commit: many writers wait for one fsync, and a thread syncs what no one waits for.
+//! Group commit: many writers wait for one fsync. A thread syncs what no writer waits for.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

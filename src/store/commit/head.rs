@@ -1,13 +1,13 @@
 //! `HEAD`: how processes tell each other what they wrote.
 //!
-//! Who holds the lock notes itself here, and with every commit the segments appended to and how
-//! far they now reach. Others load one word to learn that nothing happened, and a few more to
-//! learn where to look. It is a hint, never a source of truth: whatever is wrong with it leads to
-//! a look at the segments themselves.
+//! The lock's holder notes itself here, and with every commit the segments appended to and their
+//! lengths. Others load one word to learn that nothing changed, and a few more to learn where to
+//! look. It is a hint, never a source of truth: whatever is wrong with it leads to a look at the
+//! segments themselves.
 //!
-//! The file is a few words of 64 bits, shared as memory where the system lets it be mapped, and
-//! read and written where not. The order of stores and loads takes the place of a lock: what a
-//! commit says is stored before its number, and loaded after it.
+//! The file is an array of 64-bit words, mapped as shared memory where the system allows it, and
+//! read and written elsewhere. The order of stores and loads replaces a lock: what a commit says is
+//! stored before its number, and loaded after it.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ const LAPPED_AT: usize = 4;
 const ASKED_AT: usize = 5;
 /// Changes with the settings: see [`Header::settings`].
 const SETTINGS_AT: usize = 6;
-/// How often segments were rewritten, by [`Moves`](crate::store::view::relocations::Moves).
+/// The number of rewrites; see [`Relocations`](crate::store::view::relocations::Relocations).
 const MOVED_AT: usize = 7;
 const HEADER_WORDS: usize = 7;
 const SLOTS_AT: usize = 8;
@@ -46,7 +46,7 @@ pub(in crate::store) const SEQ_UNKNOWN: u64 = u64::MAX;
 /// Where [`Header::commits`] begins in a new file: past where it stood in one that was deleted
 /// under open stores, so that none takes the new count for the one it knows. Microseconds, which
 /// no one can outrun by committing.
-pub(in crate::store) fn fresh_count() -> u64 {
+pub(in crate::store) fn initial_count() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
 }
@@ -88,7 +88,7 @@ pub(in crate::store) struct Reach {
 
 /// What was appended since some commit.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct News {
+pub(in crate::store) struct HeadChanges {
     pub reaches: Vec<Reach>,
     /// The last line that is certainly acknowledged, and certainly within those reaches.
     pub last_seq: u64,
@@ -172,7 +172,7 @@ impl Head {
 
     /// What was appended after the commit numbered `after`. `None` if that cannot be told from
     /// here.
-    pub(in crate::store) fn news(&self, after: u64) -> io::Result<Option<News>> {
+    pub(in crate::store) fn changes_after(&self, after: u64) -> io::Result<Option<HeadChanges>> {
         const TRIES: usize = 4;
         for _ in 0..TRIES {
             let Some(header) = self.header()? else {
@@ -188,7 +188,7 @@ impl Head {
             let reaches: Option<Vec<Reach>> = changed.map(Slot::reach).collect();
             if let Some(reaches) = reaches {
                 let last_seq = header.last_seq;
-                return Ok(Some(News { reaches, last_seq }));
+                return Ok(Some(HeadChanges { reaches, last_seq }));
             }
         }
         Ok(None)
@@ -310,7 +310,7 @@ impl Head {
     pub(in crate::store) fn clear(&mut self) -> io::Result<u64> {
         let mut words = [0; WORDS];
         words[LAST_SEQ_AT] = SEQ_UNKNOWN;
-        words[SETTINGS_AT] = fresh_count();
+        words[SETTINGS_AT] = initial_count();
         self.store(0, &words)?;
         self.store(MAGIC_AT, &[MAGIC])?;
         self.share();
@@ -326,14 +326,14 @@ impl Head {
     }
 
     /// Lets whoever has the lock know that someone waits for it.
-    pub(in crate::store) fn ask(&self) {
+    pub(in crate::store) fn request_lock(&self) {
         if let Some(words) = &self.shared {
             words.store(ASKED_AT, 1);
         }
     }
 
     /// Whether someone waits for the lock.
-    pub(in crate::store) fn is_asked(&self) -> bool {
+    pub(in crate::store) fn is_lock_requested(&self) -> bool {
         self.shared
             .as_ref()
             .is_some_and(|words| words.load(ASKED_AT) != 0)
@@ -454,12 +454,12 @@ mod tests {
             head.publish(&mut header, [reach(1, u64::MAX)]).unwrap();
             assert_eq!(reader.header().unwrap(), Some(header));
             assert_eq!(reader.commits().unwrap(), Some(10));
-            let reaches = |after| reader.news(after).unwrap().unwrap().reaches;
+            let reaches = |after| reader.changes_after(after).unwrap().unwrap().reaches;
             assert_eq!(reaches(7), [reach(1, u64::MAX), reach(2, 20)]);
             assert_eq!(reaches(9), [reach(1, u64::MAX)]);
             assert_eq!(reaches(10), []);
             // From another file's count.
-            assert_eq!(reader.news(11).unwrap(), None);
+            assert_eq!(reader.changes_after(11).unwrap(), None);
         });
     }
 
@@ -474,12 +474,15 @@ mod tests {
                 .collect();
             head.publish(&mut header, all).unwrap();
             assert_eq!(header.lapped, 2);
-            assert_eq!(head.news(1).unwrap(), None);
-            assert_eq!(head.news(2).unwrap().unwrap().reaches.len(), SLOTS);
+            assert_eq!(head.changes_after(1).unwrap(), None);
+            assert_eq!(head.changes_after(2).unwrap().unwrap().reaches.len(), SLOTS);
             header.call_for_a_look();
             head.write_header(header).unwrap();
-            assert_eq!(head.news(SLOTS as u64 + 2).unwrap(), None);
-            assert_eq!(head.news(header.commits).unwrap().unwrap().reaches, []);
+            assert_eq!(head.changes_after(SLOTS as u64 + 2).unwrap(), None);
+            assert_eq!(
+                head.changes_after(header.commits).unwrap().unwrap().reaches,
+                []
+            );
         });
     }
 
@@ -489,13 +492,13 @@ mod tests {
             let mut head = Head::open_for_writing(storage).unwrap();
             head.clear().unwrap();
             let other = Head::open_for_writing(storage).unwrap();
-            other.ask();
-            assert_eq!(head.is_asked(), head.is_shared());
+            other.request_lock();
+            assert_eq!(head.is_lock_requested(), head.is_shared());
             let mut header = head.header().unwrap().unwrap();
             header.holder = std::process::id();
             head.write_header(header).unwrap();
             head.give_away();
-            assert!(!head.is_asked());
+            assert!(!head.is_lock_requested());
         });
     }
 

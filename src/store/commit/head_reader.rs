@@ -1,4 +1,4 @@
-//! `HEAD`, as other processes see it now.
+//! Reads `HEAD` without the lock, to learn what other processes committed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ const SEEN_AGAIN: Duration = Duration::from_micros(100);
 
 /// The file to look for news in, once it was found, and when it was last seen under its name.
 #[derive(Debug, Default)]
-pub(in crate::store) struct News(Mutex<Option<(Arc<Head>, Instant)>>);
+pub(in crate::store) struct HeadReader(Mutex<Option<(Arc<Head>, Instant)>>);
 
-impl News {
+impl HeadReader {
     /// The number of the last commit, if the file was seen a moment ago, as it mostly was.
     pub(in crate::store) fn commits(&self) -> Option<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! The write lock of a store: an advisory lock on `LOCK`, released by the operating system when
-//! its holder dies.
+//! The write lock: an advisory lock on `LOCK`. The operating system releases it when its holder
+//! dies.
 
 use std::io;
 use std::time::{Duration, Instant};

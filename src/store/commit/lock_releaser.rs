@@ -1,5 +1,5 @@
-//! Who keeps the write lock between writes need not write again: a thread gives it back. That is
-//! all it does, so that nothing else, such as a slow fsync, comes in between.
+//! A thread that releases the write lock when its lease is idle. It does nothing else, so that a
+//! slow fsync cannot delay it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,18 +16,18 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::store) struct LockWatch {
+pub(in crate::store) struct LockReleaser {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl LockWatch {
+impl LockReleaser {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, until [`close`](LockWatch::close). It calls `give_back` some time after
-    /// the lock was last [kept](LockWatch::keep), until that says that the lock was given back.
+    /// Starts the thread, until [`close`](LockReleaser::close). It calls `give_back` some time after
+    /// the lock was last [kept](LockReleaser::keep), until that says that the lock was given back.
     pub(in crate::store) fn start(
         self: &Arc<Self>,
         give_back: impl Fn() -> bool + Send + 'static,

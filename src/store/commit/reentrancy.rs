@@ -1,5 +1,5 @@
-//! What a thread has locked: a caller's closure that is called under a lock, and uses the store, would
-//! wait for itself.
+//! Detects that a thread uses a store while it holds that store's lock, which would be a deadlock:
+//! a closure of the caller's may run under the lock.
 
 use std::cell::RefCell;
 
@@ -13,17 +13,17 @@ thread_local! {
 
 /// While it lives, its thread holds a lock of a handle.
 #[derive(Debug)]
-pub(in crate::store) struct Holding(usize);
+pub(in crate::store) struct ReentrancyGuard(usize);
 
-impl Holding {
-    pub(in crate::store) fn of(inner: &Inner) -> Holding {
+impl ReentrancyGuard {
+    pub(in crate::store) fn of(inner: &Inner) -> ReentrancyGuard {
         let handle = std::ptr::from_ref(inner).addr();
         with_held(|held| held.push(handle));
-        Holding(handle)
+        ReentrancyGuard(handle)
     }
 }
 
-impl Drop for Holding {
+impl Drop for ReentrancyGuard {
     fn drop(&mut self) {
         with_held(|held| {
             if let Some(last) = held.iter().rposition(|handle| *handle == self.0) {

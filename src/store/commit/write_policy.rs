@@ -1,8 +1,9 @@
-//! The gate: what every record passes before its bytes can reach the disk.
+//! The write policy: redaction by the store's privacy settings, which every record passes before
+//! its bytes can reach the disk.
 //!
-//! A [`Record`] becomes [`Admitted`] before the lock is taken, as that takes time, and [`Kept`]
-//! under it, where the settings that it was admitted by are known to hold still. Rules take, and a
-//! transaction writes, nothing else; and there is no other way to make one.
+//! A [`Record`] becomes a [`PreparedRecord`] before the lock is taken, as that takes time, and
+//! [`Redacted`] under it, where the settings cannot change. A transaction writes nothing else, and
+//! there is no other way to make one.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -15,9 +16,9 @@ use crate::storage::{Access, Storage};
 use crate::store::manifest::{self, Manifest};
 use crate::store::{Inner, Settings, Store, Txn};
 
-/// Settings, ready to be obeyed.
+/// Settings, ready to be applied.
 #[derive(Debug)]
-pub(in crate::store) struct Gate {
+pub(in crate::store) struct WritePolicy {
     settings: Settings,
     /// The fingerprint of the key under which the store's user ids are hashed, if any was.
     key_fingerprint: Option<String>,
@@ -29,9 +30,9 @@ pub(in crate::store) struct Gate {
     is_key_checked: OnceLock<()>,
 }
 
-impl Gate {
-    pub(in crate::store) fn new(manifest: Manifest, user_id_key: UserKey) -> Gate {
-        Gate {
+impl WritePolicy {
+    pub(in crate::store) fn new(manifest: Manifest, user_id_key: UserKey) -> WritePolicy {
+        WritePolicy {
             settings: manifest.settings,
             key_fingerprint: manifest.key_fingerprint,
             user_id_key,
@@ -41,11 +42,11 @@ impl Gate {
         }
     }
 
-    pub(in crate::store) fn is_of(&self, manifest: &Manifest) -> bool {
+    pub(in crate::store) fn is_from(&self, manifest: &Manifest) -> bool {
         self.settings == manifest.settings && self.key_fingerprint == manifest.key_fingerprint
     }
 
-    fn is_same(self: &Arc<Gate>, other: &Arc<Gate>) -> bool {
+    fn is_same(self: &Arc<WritePolicy>, other: &Arc<WritePolicy>) -> bool {
         let is_equal =
             || self.settings == other.settings && self.key_fingerprint == other.key_fingerprint;
         Arc::ptr_eq(self, other) || is_equal()
@@ -115,32 +116,35 @@ pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
     key_of(user).map(str::to_owned)
 }
 
-/// The gate of a handle.
+/// The policy of a handle, and which settings it is of.
 #[derive(Debug)]
-pub(in crate::store) struct Known {
-    gate: Arc<Gate>,
+pub(in crate::store) struct CachedPolicy {
+    policy: Arc<WritePolicy>,
     /// `settings` in `HEAD` when the manifest was read.
     count: Option<u64>,
 }
 
-impl Known {
-    pub(in crate::store) fn new(gate: Arc<Gate>) -> Known {
-        Known { gate, count: None }
+impl CachedPolicy {
+    pub(in crate::store) fn new(policy: Arc<WritePolicy>) -> CachedPolicy {
+        CachedPolicy {
+            policy,
+            count: None,
+        }
     }
 }
 
 /// What may be kept of a record, by the settings that its handle knew then.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct PreparedRecord {
     record: Record,
     /// The record as it was given, if that is something else.
     original: Option<Box<Record>>,
-    gate: Arc<Gate>,
+    policy: Arc<WritePolicy>,
 }
 
 /// What is kept of a record, by the settings that hold.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Redacted {
     record: Record,
     /// The record as it was given, if that is something else.
     original: Option<Box<Record>>,
@@ -148,30 +152,30 @@ pub(crate) struct Kept {
 
 impl Inner {
     /// What may be kept of a record that was checked, by the settings of now.
-    pub(crate) fn admit(&self, record: Record) -> Result<Admitted> {
-        let gate = self.current_gate();
-        self.check_key(&gate, &record)?;
-        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
-        Ok(Admitted {
+    pub(crate) fn prepare(&self, record: Record) -> Result<PreparedRecord> {
+        let policy = self.current_policy();
+        self.check_key(&policy, &record)?;
+        let (record, original) = policy.privacy()?.apply_and_tell(record)?;
+        Ok(PreparedRecord {
             record,
             original: original.map(Box::new),
-            gate,
+            policy,
         })
     }
 
     /// Makes the key of user ids where a record is the first one that needs it.
-    fn check_key(&self, gate: &Gate, record: &Record) -> Result<()> {
-        let privacy = gate.privacy()?;
-        let is_known = gate.key_fingerprint.is_some() || gate.is_key_checked.get().is_some();
+    fn check_key(&self, policy: &WritePolicy, record: &Record) -> Result<()> {
+        let privacy = policy.privacy()?;
+        let is_known = policy.key_fingerprint.is_some() || policy.is_key_checked.get().is_some();
         if is_known || !privacy.needs_user_key(record) {
             return Ok(());
         }
         // Someone may have taken it out of the manifest.
         match hashed_under(&*self.storage)? {
-            Some(key) => gate.user_id_key.expecting(Some(key)).check()?,
+            Some(key) => policy.user_id_key.expecting(Some(key)).check()?,
             None => privacy.make_key()?,
         }
-        gate.is_key_checked.get_or_init(|| ());
+        policy.is_key_checked.get_or_init(|| ());
         Ok(())
     }
 
@@ -182,7 +186,7 @@ impl Inner {
     /// There are hashed ids, and their key is not there or cannot be read.
     pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
         let mut forms = vec![id.to_owned()];
-        match self.current_gate().privacy()?.hashed_user_id(id) {
+        match self.current_policy().privacy()?.hashed_user_id(id) {
             Ok(hashed) if hashed != id => forms.push(hashed),
             Err(e) if hashed_under(&*self.storage)?.is_some() => return Err(e),
             _ => {}
@@ -192,91 +196,95 @@ impl Inner {
 
     /// The settings as this handle last read them.
     pub(in crate::store) fn known_settings(&self) -> Settings {
-        self.gate().settings.clone()
+        self.policy().settings.clone()
     }
 
     /// The manifest, or what is known of it if it is gone.
     pub(in crate::store) fn manifest(&self) -> Result<Manifest> {
         let manifest = manifest::read(&*self.storage)?;
         Ok(manifest.unwrap_or_else(|| {
-            let gate = self.gate();
-            let fingerprint = gate.key_fingerprint.clone();
-            Manifest::new(self.store_id, gate.settings.clone(), fingerprint)
+            let policy = self.policy();
+            let fingerprint = policy.key_fingerprint.clone();
+            Manifest::new(self.store_id, policy.settings.clone(), fingerprint)
         }))
     }
 
-    fn gate(&self) -> Arc<Gate> {
-        let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&known.gate)
+    fn policy(&self) -> Arc<WritePolicy> {
+        let known = self.policy.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known.policy)
     }
 
-    /// The gate of the settings of now, as far as can be told without the lock.
-    fn current_gate(&self) -> Arc<Gate> {
+    /// The policy of the current settings, as far as can be told without the lock.
+    fn current_policy(&self) -> Arc<WritePolicy> {
         loop {
-            let now = self.news.settings(&*self.storage);
-            let gate = {
-                let known = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let now = self.head_reader.settings(&*self.storage);
+            let policy = {
+                let known = self.policy.read().unwrap_or_else(PoisonError::into_inner);
                 if now.is_none() || known.count == now {
-                    return Arc::clone(&known.gate);
+                    return Arc::clone(&known.policy);
                 }
-                Arc::clone(&known.gate)
+                Arc::clone(&known.policy)
             };
             // What cannot be read stops who writes under the lock.
             let Ok(manifest) = self.manifest() else {
-                return gate;
+                return policy;
             };
             // Who changes the settings counts before and after.
-            if self.news.settings(&*self.storage) == now {
-                return self.obey(manifest, now);
+            if self.head_reader.settings(&*self.storage) == now {
+                return self.use_manifest(manifest, now);
             }
         }
     }
 
     /// Admits records by this manifest from now on.
-    pub(in crate::store) fn obey(&self, manifest: Manifest, count: Option<u64>) -> Arc<Gate> {
-        let mut known = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+    pub(in crate::store) fn use_manifest(
+        &self,
+        manifest: Manifest,
+        count: Option<u64>,
+    ) -> Arc<WritePolicy> {
+        let mut known = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         known.count = count;
-        if !known.gate.is_of(&manifest) {
-            let user_id_key = known.gate.user_id_key.clone();
-            known.gate = Arc::new(Gate::new(manifest, user_id_key));
+        if !known.policy.is_from(&manifest) {
+            let user_id_key = known.policy.user_id_key.clone();
+            known.policy = Arc::new(WritePolicy::new(manifest, user_id_key));
         }
-        Arc::clone(&known.gate)
+        Arc::clone(&known.policy)
     }
 }
 
 impl Txn<'_> {
-    /// What is kept of a record that was admitted before the lock was taken.
-    pub(crate) fn admit(&self, admitted: Admitted) -> Result<Kept> {
-        let Admitted {
+    /// Redacts a record that was prepared before the lock was taken.
+    pub(crate) fn redact_prepared(&self, prepared: PreparedRecord) -> Result<Redacted> {
+        let PreparedRecord {
             record,
             original,
-            gate,
-        } = admitted;
-        if gate.is_same(self.gate()) {
-            return Ok(Kept { record, original });
+            policy,
+        } = prepared;
+        if policy.is_same(self.policy()) {
+            return Ok(Redacted { record, original });
         }
-        self.keep(original.map_or(record, |original| *original))
+        self.redact(original.map_or(record, |original| *original))
     }
 
     /// What is kept of a record that was made, and checked, under the lock.
-    pub(crate) fn keep(&self, record: Record) -> Result<Kept> {
-        let gate = self.gate();
-        self.inner().check_key(gate, &record)?;
-        let (record, original) = gate.privacy()?.apply_and_tell(record)?;
+    pub(crate) fn redact(&self, record: Record) -> Result<Redacted> {
+        let policy = self.policy();
+        self.inner().check_key(policy, &record)?;
+        let (record, original) = policy.privacy()?.apply_and_tell(record)?;
         let original = original.map(Box::new);
-        Ok(Kept { record, original })
+        Ok(Redacted { record, original })
     }
 
     /// What would have been kept of a record by stricter settings, which the store may have had
     /// before.
-    pub(crate) fn kept_before(&self, kept: &Kept) -> Vec<Kept> {
-        let record = kept.original.as_deref().unwrap_or(&kept.record);
-        let stricter = self.gate().stricter();
+    pub(crate) fn redacted_by_stricter(&self, redacted: &Redacted) -> Vec<Redacted> {
+        let record = redacted.original.as_deref().unwrap_or(&redacted.record);
+        let stricter = self.policy().stricter();
         let forms = stricter.iter().filter_map(|privacy| {
             // One that cannot be made, as its key is not there, is no form that the log has.
             let record = privacy.apply(record.clone()).ok()?;
             let original = None;
-            Some(Kept { record, original })
+            Some(Redacted { record, original })
         });
         forms.collect()
     }
@@ -289,7 +297,7 @@ impl Store {
     /// # Errors
     /// The key's file cannot be read, is no key, or others may read it.
     pub fn user_id_key(&self) -> Result<UserIdKey> {
-        self.inner().current_gate().privacy()?.describe_key()
+        self.inner().current_policy().privacy()?.describe_key()
     }
 
     /// Expects the key with this fingerprint from now on, as user ids that are hashed under it are
@@ -299,7 +307,7 @@ impl Store {
     /// [`UserIdKey`](ErrorKind::UserIdKey) if the store expects another one.
     pub(crate) fn adopt_user_id_key(&self, fingerprint: &str) -> Result<()> {
         self.inner().transact(|txn| {
-            let expected = txn.gate().key_fingerprint.clone();
+            let expected = txn.policy().key_fingerprint.clone();
             match expected.as_deref() {
                 None => txn.note_user_id_key(Some(fingerprint.to_owned())),
                 Some(expected) if expected == fingerprint => Ok(()),
@@ -324,17 +332,17 @@ impl Store {
     pub fn replace_user_id_key(&self) -> Result<UserIdKey> {
         let inner = self.inner();
         inner.transact(|txn| {
-            txn.gate().privacy()?.make_key()?;
-            let key = txn.gate().privacy()?.describe_key()?;
+            txn.policy().privacy()?.make_key()?;
+            let key = txn.policy().privacy()?.describe_key()?;
             txn.note_user_id_key(key.found)
         })?;
         self.user_id_key()
     }
 }
 
-/// What the log itself gives a record. Texts are not among it: those go through the gate, also
+/// What the log itself sets. Texts are not among it: those pass the write policy, also
 /// where they come from another line, which may be older than the settings.
-impl Kept {
+impl Redacted {
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }
@@ -418,8 +426,8 @@ mod tests {
         })
     }
 
-    fn content(kept: &Kept) -> &str {
-        match kept.record() {
+    fn content(redacted: &Redacted) -> &str {
+        match redacted.record() {
             Record::Turn(turn) => &turn.content,
             _ => "",
         }
@@ -450,10 +458,17 @@ mod tests {
                     changed.unwrap();
                 };
                 change(before);
-                let admitted = one.inner().admit(turn()).unwrap();
+                let prepared = one.inner().prepare(turn()).unwrap();
                 change(after);
-                let kept = one.inner().transact(|txn| txn.admit(admitted)).unwrap();
-                assert!(content(&kept).starts_with(expected), "{}", content(&kept));
+                let redacted = one
+                    .inner()
+                    .transact(|txn| txn.redact_prepared(prepared))
+                    .unwrap();
+                assert!(
+                    content(&redacted).starts_with(expected),
+                    "{}",
+                    content(&redacted)
+                );
             }
         }
     }
@@ -462,11 +477,11 @@ mod tests {
     #[test]
     fn only_what_is_changed_is_kept_as_it_was_given() {
         let store = open(&Memory::new());
-        assert!(store.inner().admit(turn()).unwrap().original.is_none());
+        assert!(store.inner().prepare(turn()).unwrap().original.is_none());
         store
             .change_settings(|it| it.privacy.redact_pii = true)
             .unwrap();
-        let original = store.inner().admit(turn()).unwrap().original;
+        let original = store.inner().prepare(turn()).unwrap().original;
         assert_eq!(original.as_deref(), Some(&turn()));
     }
 }

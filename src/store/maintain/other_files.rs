@@ -1,4 +1,4 @@
-//! What lies in the store's directory beside the segments.
+//! Files in the store's directory other than segments: quarantined, left over, or foreign.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::store::Inner;
 
 /// Files beside the segments, relative to the store.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct OtherFiles {
     /// What repairs took out.
     pub quarantined: Vec<String>,
     /// What was written in part when a process died.
@@ -32,8 +32,8 @@ const OWN: [&str; 7] = [
 ];
 
 impl Inner {
-    pub(crate) fn beside(&self) -> Result<Beside> {
-        let mut beside = Beside::default();
+    pub(crate) fn other_files(&self) -> Result<OtherFiles> {
+        let mut other_files = OtherFiles::default();
         for entry in self.names("")? {
             let name = &entry.name;
             match name.parse::<Day>() {
@@ -43,22 +43,26 @@ impl Inner {
                         let segment = file.name.strip_suffix(".tmp").unwrap_or(&file.name);
                         let is_ours = SegmentName::parse(day, segment).is_some();
                         if is_ours && segment != file.name {
-                            beside.leftovers.push(path);
+                            other_files.leftovers.push(path);
                         } else if !is_ours && file.name != "seals.jsonl" && file.is_file {
-                            beside.foreign.push(path);
+                            other_files.foreign.push(path);
                         }
                     }
                 }
                 _ if name == "quarantine" => {
                     for file in self.names(name)?.into_iter().filter(|file| file.is_file) {
-                        beside.quarantined.push(format!("{name}/{}", file.name));
+                        other_files
+                            .quarantined
+                            .push(format!("{name}/{}", file.name));
                     }
                 }
-                _ if entry.is_file && !OWN.contains(&&**name) => beside.foreign.push(name.clone()),
+                _ if entry.is_file && !OWN.contains(&&**name) => {
+                    other_files.foreign.push(name.clone());
+                }
                 _ => {}
             }
         }
-        Ok(beside)
+        Ok(other_files)
     }
 
     fn names(&self, dir: &str) -> Result<Vec<crate::storage::Entry>> {

@@ -1,6 +1,7 @@
-//! `removals.jsonl`: what was taken out of the log for good, when and why. It also keeps what must
-//! outlast the lines: the greatest numbers that were given, and the last hash of each chain whose
-//! start is gone. Its lines form a chain: each has a number, and the hash of the one before.
+//! `removals.jsonl`: what was removed from the log, when and why.
+//!
+//! It also keeps what must outlast the lines: the greatest numbers given, and the last hash of each
+//! chain whose start is gone. Its lines form a hash chain.
 
 use std::io;
 
@@ -70,7 +71,7 @@ pub(in crate::store) struct Removal {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub anchors: Vec<Anchor>,
     /// The greatest numbers that the log had given by then.
-    pub marks: Marks,
+    pub marks: NumberWatermarks,
     /// The key of the hashes of ids in `erased` and `restored`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Uuid>,
@@ -92,7 +93,11 @@ pub(in crate::store) struct Removal {
 
 impl Removal {
     /// Of nothing yet.
-    pub(in crate::store) fn new(reason: RemovalReason, file: String, marks: Marks) -> Removal {
+    pub(in crate::store) fn new(
+        reason: RemovalReason,
+        file: String,
+        marks: NumberWatermarks,
+    ) -> Removal {
         Removal {
             seq: 0,
             at: now(),
@@ -154,7 +159,7 @@ pub(crate) struct Anchor {
 
 /// Numbers that are not given again, whatever was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Marks {
+pub(crate) struct NumberWatermarks {
     /// The greatest sequence number.
     pub seq: u64,
     /// The greatest id of an event.
@@ -168,12 +173,13 @@ pub(crate) struct Marks {
     pub update_id: Option<i64>,
 }
 
-impl Marks {
+impl NumberWatermarks {
     const NUMBERED: [Kind; 3] = [Kind::Events, Kind::Inbox, Kind::History];
 
-    pub(in crate::store) fn of(index: &Index, seq: u64) -> Marks {
-        let [events, inbox, history] = Marks::NUMBERED.map(|kind| index.table(kind).number_max());
-        Marks {
+    pub(in crate::store) fn of(index: &Index, seq: u64) -> NumberWatermarks {
+        let [events, inbox, history] =
+            NumberWatermarks::NUMBERED.map(|kind| index.table(kind).number_max());
+        NumberWatermarks {
             seq,
             events,
             inbox,
@@ -183,7 +189,7 @@ impl Marks {
     }
 
     /// Takes in later ones. What is too great to number on from does not hide what came before.
-    fn raise_to(&mut self, later: Marks) {
+    fn raise_to(&mut self, later: NumberWatermarks) {
         self.seq = self.seq.max(later.seq);
         for (known, later) in [
             (&mut self.events, later.events),
@@ -201,7 +207,7 @@ impl Marks {
     /// Has the index give no number again.
     pub(in crate::store) fn raise(&self, index: &mut Index) {
         let numbers = [self.events, self.inbox, self.history];
-        for (kind, number) in Marks::NUMBERED.into_iter().zip(numbers) {
+        for (kind, number) in NumberWatermarks::NUMBERED.into_iter().zip(numbers) {
             index.raise(kind, number);
         }
         index.raise_update_id(self.update_id);
@@ -210,9 +216,9 @@ impl Marks {
 
 /// What the log of removals keeps of what is gone.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store) struct Remains {
+pub(in crate::store) struct RemovalSummary {
     /// The greatest of all removals.
-    pub marks: Marks,
+    pub marks: NumberWatermarks,
     pub anchors: Vec<Anchor>,
     pub removed: Removed,
     pub tombstones: Tombstones,
@@ -220,7 +226,7 @@ pub(in crate::store) struct Remains {
     pub is_damaged: bool,
 }
 
-impl Remains {
+impl RemovalSummary {
     pub(in crate::store) fn anchors_of(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
         let anchors = self.anchors.iter();
         anchors.filter(move |anchor| anchor.task_id == task_id)
@@ -228,14 +234,14 @@ impl Remains {
 }
 
 /// Reads what is kept. Lines that do not read as removals are left out: `verify` tells.
-pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<Remains> {
+pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary> {
     #[derive(Deserialize)]
     struct Remaining {
         at: i64,
         reason: RemovalReason,
         lines: u64,
         bytes: u64,
-        marks: Marks,
+        marks: NumberWatermarks,
         #[serde(default)]
         anchors: Vec<Anchor>,
         key: Option<Uuid>,
@@ -248,31 +254,31 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<Remains> {
     }
     let file = match storage.open(NAME, Access::Read) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Remains::default()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(RemovalSummary::default()),
         Err(e) => return Err(e),
     };
     let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
     let read = read_full(&*file, &mut bytes, 0)?;
-    let mut remains = Remains::default();
+    let mut summary = RemovalSummary::default();
     for line in bytes[..read].split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else {
             // Someone died while writing it.
             continue;
         };
         let is_intact = is_intact(line);
-        remains.is_damaged |= !is_intact && !line.is_empty();
+        summary.is_damaged |= !is_intact && !line.is_empty();
         if is_intact && let Ok(line) = serde_json::from_slice::<Remaining>(line) {
-            remains.marks.raise_to(line.marks);
-            remains.anchors.extend(line.anchors);
+            summary.marks.raise_to(line.marks);
+            summary.anchors.extend(line.anchors);
             let erasure = line.key.map(|key| ErasedBy {
                 key,
                 here_through: (!line.taken_over).then_some(line.marks.seq),
             });
-            remains
+            summary
                 .tombstones
                 .read(erasure, line.erased, &line.restored);
-            let removed = &mut remains.removed;
+            let removed = &mut summary.removed;
             removed.lines = removed.lines.saturating_add(line.lines);
             removed.bytes = removed.bytes.saturating_add(line.bytes);
             if line.lines > 0 {
@@ -281,7 +287,7 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<Remains> {
             }
         }
     }
-    Ok(remains)
+    Ok(summary)
 }
 
 /// What of the chain of removals the next one follows.

@@ -1,4 +1,5 @@
-//! Repair of a whole store, under its lock.
+//! Repairs a whole store under its lock. Bytes that are taken out go to `quarantine/`; none are
+//! deleted.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,7 +40,7 @@ impl Store {
         for name in txn.segments() {
             let io = |e| Error::io("repair the segment", &full_path(storage, &name.path()), e);
             let ready = |kept: &[u8], temporary: &str| {
-                inner.seal_mended(&mut log, now_ms, name, kept, temporary)
+                inner.seal_repaired(&mut log, now_ms, name, kept, temporary)
             };
             let one = repair_segment(storage, name, accept_edits, txn.max_seq(), moment, ready);
             let mut one = one.map_err(io)?;
@@ -55,7 +56,7 @@ impl Store {
             let io = |e| Error::io("repair", &full_path(storage, &path), e);
             repaired.push(taken_out.map_err(io)?);
         }
-        txn.look_again()?;
+        txn.rescan_after_failure()?;
         let ticket = txn.commit()?;
         drop(log);
         inner.acknowledge(ticket)?;
@@ -66,7 +67,7 @@ impl Store {
 impl Inner {
     /// Gives a sealed segment that is about to be replaced by a mended one its new seal; whether it
     /// was sealed.
-    fn seal_mended(
+    fn seal_repaired(
         &self,
         log: &mut SealLog,
         now_ms: i64,

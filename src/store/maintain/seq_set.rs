@@ -1,4 +1,4 @@
-//! Which sequence numbers there are, in little memory.
+//! A compact set of sequence numbers, to find gaps and repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ const CHUNK: u64 = WORDS as u64 * 64;
 
 /// A set of sequence numbers: a bit for each, in chunks.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Numbers {
+pub(in crate::store) struct SeqSet {
     chunks: BTreeMap<u64, [u64; WORDS]>,
     /// Those that came several times.
     repeated: BTreeSet<u64>,
 }
 
-impl Numbers {
+impl SeqSet {
     pub(in crate::store) fn insert(&mut self, seq: u64) {
         let chunk = self.chunks.entry(seq / CHUNK).or_default();
         let word = &mut chunk[(seq % CHUNK / 64) as usize];
@@ -88,8 +88,8 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn of(seqs: &[u64]) -> Numbers {
-        let mut numbers = Numbers::default();
+    fn of(seqs: &[u64]) -> SeqSet {
+        let mut numbers = SeqSet::default();
         for seq in seqs {
             numbers.insert(*seq);
         }

@@ -1,5 +1,5 @@
-//! What was erased and does not come back by itself: conversations and requests, of which nothing
-//! is kept but keyed hashes of ids, in `removals.jsonl`.
+//! Tombstones: keyed hashes of the ids of erased conversations and requests, in `removals.jsonl`.
+//! They keep an import or a replay from bringing erased records back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -228,15 +228,15 @@ impl Tombstones {
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
     pub(crate) fn of_store(storage: &dyn Storage) -> Result<Tombstones> {
-        let remains = removals::read(storage);
-        let remains =
-            remains.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
-        if remains.is_damaged {
+        let summary = removals::read(storage);
+        let summary =
+            summary.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
+        if summary.is_damaged {
             let message = "a line was changed after it was written, and what was erased might come back: put back a copy, or run 'decklog repair' to go on without that line";
             let path = full_path(storage, removals::NAME);
             return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
         }
-        Ok(remains.tombstones)
+        Ok(summary.tombstones)
     }
 }
 
@@ -251,7 +251,7 @@ impl Inner {
 
     /// Notes conversations and requests as erased, each with its messages and turns, unless all of
     /// it is noted already; on disk once this returns.
-    pub(crate) fn bury(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
+    pub(crate) fn add_tombstones(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
         self.note_erased(|known, removal| {
             let key = known.keys.first().copied().unwrap_or_else(Uuid::new_v4);
             // What was taken over would not bind a replay of where it comes from.
@@ -268,7 +268,7 @@ impl Inner {
     }
 
     /// Notes as erased what was erased from another store; on disk once this returns.
-    pub(crate) fn bury_as(&self, other: &Tombstones) -> Result<()> {
+    pub(crate) fn copy_tombstones(&self, other: &Tombstones) -> Result<()> {
         let new = other.new_to(&self.tombstones()?);
         for (key, erased) in new {
             self.note_erased(|_, removal| {
@@ -280,7 +280,7 @@ impl Inner {
     }
 
     /// Notes that one that was erased may come back; on disk once this returns.
-    pub(crate) fn unbury(&self, tombstone: &str) -> Result<()> {
+    pub(crate) fn lift_tombstone(&self, tombstone: &str) -> Result<()> {
         self.note_erased(|known, removal| {
             if known.ids.contains_key(tombstone) {
                 removal.restored = vec![tombstone.to_owned()];
@@ -298,8 +298,12 @@ impl Inner {
             )
         };
         let txn = self.begin()?;
-        let mut removal = Removal::new(RemovalReason::Erasure, String::new(), txn.marks());
-        let known = removals::read(storage).map(|remains| remains.tombstones);
+        let mut removal = Removal::new(
+            RemovalReason::Erasure,
+            String::new(),
+            txn.number_watermarks(),
+        );
+        let known = removals::read(storage).map(|summary| summary.tombstones);
         let appended = known.and_then(|known| {
             set(&known, &mut removal);
             let is_nothing = removal.erased.is_empty() && removal.restored.is_empty();

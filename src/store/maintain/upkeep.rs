@@ -1,4 +1,4 @@
-//! The one process that rewrites segments, and the thread that has it done once a day.
+//! Daily upkeep: a lock that admits one process at a time, and the thread that runs the task.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -52,21 +52,22 @@ impl Inner {
 
 /// What is to be done now and then, for who can be told to stop; whether segments became full since
 /// it was last done.
-pub(crate) type Chore = fn(&Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()>;
+pub(crate) type UpkeepTask =
+    fn(&Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()>;
 
 /// So often it is looked whether there is something to do.
 const INTERVAL: Duration = Duration::from_secs(600);
 
 /// A thread that does the chores of a store while a handle that writes is open.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Upkeeper {
+pub(in crate::store) struct UpkeepThread {
     process: Process,
-    state: Mutex<UpkeeperState>,
+    state: Mutex<UpkeepState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct UpkeeperState {
+struct UpkeepState {
     is_closing: bool,
     has_full: bool,
     /// Why the last round failed, if it did.
@@ -74,15 +75,15 @@ struct UpkeeperState {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Upkeeper {
-    fn lock(&self) -> MutexGuard<'_, UpkeeperState> {
+impl UpkeepThread {
+    fn lock(&self) -> MutexGuard<'_, UpkeepState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the thread, which does not keep the handle open.
-    pub(in crate::store) fn start(self: &Arc<Self>, inner: Weak<Inner>, chore: Chore) {
-        let upkeeper = Arc::clone(self);
-        let run = move || upkeeper.run(&inner, chore);
+    pub(in crate::store) fn start(self: &Arc<Self>, inner: Weak<Inner>, upkeep_task: UpkeepTask) {
+        let upkeep_thread = Arc::clone(self);
+        let run = move || upkeep_thread.run(&inner, upkeep_task);
         let mut state = self.lock();
         if state.thread.is_none() && !state.is_closing {
             let thread = Builder::new().name("decklog-upkeep".to_owned()).spawn(run);
@@ -91,15 +92,15 @@ impl Upkeeper {
         }
     }
 
-    fn run(&self, inner: &Weak<Inner>, chore: Chore) {
+    fn run(&self, inner: &Weak<Inner>, upkeep_task: UpkeepTask) {
         let mut has_full = false;
         while let Some(inner) = inner.upgrade() {
             let store = Store { inner, _open: None };
-            let done = chore(&store, has_full, &|| self.lock().is_closing);
+            let done = upkeep_task(&store, has_full, &|| self.lock().is_closing);
             drop(store);
             let mut state = self.lock();
             state.failed = done.err();
-            let is_idle = |state: &mut UpkeeperState| !state.is_closing && !state.has_full;
+            let is_idle = |state: &mut UpkeepState| !state.is_closing && !state.has_full;
             let waited = self.changed.wait_timeout_while(state, INTERVAL, is_idle);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             has_full = std::mem::take(&mut state.has_full);
@@ -110,7 +111,7 @@ impl Upkeeper {
     }
 
     /// A segment is full.
-    pub(in crate::store) fn tell_of_full(&self) {
+    pub(in crate::store) fn notify_full(&self) {
         self.lock().has_full = true;
         self.changed.notify_all();
     }
@@ -138,9 +139,9 @@ impl Upkeeper {
 
 /// An open handle. When the last clone goes, so does the thread beside it.
 #[derive(Debug)]
-pub(in crate::store) struct Open(pub Arc<Upkeeper>);
+pub(in crate::store) struct OpenHandle(pub Arc<UpkeepThread>);
 
-impl Drop for Open {
+impl Drop for OpenHandle {
     fn drop(&mut self) {
         self.0.close();
     }

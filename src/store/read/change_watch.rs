@@ -1,8 +1,8 @@
-//! To hear of what is new in a store, also from other processes and by other hands.
+//! Waits for changes to a store, also by other processes and other programs.
 
 use std::time::{Duration, Instant};
 
-use super::file_events::Notices;
+use super::file_events::FileEvents;
 use crate::error::Result;
 use crate::record::Day;
 use crate::store::Store;
@@ -14,17 +14,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(in crate::store) struct Lookout {
-    notices: Notices,
+pub(in crate::store) struct ChangeWatch {
+    events: FileEvents,
     /// Something changed since the files were last looked at, which `HEAD` may not tell.
     is_look_due: bool,
     looked: Instant,
 }
 
-impl Lookout {
-    pub(in crate::store) fn new(store: &Store) -> Lookout {
-        Lookout {
-            notices: Notices::new(store),
+impl ChangeWatch {
+    pub(in crate::store) fn new(store: &Store) -> ChangeWatch {
+        ChangeWatch {
+            events: FileEvents::new(store),
             is_look_due: false,
             looked: Instant::now(),
         }
@@ -35,9 +35,9 @@ impl Lookout {
     pub(in crate::store) fn look_if_due(&mut self, store: &Store) -> Result<()> {
         let passed = self.looked.elapsed();
         let is_due = passed >= LOOK_INTERVAL || self.is_look_due && passed >= POLL_INTERVAL;
-        if self.notices.has_lost_some() || is_due {
+        if self.events.has_lost_some() || is_due {
             // What changes from here on is news.
-            self.notices.renew(store);
+            self.events.renew(store);
             self.is_look_due = false;
             self.looked = Instant::now();
             if let Err(e) = store.refresh() {
@@ -50,26 +50,26 @@ impl Lookout {
 
     /// Watches the directories that there are now.
     pub(in crate::store) fn renew(&mut self, store: &Store) {
-        self.notices.renew(store);
+        self.events.renew(store);
     }
 
     /// Whether a day's directory is watched, or no directory can be.
     pub(in crate::store) fn knows(&self, day: Day) -> bool {
-        self.notices.knows(day)
+        self.events.knows(day)
     }
 
     /// Waits until something may be new, but no longer than `timeout`.
     pub(in crate::store) fn wait(&mut self, timeout: Duration) {
-        self.is_look_due |= self.notices.wait(timeout.min(POLL_INTERVAL));
+        self.is_look_due |= self.events.wait(timeout.min(POLL_INTERVAL));
     }
 }
 
 /// Waits for what is new; from [`Store::news`].
 #[cfg(feature = "face")]
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct SeqWatch {
     store: Store,
-    lookout: Lookout,
+    watch: ChangeWatch,
     /// How many segments there were when they were last seen.
     segments: usize,
 }
@@ -78,31 +78,31 @@ pub(crate) struct News {
 impl Store {
     /// The number of the last line.
     pub(crate) fn last_seq(&self) -> Result<u64> {
-        Ok(self.inner().fresh()?.state.max_seq)
+        Ok(self.inner().snapshot()?.state.max_seq)
     }
 
     /// Watches for what is new.
-    pub(crate) fn news(&self) -> News {
-        News {
+    pub(crate) fn news(&self) -> SeqWatch {
+        SeqWatch {
             store: self.clone(),
-            lookout: Lookout::new(self),
+            watch: ChangeWatch::new(self),
             segments: 0,
         }
     }
 }
 
 #[cfg(feature = "face")]
-impl News {
+impl SeqWatch {
     /// The number of the last line, once it is not `seq` any more or `timeout` has passed.
     pub(crate) fn wait(&mut self, seq: u64, timeout: Duration) -> Result<u64> {
         let started = Instant::now();
         loop {
-            self.lookout.look_if_due(&self.store)?;
+            self.watch.look_if_due(&self.store)?;
             let (last_seq, has_new_day) = {
-                let view = self.store.inner().fresh()?;
+                let view = self.store.inner().snapshot()?;
                 let known = std::mem::replace(&mut self.segments, view.state.segments.len());
                 let mut new = view.state.segments.iter().skip(known);
-                let is_new = new.any(|segment| !self.lookout.knows(segment.name.day));
+                let is_new = new.any(|segment| !self.watch.knows(segment.name.day));
                 (view.state.max_seq, is_new)
             };
             let left = timeout.saturating_sub(started.elapsed());
@@ -111,9 +111,9 @@ impl News {
             }
             if has_new_day {
                 // What came before it was watched is seen by looking again.
-                self.lookout.renew(&self.store);
+                self.watch.renew(&self.store);
             } else {
-                self.lookout.wait(left);
+                self.watch.wait(left);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which days have lines of which kinds.
+//! Lists the days and kinds that have lines.
 
 use crate::error::Result;
 use crate::record::{Day, Kind};
@@ -15,13 +15,13 @@ pub(crate) struct KindOfDay {
 }
 
 impl Store {
-    /// Where there are lines: the latest day first, and at most so many, after the one given.
+    /// The days and kinds with lines, the latest day first, up to a limit, after the given one.
     pub(crate) fn kinds_of_days(
         &self,
         limit: usize,
         after: Option<(Day, Kind)>,
     ) -> Result<Vec<KindOfDay>> {
-        let view = self.inner().fresh()?;
+        let view = self.inner().snapshot()?;
         let state = &view.state;
         let mut found: Vec<KindOfDay> = Vec::new();
         let before = after.map(|(day, kind)| SegmentName {

@@ -1,4 +1,4 @@
-//! Open segments for reading: a bounded number of them.
+//! A bounded cache of segments that are open for reading.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,12 +12,12 @@ type Open = (u32, u64, Arc<dyn StorageFile>);
 /// Handles, each at one place only, which follows from its segment's: readers of different
 /// segments mostly do not wait for each other.
 #[derive(Debug)]
-pub(in crate::store) struct Files(Box<[Mutex<Option<Open>>]>);
+pub(in crate::store) struct FileCache(Box<[Mutex<Option<Open>>]>);
 
-impl Files {
+impl FileCache {
     /// None yet, and never more than `open_max`.
-    pub(in crate::store) fn new(open_max: usize) -> Files {
-        Files((0..open_max.max(1)).map(|_| Mutex::default()).collect())
+    pub(in crate::store) fn new(open_max: usize) -> FileCache {
+        FileCache((0..open_max.max(1)).map(|_| Mutex::default()).collect())
     }
 
     pub(in crate::store) fn get(

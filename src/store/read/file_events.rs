@@ -1,5 +1,5 @@
-//! The system's notices that files of a store changed. They may be lost, or not be had at all:
-//! whoever waits for them also looks by itself now and then.
+//! File change events of the operating system. They may be lost or unavailable, so callers also
+//! poll.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::store::Store;
 const BY_DIRECTORY: bool = cfg!(target_os = "linux");
 
 #[derive(Debug)]
-pub(in crate::store) struct Notices {
+pub(in crate::store) struct FileEvents {
     /// `None` where the system has no more of them to give.
     watcher: Option<RecommendedWatcher>,
     heard: Receiver<()>,
@@ -27,8 +27,8 @@ pub(in crate::store) struct Notices {
     watched: HashMap<String, u64>,
 }
 
-impl Notices {
-    pub(in crate::store) fn new(store: &Store) -> Notices {
+impl FileEvents {
+    pub(in crate::store) fn new(store: &Store) -> FileEvents {
         // One notice is as good as many.
         let (sender, heard) = sync_channel(1);
         let has_lost_some = Arc::new(AtomicBool::new(false));
@@ -40,7 +40,7 @@ impl Notices {
                 let _ = sender.try_send(());
             }
         });
-        let mut found = Notices {
+        let mut found = FileEvents {
             watcher: watcher.ok(),
             heard,
             has_lost_some,

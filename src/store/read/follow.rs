@@ -1,21 +1,21 @@
-//! Lines across kinds in the order of their sequence numbers: the last ones, and those to come.
+//! Follows the log: lines of all kinds by sequence number, the last ones and those to come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::change_watch::Lookout;
+use super::change_watch::ChangeWatch;
 use super::lines::{LogLine, read_lines};
 use crate::error::{ErrorKind, Result};
 use crate::segment::Span;
 use crate::store::view::parallel_scan::LineEnd;
-use crate::store::view::refresh::Tries;
+use crate::store::view::refresh::Retries;
 use crate::store::view::state::{Segment, State};
-use crate::store::{Store, View};
+use crate::store::{Snapshot, Store};
 
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
-        self.inner().ask(|view| last_lines(view, count))
+        self.inner().with_snapshot(|view| last_lines(view, count))
     }
 
     /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
@@ -46,7 +46,7 @@ impl Store {
             segments: 0,
             seen: None,
             has_new_day: false,
-            lookout: Lookout::new(self),
+            watch: ChangeWatch::new(self),
         };
         // What is there now tells later whether it is still the same log.
         follow.pending = follow.poll()?;
@@ -76,7 +76,7 @@ pub struct Follow {
     segments: usize,
     /// There is a day that is not watched.
     has_new_day: bool,
-    lookout: Lookout,
+    watch: ChangeWatch,
 }
 
 /// How much of a segment was read, and how the line ends that is the last of it.
@@ -111,7 +111,7 @@ impl Follow {
     fn turn_to_other(&mut self) -> Result<()> {
         let options = Store::options().read_only(true);
         self.store = options.open(self.store.path())?;
-        self.lookout = Lookout::new(&self.store);
+        self.watch = ChangeWatch::new(&self.store);
         // Of none that it can have: what was read is compared with what is there.
         self.generation = u64::MAX;
         self.segments = 0;
@@ -125,10 +125,10 @@ impl Follow {
             if !self.pending.is_empty() {
                 return Ok(std::mem::take(&mut self.pending));
             }
-            self.lookout.look_if_due(&self.store)?;
+            self.watch.look_if_due(&self.store)?;
             self.pending = self.poll()?;
             if std::mem::take(&mut self.has_new_day) {
-                self.lookout.renew(&self.store);
+                self.watch.renew(&self.store);
                 // What was read before stays, should this fail.
                 let more = self.poll()?;
                 self.pending.extend(more);
@@ -137,22 +137,22 @@ impl Follow {
             if !self.pending.is_empty() || left.is_zero() {
                 return Ok(std::mem::take(&mut self.pending));
             }
-            self.lookout.wait(left);
+            self.watch.wait(left);
         }
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let (mut tries, mut news) = (Tries::default(), News::default());
+        let (mut retries, mut news) = (Retries::default(), News::default());
         loop {
             let store = self.store.clone();
-            let view = store.inner().fresh()?;
+            let view = store.inner().snapshot()?;
             let moved = view.state.moved;
             match self.try_poll(&view, &mut news) {
                 // A segment was taken away or replaced a moment ago, or a line changed. What was
                 // read by then need not be read again.
-                Err(_) if tries.are_left() => {
+                Err(_) if retries.are_left() => {
                     drop(view);
-                    store.inner().look_again(&mut tries, moved)?;
+                    store.inner().rescan_after_failure(&mut retries, moved)?;
                 }
                 polled => {
                     polled?;
@@ -162,7 +162,7 @@ impl Follow {
         }
     }
 
-    fn try_poll(&mut self, view: &View<'_>, news: &mut News) -> Result<()> {
+    fn try_poll(&mut self, view: &Snapshot<'_>, news: &mut News) -> Result<()> {
         // What cannot be read for a while is not gone.
         if self.generation != view.state.generation && view.state.unreadable.is_empty() {
             // Segments were replaced or cut: nothing is where it was. What is recorded after the
@@ -183,7 +183,7 @@ impl Follow {
         if self.segments != view.state.segments.len() {
             let new = view.state.segments.iter().skip(self.segments);
             let mut days = new.map(|segment| segment.name.day);
-            self.has_new_day |= days.any(|day| !self.lookout.knows(day));
+            self.has_new_day |= days.any(|day| !self.watch.knows(day));
             self.segments = view.state.segments.len();
         }
         for id in self.grown(&view.state) {
@@ -213,9 +213,9 @@ impl Follow {
     }
 
     /// Takes in what is news, up to what was seen; the lines.
-    fn take(&mut self, news: News, view: &View<'_>) -> Vec<LogLine> {
+    fn take(&mut self, news: News, view: &Snapshot<'_>) -> Vec<LogLine> {
         let News { mut lines, read } = news;
-        self.seen = Some(view.state.growth.point());
+        self.seen = Some(view.state.append_order.point());
         lines.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         lines.dedup_by(|a, b| a.is_copy_of(b));
         self.read.extend(read);
@@ -230,7 +230,7 @@ impl Follow {
     fn grown(&self, state: &State) -> BTreeSet<usize> {
         match self.seen {
             Some(point) => {
-                let grown = state.growth.since(point).iter();
+                let grown = state.append_order.since(point).iter();
                 grown.map(|id| *id as usize).collect()
             }
             None => (0..state.segments.len()).collect(),
@@ -238,9 +238,9 @@ impl Follow {
     }
 }
 
-fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
+fn last_lines(view: &Snapshot<'_>, count: usize) -> Result<Vec<LogLine>> {
     let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
-    for id in view.state.growth.latest_first() {
+    for id in view.state.append_order.latest_first() {
         let id = id as usize;
         let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
         if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
@@ -262,7 +262,7 @@ fn last_lines(view: &View<'_>, count: usize) -> Result<Vec<LogLine>> {
 impl Follow {
     /// Whether anything is left of what was read: if not, all was taken away, and the log begins
     /// again.
-    fn is_same_log(&self, view: &View<'_>) -> Result<bool> {
+    fn is_same_log(&self, view: &Snapshot<'_>) -> Result<bool> {
         let ends: HashSet<LineEnd> = self.read.values().filter_map(|(_, end)| *end).collect();
         let is_known = |(id, segment): (usize, &Segment)| {
             let is_same = self.read.contains_key(&(id, segment.identity));
@@ -287,7 +287,7 @@ impl Follow {
 }
 
 /// Calls `sink` for every line of a segment from `from` up to where the view knows it.
-fn lines(view: &View<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
+fn lines(view: &Snapshot<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
     let span = Span {
         from,
         stop: u64::MAX,

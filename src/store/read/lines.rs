@@ -1,4 +1,4 @@
-//! Lines as they stand in a segment, with the sequence numbers that can be believed.
+//! Lines as they stand in a segment, with trustworthy sequence numbers.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Loc;
@@ -6,8 +6,8 @@ use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, Span, scan_part};
 use crate::storage::full_path;
-use crate::store::View;
-use crate::store::view::altered_seqs::believe;
+use crate::store::Snapshot;
+use crate::store::view::altered_seqs::clamp_altered_seqs;
 
 /// A line as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl LogLine {
 /// # Errors
 /// [`Damaged`](ErrorKind::Damaged) where they are not what the view knows: it is too old.
 pub(in crate::store) fn read_lines(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     id: usize,
     span: Span,
     after: u64,
@@ -105,7 +105,7 @@ pub(in crate::store) fn read_lines(
         }
         stop = end.saturating_add(1);
     }
-    believe(&mut seqs, 0, view.state.max_seq);
+    clamp_altered_seqs(&mut seqs, 0, view.state.max_seq);
     let read = lines.into_iter().zip(seqs);
     let read = read.filter_map(|((offset, text), (seq, _))| {
         let line = LogLine {

@@ -1,5 +1,4 @@
-//! The lines after a sequence number, in order and a bounded number at a time: for who reads a long
-//! log, or one that grows, at a pace of their own.
+//! Reads the lines after a sequence number in order, one bounded page at a time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,8 +6,8 @@ use super::lines::{LogLine, read_lines};
 use crate::error::Result;
 use crate::record::{Day, Kind};
 use crate::segment::Span;
-use crate::store::view::refresh::Tries;
-use crate::store::{Store, View};
+use crate::store::view::refresh::Retries;
+use crate::store::{Snapshot, Store};
 
 /// The most sequence numbers that a page spans.
 const PAGE_SEQS: u64 = 1_000;
@@ -19,7 +18,7 @@ const STRIDE_BYTES: u64 = 256 << 10;
 
 /// Reads lines; from [`Store::lines_since`].
 #[derive(Debug)]
-pub(crate) struct LinesSince {
+pub(crate) struct PagedReader {
     store: Store,
     /// The last line handed out.
     seq: u64,
@@ -27,7 +26,7 @@ pub(crate) struct LinesSince {
     only: Option<(Day, Kind)>,
     /// Where the last line handed out began in its segment, if that is known.
     began: Option<u64>,
-    /// [`State::generation`](crate::store::view::state::State::generation) that `places` are of, once known.
+    /// The [`generation`](crate::store::view::state::State::generation) of `places`, once known.
     generation: Option<u64>,
     /// How far each segment was read, by its place and identity.
     places: HashMap<(usize, u64), Place>,
@@ -50,8 +49,8 @@ struct Found {
 
 impl Store {
     /// The lines after `seq`: 0 for all of them.
-    pub(crate) fn lines_since(&self, seq: u64) -> LinesSince {
-        LinesSince {
+    pub(crate) fn lines_since(&self, seq: u64) -> PagedReader {
+        PagedReader {
             store: self.clone(),
             seq,
             only: None,
@@ -62,12 +61,12 @@ impl Store {
     }
 }
 
-impl LinesSince {
+impl PagedReader {
     /// Only those that stand in the files of a day and kind. `began` is where the line `seq` began
     /// in its file, if that is known: what is before it is not read again.
     #[cfg(feature = "mcp")]
-    pub(crate) fn only(self, day: Day, kind: Kind, began: Option<u64>) -> LinesSince {
-        LinesSince {
+    pub(crate) fn only(self, day: Day, kind: Kind, began: Option<u64>) -> PagedReader {
+        PagedReader {
             only: Some((day, kind)),
             began,
             ..self
@@ -85,24 +84,24 @@ impl LinesSince {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read. Nothing is lost by that.
     pub(crate) fn page(&mut self) -> Result<Vec<LogLine>> {
-        let mut tries = Tries::default();
+        let mut retries = Retries::default();
         let store = self.store.clone();
         loop {
-            let view = store.inner().fresh()?;
+            let view = store.inner().snapshot()?;
             let moved = view.state.moved;
             match self.try_page(&view) {
                 // A segment was taken away or replaced a moment ago, or a line changed.
-                Err(_) if tries.are_left() => {
+                Err(_) if retries.are_left() => {
                     drop(view);
                     self.generation = None;
-                    store.inner().look_again(&mut tries, moved)?;
+                    store.inner().rescan_after_failure(&mut retries, moved)?;
                 }
                 page => return page,
             }
         }
     }
 
-    fn try_page(&mut self, view: &View<'_>) -> Result<Vec<LogLine>> {
+    fn try_page(&mut self, view: &Snapshot<'_>) -> Result<Vec<LogLine>> {
         let state = &view.state;
         // What is recorded after the end of the log was taken away may get its numbers again.
         // What cannot be read for a while is not gone.
@@ -151,7 +150,7 @@ impl LinesSince {
     }
 
     /// The number of the first line of a segment that was not handed out, if there is one.
-    fn next_of(&mut self, view: &View<'_>, id: usize) -> Result<Option<u64>> {
+    fn next_of(&mut self, view: &Snapshot<'_>, id: usize) -> Result<Option<u64>> {
         let segment = &view.state.segments[id];
         let place = self.places.entry((id, segment.identity)).or_default();
         let is_unread = (place.offset, place.next) == (0, None);
@@ -176,7 +175,7 @@ impl LinesSince {
     /// Takes in the lines of a segment up to a number, which is lowered where they are too many.
     fn gather(
         &mut self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         id: usize,
         upto: &mut u64,
         found: &mut Found,
@@ -208,7 +207,7 @@ impl LinesSince {
     }
 
     /// Leaves the last lines for the next page, where they are too many.
-    fn put_back(&mut self, view: &View<'_>, upto: &mut u64, found: &mut Found) {
+    fn put_back(&mut self, view: &Snapshot<'_>, upto: &mut u64, found: &mut Found) {
         while let (Some((first, ..)), Some(((seq, id, offset), _))) = (
             found.lines.first_key_value().map(|(key, _)| *key),
             found.lines.last_key_value().map(|(key, line)| (*key, line)),
@@ -229,7 +228,7 @@ impl LinesSince {
 }
 
 /// Whether a line with this number begins there. Segments are rewritten, and anything may be asked.
-fn begins(view: &View<'_>, id: usize, offset: u64, seq: u64) -> bool {
+fn begins(view: &Snapshot<'_>, id: usize, offset: u64, seq: u64) -> bool {
     let until = view.state.segments[id].end;
     if offset >= until {
         return false;
@@ -247,7 +246,7 @@ fn begins(view: &View<'_>, id: usize, offset: u64, seq: u64) -> bool {
 
 /// The next lines of a segment that come after `seq`, and where the first one starts that was not
 /// read.
-fn stride(view: &View<'_>, id: usize, from: u64, seq: u64) -> Result<(Vec<LogLine>, u64)> {
+fn stride(view: &Snapshot<'_>, id: usize, from: u64, seq: u64) -> Result<(Vec<LogLine>, u64)> {
     let span = Span {
         from,
         stop: from.saturating_add(STRIDE_BYTES),
@@ -311,7 +310,7 @@ mod tests {
         options.open(dir.path().join("log")).unwrap()
     }
 
-    fn rest(reader: &mut LinesSince) -> Vec<LogLine> {
+    fn rest(reader: &mut PagedReader) -> Vec<LogLine> {
         let mut lines = Vec::new();
         loop {
             let page = reader.page().unwrap();

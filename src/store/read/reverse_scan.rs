@@ -1,6 +1,6 @@
-//! Lines that may hold what is sought, day by day from the latest on, and of a day the last ones
-//! first. Most lines are never looked at one by one, and nothing keeps others from writing or
-//! reading meanwhile.
+//! A reverse scan for lines that match an expression: the latest day first, and within a day the
+//! last lines first. Lines that cannot match are not parsed, and no lock is held while files are
+//! read.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,8 +16,8 @@ use crate::record::{Day, Kind};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Window, scan};
 use crate::storage::{StorageFile, full_path, read_full};
 use crate::store::Inner;
-use crate::store::view::altered_seqs::believe;
-use crate::store::view::refresh::Tries;
+use crate::store::view::altered_seqs::clamp_altered_seqs;
+use crate::store::view::refresh::Retries;
 
 /// So much of a segment is read at once.
 const STRIDE_BYTES: u64 = if cfg!(any(test, fuzzing)) {
@@ -68,8 +68,8 @@ pub(crate) enum Step {
     End,
 }
 
-/// Reads lines; from [`Inner::backwards`].
-pub(crate) struct Backwards<'a> {
+/// Reads lines; from [`Inner::reverse_scan`].
+pub(crate) struct ReverseScan<'a> {
     inner: &'a Inner,
     scope: Scope,
     sought: &'a Regex,
@@ -82,7 +82,7 @@ pub(crate) struct Backwards<'a> {
     /// What the state was when the parts were listed.
     moved: Option<u64>,
     ceiling: u64,
-    tries: Tries,
+    retries: Retries,
     buffer: Vec<u8>,
     bytes_read: u64,
     bytes_all: u64,
@@ -125,13 +125,13 @@ impl Inner {
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the store cannot be read.
-    pub(crate) fn backwards<'a>(
+    pub(crate) fn reverse_scan<'a>(
         &'a self,
         scope: Scope,
         sought: &'a Regex,
         from: Option<(Day, u64)>,
-    ) -> Result<Backwards<'a>> {
-        let mut lines = Backwards {
+    ) -> Result<ReverseScan<'a>> {
+        let mut lines = ReverseScan {
             inner: self,
             scope,
             sought,
@@ -141,12 +141,12 @@ impl Inner {
             parts: Vec::new(),
             moved: None,
             ceiling: 0,
-            tries: Tries::default(),
+            retries: Retries::default(),
             buffer: Vec::new(),
             bytes_read: 0,
             bytes_all: 0,
         };
-        let view = self.fresh()?;
+        let view = self.snapshot()?;
         let latest = lines.next.map(|(day, _)| day);
         let names = view.state.by_name.iter();
         let names = names.filter(|(name, _)| Some(name.day) <= latest && scope.has(**name));
@@ -157,7 +157,7 @@ impl Inner {
     }
 }
 
-impl Backwards<'_> {
+impl ReverseScan<'_> {
     /// The day whose lines are read.
     pub(crate) fn day(&self) -> Option<Day> {
         self.day
@@ -208,9 +208,12 @@ impl Backwards<'_> {
                 self.parts[nth].distrust();
                 Ok(Step::Read)
             }
-            Err(Stopped::Failed(e)) if e.kind() == ErrorKind::Damaged && self.tries.are_left() => {
+            Err(Stopped::Failed(e))
+                if e.kind() == ErrorKind::Damaged && self.retries.are_left() =>
+            {
                 let rest = self.rest().unwrap_or(self.upto);
-                self.inner.look_again(&mut self.tries, self.moved)?;
+                self.inner
+                    .rescan_after_failure(&mut self.retries, self.moved)?;
                 self.next = Some((day, rest));
                 self.list()?;
                 Ok(Step::Again(rest))
@@ -225,7 +228,7 @@ impl Backwards<'_> {
             let before = day.minus(1);
             self.next = (before < day).then_some((before, u64::MAX));
         }
-        self.tries = Tries::default();
+        self.retries = Retries::default();
         self.list()?;
         Ok(self.day.map_or(Step::End, Step::Day))
     }
@@ -237,7 +240,7 @@ impl Backwards<'_> {
         let Some((latest, upto)) = self.next else {
             return Ok(());
         };
-        let view = self.inner.fresh()?;
+        let view = self.inner.snapshot()?;
         let state = &view.state;
         let mut damaged = HashSet::new();
         let last = SegmentName {
@@ -392,7 +395,7 @@ impl Backwards<'_> {
         self.scan(part, &*file, &mut |fact| {
             seqs.push((fact.envelope.seq, fact.is_altered));
         })?;
-        believe(&mut seqs, 0, self.ceiling);
+        clamp_altered_seqs(&mut seqs, 0, self.ceiling);
         let mut seqs = seqs.into_iter();
         self.scan(part, &*file, &mut |fact| {
             let Some((seq, _)) = seqs.next() else {

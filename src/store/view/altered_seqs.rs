@@ -1,11 +1,11 @@
-//! Which sequence number a rewritten line is believed to have.
+//! Bounds the sequence numbers of altered lines by those of their neighbours.
 
 /// Puts the numbers of a segment's lines, in the order in which they stand, where they can be
 /// believed. A line whose checksum holds has the number it says; the others, marked by `true`,
 /// must lie between their neighbours, for numbers grow within a segment, and one that claims to
 /// lie elsewhere is put right after the line before it. `before` is the last number before these
 /// lines, `ceiling` the greatest that any line can have.
-pub(in crate::store) fn believe(seqs: &mut [(u64, bool)], before: u64, ceiling: u64) {
+pub(in crate::store) fn clamp_altered_seqs(seqs: &mut [(u64, bool)], before: u64, ceiling: u64) {
     if !seqs.iter().any(|(_, is_altered)| *is_altered) {
         return;
     }
@@ -31,30 +31,30 @@ pub(in crate::store) fn believe(seqs: &mut [(u64, bool)], before: u64, ceiling: 
 mod tests {
     use super::*;
 
-    fn believed(seqs: &[(u64, bool)], before: u64, ceiling: u64) -> Vec<u64> {
+    fn clamped(seqs: &[(u64, bool)], before: u64, ceiling: u64) -> Vec<u64> {
         let mut seqs = seqs.to_vec();
-        believe(&mut seqs, before, ceiling);
+        clamp_altered_seqs(&mut seqs, before, ceiling);
         seqs.into_iter().map(|(seq, _)| seq).collect()
     }
 
     #[test]
     fn a_rewritten_line_stays_between_its_neighbours() {
         assert_eq!(
-            believed(&[(1, false), (2, true), (3, false)], 0, 9),
+            clamped(&[(1, false), (2, true), (3, false)], 0, 9),
             [1, 2, 3]
         );
-        assert_eq!(believed(&[(9, true), (2, false)], 0, 9), [1, 2]);
-        assert_eq!(believed(&[(0, true), (7, false)], 0, 9), [1, 7]);
+        assert_eq!(clamped(&[(9, true), (2, false)], 0, 9), [1, 2]);
+        assert_eq!(clamped(&[(0, true), (7, false)], 0, 9), [1, 7]);
         assert_eq!(
-            believed(&[(5, false), (u64::MAX, true), (6, false)], 0, 9),
+            clamped(&[(5, false), (u64::MAX, true), (6, false)], 0, 9),
             [5, 5, 6]
         );
-        assert_eq!(believed(&[(5, false), (8, true)], 0, 9), [5, 8]);
+        assert_eq!(clamped(&[(5, false), (8, true)], 0, 9), [5, 8]);
         assert_eq!(
-            believed(&[(5, false), (80, true), (81, true)], 0, 9),
+            clamped(&[(5, false), (80, true), (81, true)], 0, 9),
             [5, 6, 7]
         );
-        assert_eq!(believed(&[(3, true), (8, true)], 5, 9), [6, 8]);
-        assert_eq!(believed(&[(4, true)], u64::MAX, u64::MAX), [u64::MAX]);
+        assert_eq!(clamped(&[(3, true), (8, true)], 5, 9), [6, 8]);
+        assert_eq!(clamped(&[(4, true)], u64::MAX, u64::MAX), [u64::MAX]);
     }
 }

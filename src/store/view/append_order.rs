@@ -1,15 +1,15 @@
-//! In which order the segments grew last: who asks for the latest lines, or for what is new since
-//! it last asked, need not look through all segments, of which there may be very many.
+//! The order in which segments were last appended to. The latest lines, and those since a point,
+//! are found without a look at all segments.
 
 use std::collections::HashSet;
 
-/// So many notes more than twice the segments are kept before the repeated ones are dropped.
+/// Repeated notes are dropped when there are this many more than twice the segments.
 const SPARE: usize = 1_024;
 
 /// Segments, by their places, in the order in which they grew. As sequence numbers grow from line
 /// to line, this is also their order by their last lines.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Growth {
+pub(in crate::store) struct AppendOrder {
     /// One that grew again stands here again.
     notes: Vec<u32>,
     /// The point of the first note. It only ever grows: where notes were dropped, and where one
@@ -17,8 +17,8 @@ pub(in crate::store) struct Growth {
     first: u64,
 }
 
-impl Growth {
-    /// Notes that a segment, one of so many, grew.
+impl AppendOrder {
+    /// Notes that a segment grew. `segments` is the number of all segments.
     pub(in crate::store) fn note(&mut self, segment: u32, segments: usize) {
         if self.notes.last() == Some(&segment) {
             self.first += 1;
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn nothing_that_grew_is_missed() {
         const SEGMENTS: u32 = 7;
-        let mut growth = Growth::default();
+        let mut append_order = AppendOrder::default();
         let mut order: Vec<u32> = Vec::new();
         let mut unheard: [Vec<u32>; 3] = Default::default();
         let mut points = [0; 3];
@@ -85,12 +85,12 @@ mod tests {
             } else {
                 (random >> 33) as u32 % SEGMENTS
             };
-            growth.note(segment, SEGMENTS as usize);
-            assert!(growth.notes.len() <= 2 * SEGMENTS as usize + SPARE);
+            append_order.note(segment, SEGMENTS as usize);
+            assert!(append_order.notes.len() <= 2 * SEGMENTS as usize + SPARE);
             order.retain(|known| *known != segment);
             order.insert(0, segment);
             assert!(
-                growth
+                append_order
                     .latest_first()
                     .take(3)
                     .eq(order.iter().copied().take(3))
@@ -98,18 +98,21 @@ mod tests {
             for (place, every) in [1, 13, 4_001].into_iter().enumerate() {
                 unheard[place].push(segment);
                 if round % every == 0 {
-                    let heard = growth.since(points[place]);
+                    let heard = append_order.since(points[place]);
                     assert!(unheard[place].iter().all(|grew| heard.contains(grew)));
                     assert!(every > 1 || heard.len() == 1);
                     unheard[place].clear();
-                    points[place] = growth.point();
-                    assert_eq!(growth.since(points[place]), [0; 0]);
+                    points[place] = append_order.point();
+                    assert_eq!(append_order.since(points[place]), [0; 0]);
                 }
             }
         }
-        assert!(growth.latest_first().eq(order));
-        let point = growth.point();
-        growth.clear();
-        assert_eq!((growth.point(), growth.since(0).len()), (point, 0));
+        assert!(append_order.latest_first().eq(order));
+        let point = append_order.point();
+        append_order.clear();
+        assert_eq!(
+            (append_order.point(), append_order.since(0).len()),
+            (point, 0)
+        );
     }
 }

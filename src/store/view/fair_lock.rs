@@ -1,5 +1,4 @@
-//! A lock for readers and writers in which a reader that comes again and again gives writers their
-//! turn.
+//! A reader-writer lock in which a stream of readers cannot starve a writer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -12,15 +11,15 @@ const WAIT_MAX: Duration = Duration::from_millis(1);
 /// The lock of the standard library wakes the writer that waits and is free until it comes: a
 /// reader of many parts is there before it, each time, and the writer waits for all of them.
 #[derive(Debug)]
-pub(in crate::store) struct TurnLock<T> {
+pub(in crate::store) struct FairLock<T> {
     lock: RwLock<T>,
     /// Writers that wait.
     waiting: AtomicU32,
 }
 
-impl<T> TurnLock<T> {
-    pub(in crate::store) fn new(value: T) -> TurnLock<T> {
-        TurnLock {
+impl<T> FairLock<T> {
+    pub(in crate::store) fn new(value: T) -> FairLock<T> {
+        FairLock {
             lock: RwLock::new(value),
             waiting: AtomicU32::new(0),
         }
@@ -70,7 +69,7 @@ mod tests {
     #[test]
     fn a_reader_of_many_parts_lets_a_writer_in() {
         const WRITES: usize = 200;
-        let lock = TurnLock::new(());
+        let lock = FairLock::new(());
         let (is_over, parts) = (AtomicBool::new(false), AtomicU32::new(0));
         let read = || {
             while !is_over.load(Ordering::Relaxed) {

@@ -1,26 +1,25 @@
-//! What the log says now: every read begins here, and begins again where what it met is not what
-//! was known.
+//! Brings a handle's state up to date before each read, and retries a read that met changed files.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::full_path;
 use crate::store::commit::head::Head;
 use crate::store::commit::reentrancy;
-use crate::store::{Inner, View, root_check};
+use crate::store::{Inner, Snapshot, root_check};
 
 /// How often something was asked that met something else than was known.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Tries {
+pub(in crate::store) struct Retries {
     all: u32,
     /// Without segments having been rewritten meanwhile, one after the other.
     in_vain: u32,
 }
 
-impl Tries {
+impl Retries {
     const MAX: u32 = 100;
     const IN_VAIN_MAX: u32 = 2;
 
     pub(in crate::store) fn are_left(&self) -> bool {
-        self.all < Tries::MAX && self.in_vain < Tries::IN_VAIN_MAX
+        self.all < Retries::MAX && self.in_vain < Retries::IN_VAIN_MAX
     }
 
     /// Notes one that failed.
@@ -32,22 +31,22 @@ impl Tries {
 
 impl Inner {
     /// The state, with all that any process acknowledged before this call.
-    pub(crate) fn fresh(&self) -> Result<View<'_>> {
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
         reentrancy::check(self)?;
-        if let Some(commits) = self.news.commits() {
+        if let Some(commits) = self.head_reader.commits() {
             let state = self.state.read();
             if !state.is_stale && commits == state.commits {
-                return Ok(View::new(self, state));
+                return Ok(Snapshot::new(self, state));
             }
         }
         self.catch_up()
     }
 
-    /// As [`fresh`](Self::fresh), where something may be new.
+    /// As [`snapshot`](Self::snapshot), where something may be new.
     #[cold]
-    fn catch_up(&self) -> Result<View<'_>> {
+    fn catch_up(&self) -> Result<Snapshot<'_>> {
         let storage = &*self.storage;
-        let (head, is_another) = self.news.head(storage)?;
+        let (head, is_another) = self.head_reader.head(storage)?;
         if is_another {
             self.lock_state().is_stale = true;
         }
@@ -61,7 +60,7 @@ impl Inner {
         {
             let state = self.state.read();
             if !state.is_stale && known == Some(state.commits) {
-                return Ok(View::new(self, state));
+                return Ok(Snapshot::new(self, state));
             }
         }
         {
@@ -72,32 +71,32 @@ impl Inner {
                     state.catch_up(storage, head, commits, false)?;
                 }
                 (Some(_), Some(_)) => {}
-                _ => state.look_at_all(storage, head.as_deref(), false)?,
+                _ => state.rescan(storage, head.as_deref(), false)?,
             }
         }
         let state = self.state.read();
-        Ok(View::new(self, state))
+        Ok(Snapshot::new(self, state))
     }
 
-    pub(crate) fn look_at_all(&self) -> Result<()> {
+    pub(crate) fn rescan(&self) -> Result<()> {
         reentrancy::check(self)?;
         root_check::check(&*self.storage)?;
-        let (head, _) = self.news.head(&*self.storage)?;
+        let (head, _) = self.head_reader.head(&*self.storage)?;
         let mut state = self.lock_state();
-        state.look_at_all(&*self.storage, head.as_deref(), false)
+        state.rescan(&*self.storage, head.as_deref(), false)
     }
 
     /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
     /// a moment ago, looks at all segments and asks again.
-    pub(crate) fn ask<T>(&self, ask: impl Fn(&View<'_>) -> Result<T>) -> Result<T> {
-        let mut tries = Tries::default();
+    pub(crate) fn with_snapshot<T>(&self, ask: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
+        let mut retries = Retries::default();
         loop {
-            let view = self.fresh()?;
+            let view = self.snapshot()?;
             let moved = view.state.moved;
             match ask(&view) {
-                Err(e) if e.kind() == ErrorKind::Damaged && tries.are_left() => {
+                Err(e) if e.kind() == ErrorKind::Damaged && retries.are_left() => {
                     drop(view);
-                    self.look_again(&mut tries, moved)?;
+                    self.rescan_after_failure(&mut retries, moved)?;
                 }
                 answer => return answer,
             }
@@ -106,19 +105,23 @@ impl Inner {
 
     /// Looks at all segments after a try that met something else than is known, for all that was
     /// rewritten up to `moved`; after the second one in vain whatever is known.
-    pub(in crate::store) fn look_again(&self, tries: &mut Tries, moved: Option<u64>) -> Result<()> {
-        let (head, _) = self.news.head(&*self.storage)?;
+    pub(in crate::store) fn rescan_after_failure(
+        &self,
+        retries: &mut Retries,
+        moved: Option<u64>,
+    ) -> Result<()> {
+        let (head, _) = self.head_reader.head(&*self.storage)?;
         let now = head.and_then(|head| head.moved().ok());
-        tries.note(now.is_some() && now != moved);
-        if tries.in_vain > 1 {
+        retries.note(now.is_some() && now != moved);
+        if retries.in_vain > 1 {
             self.lock_state().forget();
         }
-        self.look_at_all()
+        self.rescan()
     }
 
     /// Moves over to rewritten segments before the lock is taken: it may take a while, in which
     /// others can write.
-    pub(in crate::store) fn move_over_early(&self, head: &Head) {
+    pub(in crate::store) fn relocate_early(&self, head: &Head) {
         let storage = &*self.storage;
         let is_current = head.is_current(storage).unwrap_or(false);
         // What someone cut off must not be touched.
@@ -133,7 +136,7 @@ impl Inner {
         drop(state);
         if is_behind {
             // A failure will be met under the lock.
-            drop(self.fresh());
+            drop(self.snapshot());
         }
     }
 }

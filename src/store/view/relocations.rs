@@ -1,6 +1,7 @@
-//! Which lines stand where after segments were rewritten. Whoever rewrites some leaves a note of
-//! it in `cache/moves`, by which other handles move over without reading anything again. Like all
-//! of the cache it can be deleted: then they read what changed.
+//! Where lines are after segments were rewritten.
+//!
+//! A rewrite leaves a note in `cache/moves`, by which other handles update their index without
+//! reading again. It can be deleted at any time; handles then read what changed.
 
 use std::io;
 
@@ -13,14 +14,14 @@ use crate::storage::{Access, Storage, append_all, read_full};
 
 const DIR: &str = "cache/moves";
 const MAGIC: u64 = u64::from_le_bytes(*b"DLMOVE01");
-/// Notes are kept of so many rewrites; who missed more reads what changed.
+/// Number of rewrites whose notes are kept. A handle that missed more reads what changed.
 pub(in crate::store) const KEPT: u64 = 64;
 /// A longer one is none of ours.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// A segment's file, as it was or is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct MovedFile {
+pub(in crate::store) struct RelocatedFile {
     pub name: SegmentName,
     pub identity: u64,
     /// Its length, which ends with an LF.
@@ -30,12 +31,12 @@ pub(in crate::store) struct MovedFile {
 /// The file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct NewFile {
-    pub file: MovedFile,
+    pub file: RelocatedFile,
     pub last_seq: u64,
     pub last: Option<LineEnd>,
 }
 
-/// Some whole lines, by the place of their file in [`Moves::from`].
+/// Some whole lines, by the place of their file in [`Relocations::from`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Piece {
     pub file: u32,
@@ -45,8 +46,8 @@ pub(in crate::store) struct Piece {
 
 /// What became of the lines of some segments of one day and kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct Moves {
-    pub from: Vec<MovedFile>,
+pub(in crate::store) struct Relocations {
+    pub from: Vec<RelocatedFile>,
     /// `None` if nothing is left.
     pub to: Option<NewFile>,
     /// What was kept, in the order in which it stands in the new file; of each file in order.
@@ -55,7 +56,7 @@ pub(in crate::store) struct Moves {
     pub ended: Vec<KeyHash>,
 }
 
-impl Moves {
+impl Relocations {
     /// The new place of a line, for who calls the first of these files `places[0]`, and the new
     /// one `to`.
     pub(in crate::store) fn map<'a>(
@@ -137,7 +138,7 @@ impl Moves {
     }
 
     /// The note of this number; `None` if there is none that can be believed.
-    pub(in crate::store) fn read(storage: &dyn Storage, number: u64) -> Option<Moves> {
+    pub(in crate::store) fn read(storage: &dyn Storage, number: u64) -> Option<Relocations> {
         let file = storage.open(&path(number), Access::Read).ok()?;
         let len = file.stat().ok()?.len;
         let mut bytes = vec![0; usize::try_from(len).ok().filter(|_| len <= BYTES_MAX)?];
@@ -184,7 +185,7 @@ impl Moves {
             let (hash, check) = (next()?, next()? as u32);
             ended.push(KeyHash { hash, check });
         }
-        Some(Moves {
+        Some(Relocations {
             from,
             to,
             pieces,
@@ -197,12 +198,12 @@ fn path(number: u64) -> String {
     format!("{DIR}/{number}")
 }
 
-fn put_file(words: &mut Vec<u64>, file: MovedFile) {
+fn put_file(words: &mut Vec<u64>, file: RelocatedFile) {
     words.extend([file.name.pack(), file.identity, file.end]);
 }
 
-fn take_file(next: &mut impl FnMut() -> Option<u64>) -> Option<MovedFile> {
-    Some(MovedFile {
+fn take_file(next: &mut impl FnMut() -> Option<u64>) -> Option<RelocatedFile> {
+    Some(RelocatedFile {
         name: SegmentName::unpack(next()?)?,
         identity: next()?,
         end: next()?,
@@ -215,8 +216,8 @@ mod tests {
     use crate::record::Kind;
     use crate::storage::Memory;
 
-    fn file(number: u32, end: u64) -> MovedFile {
-        MovedFile {
+    fn file(number: u32, end: u64) -> RelocatedFile {
+        RelocatedFile {
             name: SegmentName {
                 day: "2025-12-27".parse().unwrap(),
                 kind: Kind::Messages,
@@ -227,9 +228,9 @@ mod tests {
         }
     }
 
-    fn moves() -> Moves {
+    fn relocations() -> Relocations {
         let piece = |file, start, len| Piece { file, start, len };
-        Moves {
+        Relocations {
             from: vec![file(1, 300), file(2, 100)],
             to: Some(NewFile {
                 file: file(1, 180),
@@ -243,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_line_is_where_its_piece_is() {
-        let moves = moves();
-        let to = moves.map(&[3, 5], 3);
+        let relocations = relocations();
+        let to = relocations.map(&[3, 5], 3);
         let at = |segment, offset| Loc { segment, offset };
         for (from, expected) in [
             (at(3, 0), Loc::NONE),
@@ -264,28 +265,28 @@ mod tests {
     fn a_note_reads_as_it_was_written_or_not_at_all() {
         let storage = Memory::new();
         storage.create_dir("").unwrap();
-        let nothing_left = Moves {
+        let nothing_left = Relocations {
             to: None,
             pieces: Vec::new(),
-            ..moves()
+            ..relocations()
         };
-        for (number, moves) in [(1, moves()), (2, nothing_left)] {
-            moves.write(&storage, number).unwrap();
-            moves.write(&storage, number).unwrap();
-            assert_eq!(Moves::read(&storage, number), Some(moves));
+        for (number, relocations) in [(1, relocations()), (2, nothing_left)] {
+            relocations.write(&storage, number).unwrap();
+            relocations.write(&storage, number).unwrap();
+            assert_eq!(Relocations::read(&storage, number), Some(relocations));
         }
-        assert_eq!(Moves::read(&storage, 3), None);
+        assert_eq!(Relocations::read(&storage, 3), None);
         let file = storage.open(&path(1), Access::Overwrite).unwrap();
         let len = file.stat().unwrap().len;
         for offset in 0..len {
             let mut byte = [0];
             read_full(&*file, &mut byte, offset).unwrap();
             file.write_at(&[byte[0] ^ 1], offset).unwrap();
-            assert_eq!(Moves::read(&storage, 1), None, "{offset}");
+            assert_eq!(Relocations::read(&storage, 1), None, "{offset}");
             file.write_at(&byte, offset).unwrap();
         }
-        moves().write(&storage, 1 + KEPT).unwrap();
-        assert_eq!(Moves::read(&storage, 1), None);
-        assert!(Moves::read(&storage, 2).is_some());
+        relocations().write(&storage, 1 + KEPT).unwrap();
+        assert_eq!(Relocations::read(&storage, 1), None);
+        assert!(Relocations::read(&storage, 2).is_some());
     }
 }

@@ -1,6 +1,7 @@
-//! The sidecar of the index: `cache/index`, which spares the next open the reading of what it
-//! covers. It is believed only as far as the segments are what they were when it was written, and
-//! can be deleted at any time.
+//! The index sidecar, `cache/index`. It spares an open the reading of the segments that it covers.
+//!
+//! It is used only for segments that are unchanged since it was written, and can be deleted at any
+//! time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -323,7 +324,7 @@ struct Clock {
     now_ns: i64,
 }
 
-/// The hash of a file's first bytes; `None` if it has not so many.
+/// The hash of a file's first bytes; `None` if it is shorter.
 fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
     let mut hasher = Xxh3::new();
     let mut room = vec![0; HASHED_AT_ONCE];

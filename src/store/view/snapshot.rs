@@ -1,4 +1,4 @@
-//! Reads: the state at one moment, and the lines that it points to.
+//! A snapshot: the state at one moment, and the lines that it points to.
 
 use std::cell::{Cell, RefCell};
 use std::sync::RwLockReadGuard;
@@ -16,7 +16,7 @@ use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
 use crate::storage::full_path;
 use crate::store::Inner;
-use crate::store::commit::reentrancy::Holding;
+use crate::store::commit::reentrancy::ReentrancyGuard;
 use crate::store::maintain::removals::Anchor;
 
 /// What the rules look things up in: the store at one moment, or in a transaction.
@@ -50,25 +50,25 @@ pub(crate) trait Reads {
 }
 
 /// The state of a store at one moment, to read from.
-pub(crate) struct View<'a> {
+pub(crate) struct Snapshot<'a> {
     pub(in crate::store) inner: &'a Inner,
     pub(in crate::store) state: RwLockReadGuard<'a, State>,
     window: RefCell<Window>,
-    _holding: Holding,
+    _reentrancy_guard: ReentrancyGuard,
     bytes_read: Cell<usize>,
 }
 
-impl Reads for View<'_> {
+impl Reads for Snapshot<'_> {
     fn index(&self) -> &Index {
         &self.state.index
     }
 
     fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
-        self.state.remains.anchors_of(task_id)
+        self.state.removals.anchors_of(task_id)
     }
 
     fn removed_events(&self) -> i64 {
-        self.state.remains.marks.events
+        self.state.removals.marks.events
     }
 
     fn hasher(&self) -> Hasher {
@@ -94,13 +94,16 @@ impl Reads for View<'_> {
     }
 }
 
-impl<'a> View<'a> {
-    pub(in crate::store) fn new(inner: &'a Inner, state: RwLockReadGuard<'a, State>) -> View<'a> {
-        View {
+impl<'a> Snapshot<'a> {
+    pub(in crate::store) fn new(
+        inner: &'a Inner,
+        state: RwLockReadGuard<'a, State>,
+    ) -> Snapshot<'a> {
+        Snapshot {
             inner,
             state,
             window: RefCell::default(),
-            _holding: Holding::of(inner),
+            _reentrancy_guard: ReentrancyGuard::of(inner),
             bytes_read: Cell::default(),
         }
     }

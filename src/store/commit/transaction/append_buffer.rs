@@ -1,8 +1,8 @@
-//! What a transaction gathers before it writes: runs of lines, each for one segment.
+//! The lines of a transaction that are not written yet, by segment.
 
 use std::collections::BTreeMap;
 
-use super::ROOM_KEPT_MAX;
+use super::SCRATCH_BYTES_MAX;
 use crate::index::Loc;
 
 /// Lines for one segment, in the order of their sequence numbers.
@@ -22,7 +22,7 @@ const SORTED_MIN: usize = 16;
 /// Runs in the order in which they are to be written. A batch that goes from kind to kind has one
 /// for nearly every record, and its rules look lines up in all of them.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct AppendBuffer {
     all: Vec<Run>,
     /// Their places by segment and offset, once there are many.
     starts: BTreeMap<(u32, u64), usize>,
@@ -30,7 +30,7 @@ pub(super) struct Runs {
     spare: Vec<Vec<u8>>,
 }
 
-impl Runs {
+impl AppendBuffer {
     /// Adds bytes that will stand at an offset of a segment, which is where the segment's last
     /// run, if it has any, ends.
     pub(super) fn push(&mut self, segment: u32, offset: u64, bytes: &[u8]) {
@@ -38,12 +38,12 @@ impl Runs {
             last.bytes.extend_from_slice(bytes);
             return;
         }
-        let mut room = self.spare.pop().unwrap_or_default();
-        room.extend_from_slice(bytes);
+        let mut scratch = self.spare.pop().unwrap_or_default();
+        scratch.extend_from_slice(bytes);
         self.all.push(Run {
             segment,
             offset,
-            bytes: room,
+            bytes: scratch,
         });
         if self.all.len() >= SORTED_MIN {
             let unsorted = self.all.iter().enumerate().skip(self.starts.len());
@@ -82,7 +82,7 @@ impl Runs {
     pub(super) fn clear(&mut self) {
         self.starts.clear();
         for mut run in self.all.drain(..) {
-            if self.spare.len() < SPARE_MAX && run.bytes.capacity() <= ROOM_KEPT_MAX {
+            if self.spare.len() < SPARE_MAX && run.bytes.capacity() <= SCRATCH_BYTES_MAX {
                 run.bytes.clear();
                 self.spare.push(run.bytes);
             }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_in_whatever_run_it_is() {
-        let mut runs = Runs::default();
+        let mut runs = AppendBuffer::default();
         for (segment, offset, bytes) in [(1, 10, "abc"), (2, 10, "de"), (1, 13, "fgh")] {
             runs.push(segment, offset, bytes.as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Closing segments: after this, no line goes there any more.
+//! Closes a segment: it takes no more lines.
 
 use super::{Handle, Txn};
 use crate::error::Result;

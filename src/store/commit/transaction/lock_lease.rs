@@ -1,5 +1,5 @@
-//! The hold of the write lock. It is kept from one transaction to the next while they follow on
-//! each other at once and no one else waits: taking it costs more than a small write.
+//! The lease of the write lock. It outlasts a transaction while others follow at once and no other
+//! process waits, as taking the lock costs more than a small write.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,20 +14,20 @@ use crate::store::view::relocations;
 use crate::store::{process, root_check};
 
 /// Transactions that follow on each other within this time keep the lock between them.
-const AT_ONCE: Duration = Duration::from_millis(1);
+const IDLE_MAX: Duration = Duration::from_millis(1);
 /// How long the lock is kept while others wait for it.
-const TURN: Duration = Duration::from_millis(6);
+const LEASE_MAX: Duration = Duration::from_millis(6);
 /// How long the lock is kept before it is seen to that it is still the one that others wait for.
-const KEPT_UNSEEN: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long to step back for those who were given a turn: longer than they sleep.
-const STEP_BACK: Duration = Duration::from_millis(3);
+const BACKOFF: Duration = Duration::from_millis(3);
 
 /// How often the lock is taken once more because it was taken away meanwhile.
-const TRIES_MAX: u32 = 100;
+const RETRIES_MAX: u32 = 100;
 
 /// When the hold was taken and used.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
+pub(super) struct LeaseTimes {
     taken: Instant,
     used: Instant,
     /// When the files of the lock were last seen to be the ones that others use.
@@ -38,10 +38,10 @@ pub(super) struct Times {
     is_watched: bool,
 }
 
-impl Default for Times {
-    fn default() -> Times {
+impl Default for LeaseTimes {
+    fn default() -> LeaseTimes {
         let now = Instant::now();
-        Times {
+        LeaseTimes {
             taken: now,
             used: now,
             seen: now,
@@ -54,7 +54,7 @@ impl Default for Times {
 impl Writer {
     /// Takes the lock and catches up on what other processes wrote; tells whether tails may have
     /// come to light that lack nothing but their LF.
-    pub(super) fn take_hold<'s>(
+    pub(super) fn acquire_lease<'s>(
         &mut self,
         inner: &'s Inner,
     ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
@@ -67,8 +67,8 @@ impl Writer {
                 self.poisoned = Some(e.again());
             }
         })?;
-        for _ in 0..TRIES_MAX {
-            match self.try_take_hold(inner) {
+        for _ in 0..RETRIES_MAX {
+            match self.try_acquire_lease(inner) {
                 Ok(Some(taken)) => return Ok(taken),
                 // Someone took `LOCK` away once more.
                 Ok(None) => self.lock.release(),
@@ -84,7 +84,7 @@ impl Writer {
     }
 
     /// `None` if the lock that was taken is not the one that others take by now.
-    fn try_take_hold<'s>(
+    fn try_acquire_lease<'s>(
         &mut self,
         inner: &'s Inner,
     ) -> Result<Option<(RwLockWriteGuard<'s, State>, bool)>> {
@@ -96,18 +96,18 @@ impl Writer {
             Some(head) => (head, false),
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
-        inner.move_over_early(&head);
+        inner.relocate_early(&head);
         if let Some(given) = self.times.given.take() {
-            step_back(&head, given);
+            back_off(&head, given);
         }
         let head = RefCell::new(head);
         let waiting = || {
             let mut head = head.borrow_mut();
             head.share();
-            head.ask();
+            head.request_lock();
             drop(head);
             // What is caught up on now need not be under the lock. A failure will be met there.
-            drop(inner.fresh());
+            drop(inner.snapshot());
         };
         self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
         let mut head = head.into_inner();
@@ -136,7 +136,7 @@ impl Writer {
                 };
                 head.write_header(header).map_err(head_io)?;
             }
-            std::thread::sleep(KEPT_UNSEEN + AT_ONCE * 5);
+            std::thread::sleep(CHECK_INTERVAL + IDLE_MAX * 5);
             if !self.lock.is_current(storage).map_err(head_io)? {
                 return Ok(None);
             }
@@ -150,7 +150,7 @@ impl Writer {
         let mut header = intact.unwrap_or(head::Header {
             // Past what anyone saw.
             commits: found
-                .map_or_else(head::fresh_count, |found| found.commits)
+                .map_or_else(head::initial_count, |found| found.commits)
                 .max(state.commits),
             last_seq: SEQ_UNKNOWN,
             holder: 0,
@@ -161,7 +161,7 @@ impl Writer {
         // Another file than before may be an older copy, and count again what others saw.
         let is_replaced = is_new && self.has_begun;
         if is_replaced {
-            header.commits = header.commits.max(state.commits).max(head::fresh_count());
+            header.commits = header.commits.max(state.commits).max(head::initial_count());
         }
         let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
         if intact.is_none() || is_replaced || is_unknown {
@@ -177,11 +177,11 @@ impl Writer {
         head.write_header(header).map_err(head_io)?;
         if is_new {
             // Its count may be another one's.
-            self.obeyed = None;
+            self.settings_count = None;
         }
-        let look_at_all = intact.is_none() || is_replaced || is_unknown;
-        if look_at_all {
-            state.look_at_all(storage, Some(&head), true)?;
+        let rescan = intact.is_none() || is_replaced || is_unknown;
+        if rescan {
+            state.rescan(storage, Some(&head), true)?;
         } else if header.commits != state.commits {
             state.catch_up(storage, &head, header.commits, true)?;
         }
@@ -192,18 +192,18 @@ impl Writer {
         self.head = Some(head);
         self.header = header;
         let now = Instant::now();
-        self.times = Times {
+        self.times = LeaseTimes {
             taken: now,
             seen: now,
             ..self.times
         };
-        Ok(Some((state, look_at_all || !self.has_begun)))
+        Ok(Some((state, rescan || !self.has_begun)))
     }
 
     /// Whether the files of the lock are still the ones that others use, as far as that is not
     /// known from a moment ago.
     fn is_seen(&mut self, inner: &Inner, now: Instant) -> bool {
-        if now.duration_since(self.times.seen) < KEPT_UNSEEN {
+        if now.duration_since(self.times.seen) < CHECK_INTERVAL {
             return true;
         }
         self.times.seen = now;
@@ -215,31 +215,33 @@ impl Writer {
     }
 
     /// Whether to keep the lock after a transaction that ends now.
-    pub(super) fn keeps_hold(&mut self, inner: &Inner) -> bool {
+    pub(super) fn keeps_lease(&mut self, inner: &Inner) -> bool {
         let Some(head) = self.head.as_ref().filter(|head| head.is_shared()) else {
             return false;
         };
         let now = Instant::now();
-        let follows_at_once = now.duration_since(self.times.used) < AT_ONCE;
+        let follows_at_once = now.duration_since(self.times.used) < IDLE_MAX;
         self.times.used = now;
-        let is_asked = head.is_asked();
-        if !follows_at_once || is_asked && now.duration_since(self.times.taken) >= TURN {
+        let is_lock_requested = head.is_lock_requested();
+        if !follows_at_once
+            || is_lock_requested && now.duration_since(self.times.taken) >= LEASE_MAX
+        {
             // Whoever waits is asleep: given back and taken again at once, the lock would never
             // be seen to be free.
-            self.times.given = is_asked.then_some(now);
+            self.times.given = is_lock_requested.then_some(now);
             return false;
         }
         if !self.is_seen(inner, now) {
             return false;
         }
         if !self.times.is_watched {
-            self.times.is_watched = inner.watch_lock();
+            self.times.is_watched = inner.start_lock_releaser();
         }
         self.times.is_watched
     }
 
     /// Gives the lock back after all was published.
-    pub(in crate::store) fn let_go(&mut self) {
+    pub(in crate::store) fn release_lease(&mut self) {
         if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
             head.give_away();
         }
@@ -247,19 +249,19 @@ impl Writer {
     }
 
     /// Gives the lock back if it was not used lately; whether it needs no more watching.
-    pub(in crate::store) fn give_back_unused(&mut self) -> bool {
+    pub(in crate::store) fn release_if_idle(&mut self) -> bool {
         // Who does not have the lock any more leaves `HEAD` alone, which may have been cut since.
         if self.lock.is_held() {
-            let is_asked = self.head.as_ref().is_some_and(Head::is_asked);
-            let is_due = self.times.used.elapsed() >= AT_ONCE
-                || is_asked && self.times.taken.elapsed() >= TURN;
+            let is_lock_requested = self.head.as_ref().is_some_and(Head::is_lock_requested);
+            let is_due = self.times.used.elapsed() >= IDLE_MAX
+                || is_lock_requested && self.times.taken.elapsed() >= LEASE_MAX;
             if !is_due {
                 return false;
             }
-            self.times.given = is_asked.then(Instant::now);
+            self.times.given = is_lock_requested.then(Instant::now);
         }
         self.times.is_watched = false;
-        self.let_go();
+        self.release_lease();
         true
     }
 }
@@ -270,7 +272,7 @@ impl Drop for Writer {
             // The lock is the parent's too: unlocked here, it would be lost there.
             return;
         }
-        self.let_go();
+        self.release_lease();
     }
 }
 
@@ -294,23 +296,23 @@ fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bo
 }
 
 /// Lets others take the lock that was given away while they waited for it.
-fn step_back(head: &Head, given: Instant) {
+fn back_off(head: &Head, given: Instant) {
     let is_free = || {
         head.header()
             .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
     };
-    while is_free() && given.elapsed() < STEP_BACK {
+    while is_free() && given.elapsed() < BACKOFF {
         std::thread::sleep(Duration::from_micros(20));
     }
 }
 
-/// The lock and the state under it; tells what [`take_hold`](Writer::take_hold) tells.
-pub(super) fn hold<'s>(
+/// The lock and the state under it; tells what [`acquire_lease`](Writer::acquire_lease) tells.
+pub(super) fn lease<'s>(
     inner: &'s Inner,
     writer: &mut MutexGuard<'s, Writer>,
 ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
     if writer.lock.is_held() && !writer.is_seen(inner, Instant::now()) {
-        writer.let_go();
+        writer.release_lease();
     }
     if writer.lock.is_held() {
         let state = inner.lock_state();
@@ -318,7 +320,7 @@ pub(super) fn hold<'s>(
             return Ok((state, false));
         }
         drop(state);
-        writer.let_go();
+        writer.release_lease();
     }
-    writer.take_hold(inner)
+    writer.acquire_lease(inner)
 }

@@ -1,4 +1,4 @@
-//! One hold of the write lock: catch up, check, append, publish.
+//! A transaction: take the lock, catch up, check, append, publish.
 
 mod append_buffer;
 mod close_segment;
@@ -14,14 +14,14 @@ use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
 
 use uuid::Uuid;
 
-use self::append_buffer::Runs;
-use self::lock_lease::{Times, hold};
-use self::recent_lines::Recent;
+use self::append_buffer::AppendBuffer;
+use self::lock_lease::{LeaseTimes, lease};
+use self::recent_lines::RecentLines;
 use super::group_sync::{Ticket, Written};
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
-use super::reentrancy::{self, Holding};
-use super::write_policy::{Gate, Kept};
+use super::reentrancy::{self, ReentrancyGuard};
+use super::write_policy::{Redacted, WritePolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
@@ -36,7 +36,7 @@ use crate::store::view::state::State;
 use crate::store::{Durability, Inner, Reads, Settings};
 
 /// More room than this is given back after a transaction.
-const ROOM_KEPT_MAX: usize = 4 << 20;
+const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
 /// What one handle on a store needs to write.
 #[derive(Debug)]
@@ -45,31 +45,31 @@ pub(in crate::store) struct Writer {
     head: Option<Head>,
     /// What `HEAD` says while the lock is held.
     header: Header,
-    times: Times,
+    times: LeaseTimes,
     /// By the segment's place, the latest first.
     handles: Vec<(u32, Handle)>,
     /// How many of them there are at the most; and files that wait for a sync in a transaction.
     handles_max: usize,
-    recent: Recent,
+    recent: RecentLines,
     /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.
     known: (u64, Option<u64>),
     poisoned: Option<Error>,
-    /// What lets records in, by the settings that were read last.
-    gate: Arc<Gate>,
+    /// The write policy of the settings that were read last.
+    policy: Arc<WritePolicy>,
     /// [`Header::settings`] at which they were read under the lock.
-    obeyed: Option<u64>,
+    settings_count: Option<u64>,
     /// Whether tails that were there when the store was opened were seen to.
     has_begun: bool,
-    room: Room,
+    scratch: Scratch,
     process: Process,
 }
 
 /// What a transaction gathers. It is kept, empty, for the next one.
 #[derive(Debug, Default)]
-struct Room {
+struct Scratch {
     line: Vec<u8>,
     /// Lines that are not written yet.
-    runs: Runs,
+    runs: AppendBuffer,
     /// Segments whose handle and length were checked since the transaction began.
     checked: Vec<u32>,
     /// Segments appended to since the transaction began.
@@ -78,9 +78,9 @@ struct Room {
     dirty: Vec<Handle>,
 }
 
-impl Room {
+impl Scratch {
     fn clear(&mut self) {
-        if self.line.capacity() > ROOM_KEPT_MAX {
+        if self.line.capacity() > SCRATCH_BYTES_MAX {
             self.line = Vec::new();
         }
         self.runs.clear();
@@ -102,31 +102,31 @@ pub(crate) struct Txn<'s> {
     inner: &'s Inner,
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
-    room: Room,
+    scratch: Scratch,
     /// The failure after which the transaction can only fail: what it knew of the store, or what
     /// it had gathered, is gone.
     broken: Option<Error>,
     is_committed: bool,
     window: RefCell<Window>,
-    _holding: Holding,
+    _reentrancy_guard: ReentrancyGuard,
 }
 
 impl Writer {
-    pub(in crate::store) fn new(gate: Arc<Gate>, handles_max: usize) -> Writer {
+    pub(in crate::store) fn new(policy: Arc<WritePolicy>, handles_max: usize) -> Writer {
         Writer {
             lock: Lock::default(),
             head: None,
             header: Header::default(),
-            times: Times::default(),
+            times: LeaseTimes::default(),
             handles: Vec::new(),
             handles_max,
-            recent: Recent::default(),
+            recent: RecentLines::default(),
             known: (0, None),
             poisoned: None,
-            gate,
-            obeyed: None,
+            policy,
+            settings_count: None,
             has_begun: false,
-            room: Room::default(),
+            scratch: Scratch::default(),
             process: Process::default(),
         }
     }
@@ -156,23 +156,23 @@ impl<'s> Txn<'s> {
         if let Some(failure) = failure {
             return Err(Error::poisoned(failure));
         }
-        let (state, complete_tails) = hold(inner, &mut writer)?;
+        let (state, complete_tails) = lease(inner, &mut writer)?;
         let known = (state.generation, state.moved);
         if writer.known != known {
             writer.known = known;
             writer.recent.clear();
             writer.handles.clear();
         }
-        let room = std::mem::take(&mut writer.room);
+        let scratch = std::mem::take(&mut writer.scratch);
         let mut txn = Txn {
             inner,
             writer,
             state,
-            room,
+            scratch,
             broken: None,
             is_committed: false,
             window: RefCell::default(),
-            _holding: Holding::of(inner),
+            _reentrancy_guard: ReentrancyGuard::of(inner),
         };
         if complete_tails {
             txn.complete_whole_tails()?;
@@ -191,17 +191,17 @@ impl<'s> Txn<'s> {
         let writer = &mut *self.writer;
         let shared = writer.head.as_ref().and_then(Head::shared_settings);
         let count = shared.unwrap_or(writer.header.settings);
-        if writer.obeyed != Some(count) {
+        if writer.settings_count != Some(count) {
             let inner = self.inner;
-            writer.gate = inner.obey(inner.manifest()?, Some(count));
-            writer.obeyed = Some(count);
+            writer.policy = inner.use_manifest(inner.manifest()?, Some(count));
+            writer.settings_count = Some(count);
         }
         Ok(())
     }
 
     /// Reads the settings, also where nothing says that they were changed.
     pub(in crate::store) fn reload_settings(&mut self) -> Result<Settings> {
-        self.writer.obeyed = None;
+        self.writer.settings_count = None;
         self.read_settings()?;
         Ok(self.inner.known_settings())
     }
@@ -211,8 +211,8 @@ impl<'s> Txn<'s> {
     }
 
     /// What records must have passed to be written now.
-    pub(in crate::store) fn gate(&self) -> &Arc<Gate> {
-        &self.writer.gate
+    pub(in crate::store) fn policy(&self) -> &Arc<WritePolicy> {
+        &self.writer.policy
     }
 
     /// Replaces the settings in the manifest; returns them.
@@ -276,20 +276,20 @@ impl<'s> Txn<'s> {
             self.end_line(*segment)?;
         }
         if !segments.is_empty() {
-            self.look_at_all()?;
+            self.rescan()?;
         }
         Ok(())
     }
 
     /// Reads what changed in any segment.
-    fn look_at_all(&mut self) -> Result<()> {
+    fn rescan(&mut self) -> Result<()> {
         let storage = &*self.inner.storage;
         let head = self.writer.head.as_ref();
         let published = match self.writer.header.last_seq {
             SEQ_UNKNOWN => self.state.max_seq,
             last_seq => last_seq,
         };
-        self.state.look_at_all(storage, head, true)?;
+        self.state.rescan(storage, head, true)?;
         self.state.keep_numbers(published);
         Ok(())
     }
@@ -303,15 +303,15 @@ impl<'s> Txn<'s> {
 
     /// Adds a line; returns its sequence number. It is in the files once
     /// [`commit`](Txn::commit) returns.
-    pub(crate) fn push(&mut self, kept: &Kept, parent_id: Option<Uuid>) -> Result<u64> {
+    pub(crate) fn push(&mut self, kept: &Redacted, parent_id: Option<Uuid>) -> Result<u64> {
         let record = kept.record();
-        if let Some(fingerprint) = self.gate().key_to_note(record) {
+        if let Some(fingerprint) = self.policy().key_to_note(record) {
             self.note_user_id_key(Some(fingerprint))?;
         }
         let (kind, day) = (record.kind(), Day::of(record.at())?);
-        let mut line = std::mem::take(&mut self.room.line);
+        let mut line = std::mem::take(&mut self.scratch.line);
         let pushed = self.push_line(record, parent_id, (kind, day), &mut line);
-        self.room.line = line;
+        self.scratch.line = line;
         pushed
     }
 
@@ -340,12 +340,12 @@ impl<'s> Txn<'s> {
 
         let known = &mut self.state.segments[segment as usize];
         let offset = known.end;
-        self.room.runs.push(segment, offset, line);
+        self.scratch.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.last_seq = seq;
         known.last = line.strip_suffix(b"\n").and_then(line_end);
         let segments = self.state.segments.len();
-        self.state.growth.note(segment, segments);
+        self.state.append_order.note(segment, segments);
         let loc = Loc {
             segment,
             offset: offset as u32,
@@ -373,14 +373,14 @@ impl<'s> Txn<'s> {
 
     /// The envelope of a line that this handle wrote lately.
     pub(crate) fn envelope(&self, kind: Kind, loc: Loc) -> Option<Envelope<'_>> {
-        let gathered = self.room.runs.bytes_from(loc);
+        let gathered = self.scratch.runs.bytes_from(loc);
         let bytes = gathered.or_else(|| self.writer.recent.bytes_from(loc))?;
         envelope_of_own(kind, first_line(bytes))
     }
 
     /// Writes what is gathered: one write for every run of lines to one segment.
     fn flush(&mut self) -> Result<()> {
-        let mut runs = std::mem::take(&mut self.room.runs);
+        let mut runs = std::mem::take(&mut self.scratch.runs);
         let flushed = runs.iter().try_for_each(|run| {
             let handle = match self.handle(run.segment) {
                 Ok(handle) => handle,
@@ -395,7 +395,7 @@ impl<'s> Txn<'s> {
             Ok(())
         });
         runs.clear();
-        self.room.runs = runs;
+        self.scratch.runs = runs;
         flushed
     }
 
@@ -409,8 +409,8 @@ impl<'s> Txn<'s> {
             let e = self.io("append to", segment, e);
             return Err(self.poison(e));
         }
-        if !self.room.appended.contains(&segment) {
-            self.room.appended.push(segment);
+        if !self.scratch.appended.contains(&segment) {
+            self.scratch.appended.push(segment);
         }
         self.mark_dirty(handle)
     }
@@ -420,7 +420,7 @@ impl<'s> Txn<'s> {
     /// were written through.
     fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
         let file = &handle.named.file;
-        let dirty = &mut self.room.dirty;
+        let dirty = &mut self.scratch.dirty;
         if dirty
             .iter()
             .any(|known| Arc::ptr_eq(&known.named.file, file))
@@ -441,7 +441,7 @@ impl<'s> Txn<'s> {
 
     /// The point after all that was written until now.
     fn ticket(&mut self) -> Ticket {
-        let written = self.room.dirty.drain(..).map(|handle| Written {
+        let written = self.scratch.dirty.drain(..).map(|handle| Written {
             path: handle.path,
             identity: handle.named.identity,
             file: handle.named.file,
@@ -459,7 +459,7 @@ impl<'s> Txn<'s> {
     /// After this, nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
         self.broken = Some(err.again());
-        self.room.runs.clear();
+        self.scratch.runs.clear();
         self.state.forget();
         err
     }
@@ -477,7 +477,7 @@ impl<'s> Txn<'s> {
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
         self.flush()?;
-        let is_kept = self.writer.keeps_hold(self.inner);
+        let is_kept = self.writer.keeps_lease(self.inner);
         let mut header = Header {
             last_seq: self.state.max_seq,
             ..self.writer.header
@@ -490,7 +490,7 @@ impl<'s> Txn<'s> {
         self.state.seen_seq = header.last_seq;
         self.writer.header = header;
         if !is_kept {
-            self.writer.let_go();
+            self.writer.release_lease();
         }
         self.is_committed = true;
         Ok(self.ticket())
@@ -505,7 +505,7 @@ impl<'s> Txn<'s> {
         if !is_kept && !head.is_shared() {
             header.holder = 0;
         }
-        let reaches = self.room.appended.iter().map(|segment| {
+        let reaches = self.scratch.appended.iter().map(|segment| {
             let known = &self.state.segments[*segment as usize];
             Reach {
                 segment: known.name,
@@ -521,7 +521,7 @@ impl<'s> Txn<'s> {
         if self.inner.durability == Durability::Process {
             return Ok(());
         }
-        if self.room.runs.has_any_of(loc.segment) {
+        if self.scratch.runs.has_any_of(loc.segment) {
             return Ok(());
         }
         let handle = self.handle_to_sync(loc.segment)?;
@@ -535,11 +535,11 @@ impl Reads for Txn<'_> {
     }
 
     fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor> {
-        self.state.remains.anchors_of(task_id)
+        self.state.removals.anchors_of(task_id)
     }
 
     fn removed_events(&self) -> i64 {
-        self.state.remains.marks.events
+        self.state.removals.marks.events
     }
 
     fn hasher(&self) -> Hasher {
@@ -548,7 +548,7 @@ impl Reads for Txn<'_> {
 
     /// Also one that this transaction has only gathered yet.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        match self.room.runs.bytes_from(loc) {
+        match self.scratch.runs.bytes_from(loc) {
             Some(rest) => self.inner.decode(&self.state, kind, loc, first_line(rest)),
             None => self.inner.read(&self.state, &self.window, kind, loc),
         }
@@ -558,15 +558,15 @@ impl Reads for Txn<'_> {
 impl Drop for Txn<'_> {
     fn drop(&mut self) {
         // What was pushed and not committed is in the index, and in no file.
-        if !self.room.runs.is_empty() {
+        if !self.scratch.runs.is_empty() {
             self.state.forget();
         }
         if !self.is_committed {
             // `HEAD` keeps naming this process, so that the next writer looks at everything.
             self.writer.lock.release();
         }
-        self.room.clear();
-        self.writer.room = std::mem::take(&mut self.room);
+        self.scratch.clear();
+        self.writer.scratch = std::mem::take(&mut self.scratch);
     }
 }
 

@@ -1,5 +1,5 @@
-//! The lines of calls that this handle wrote last, as they stand in their segments: an outcome
-//! mostly follows soon on its request, and finds it here instead of in the file.
+//! The call lines that this handle wrote last. An outcome mostly follows soon on its request, and
+//! is checked against it here instead of in the file.
 
 use crate::index::Loc;
 
@@ -25,9 +25,9 @@ impl Part {
 
 /// Parts, the one that was added to last at the end.
 #[derive(Debug, Default)]
-pub(super) struct Recent(Vec<Part>);
+pub(super) struct RecentLines(Vec<Part>);
 
-impl Recent {
+impl RecentLines {
     /// Notes bytes that were appended to a segment at an offset.
     pub(super) fn push(&mut self, segment: u32, offset: u64, bytes: &[u8]) {
         let known = self.0.iter().position(|part| part.segment == segment);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_is_found_is_what_was_written_there() {
         let byte = |segment: u32, offset: u64| (offset % 251) as u8 ^ segment as u8;
-        let mut recent = Recent::default();
+        let mut recent = RecentLines::default();
         let mut ends = [0u64; PARTS_MAX + 2];
         let mut random = 1u64;
         for round in 0..3_000u64 {

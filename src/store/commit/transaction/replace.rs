@@ -1,21 +1,25 @@
-//! Puts a rewritten segment in the place of those that it was made of.
+//! Puts a rewritten segment in place of those it was made from.
 
 use super::{Head, Txn};
 use crate::error::{Error, Result};
 use crate::index::KeyHash;
 use crate::storage::{full_path, is_gone};
-use crate::store::maintain::removals::Marks;
-use crate::store::view::relocations::Moves;
+use crate::store::maintain::removals::NumberWatermarks;
+use crate::store::view::relocations::Relocations;
 
 impl Txn<'_> {
     /// Gives the new file its name, or takes theirs from those of which nothing is left, and ends
     /// the hold of the lock; `false`, and nothing done, if they are not what they were. Everyone
     /// moves over once the lock is free, this handle too. The other files of several that became
     /// one are the caller's to remove, once the new name survives the machine.
-    pub(in crate::store) fn replace(mut self, moves: &Moves, temporary: &str) -> Result<bool> {
+    pub(in crate::store) fn replace(
+        mut self,
+        relocations: &Relocations,
+        temporary: &str,
+    ) -> Result<bool> {
         let storage = &*self.inner.storage;
         let io = |path: &str, e| Error::io("rewrite the segment", &full_path(storage, path), e);
-        for file in &moves.from {
+        for file in &relocations.from {
             let path = file.name.path();
             let is_as_it_was = match storage.stat(&path) {
                 Ok(stat) => (stat.identity, stat.len) == (file.identity, file.end),
@@ -31,14 +35,14 @@ impl Txn<'_> {
         let before = head.map_or(Ok(0), Head::moved);
         let number = before.map_err(|e| io("HEAD", e))? + 1;
         // Without the note, others read anew what changed.
-        let _ = moves.write(storage, number);
-        match &moves.to {
+        let _ = relocations.write(storage, number);
+        match &relocations.to {
             Some(new) => {
                 let path = new.file.name.path();
                 storage.rename(temporary, &path).map_err(|e| io(&path, e))?;
             }
             None => {
-                for file in &moves.from {
+                for file in &relocations.from {
                     let path = file.name.path();
                     storage.remove_file(&path).map_err(|e| io(&path, e))?;
                 }
@@ -53,23 +57,23 @@ impl Txn<'_> {
             noted.map_err(|e| io("HEAD", e))?;
         }
         self.writer.header = header;
-        self.writer.let_go();
+        self.writer.release_lease();
         self.is_committed = true;
         self.ticket();
         Ok(true)
     }
 
     /// Whether none of these conversations got another message.
-    pub(in crate::store) fn still_has(&self, talks: &[(KeyHash, u64)]) -> bool {
-        let known = self.state.index.talks();
-        talks.iter().all(|(key, count)| {
-            let talk = known.get(*key);
-            talk.is_none_or(|talk| talk.message_count <= *count)
+    pub(in crate::store) fn still_has(&self, conversations: &[(KeyHash, u64)]) -> bool {
+        let known = self.state.index.conversation_totals();
+        conversations.iter().all(|(key, count)| {
+            let sums = known.get(*key);
+            sums.is_none_or(|sums| sums.message_count <= *count)
         })
     }
 
     /// The greatest numbers that were given by now.
-    pub(in crate::store) fn marks(&self) -> Marks {
-        Marks::of(&self.state.index, self.state.max_seq)
+    pub(in crate::store) fn number_watermarks(&self) -> NumberWatermarks {
+        NumberWatermarks::of(&self.state.index, self.state.max_seq)
     }
 }

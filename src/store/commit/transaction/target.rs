@@ -1,4 +1,4 @@
-//! Where a line goes: the segment that takes it, made or checked, and its open file.
+//! Finds or creates the segment that takes a line, and opens its file.
 
 use std::io;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ impl Txn<'_> {
                     self.flush()?;
                     let ended = self.end_tails(&[active]);
                     ended.map_err(|e| self.give_up(e))?;
-                    self.room.checked.clear();
+                    self.scratch.checked.clear();
                     continue;
                 };
                 if !segment.is_sealed {
-                    self.inner.upkeeper.tell_of_full();
+                    self.inner.upkeep_thread.notify_full();
                 }
                 let next = self.create_from(SegmentName { number, ..first })?;
                 if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
@@ -70,7 +70,10 @@ impl Txn<'_> {
             }
             // Someone else changed it: what is gathered goes out first.
             self.flush()?;
-            if let Err(e) = self.look_again().and_then(|()| self.complete_whole_tails()) {
+            if let Err(e) = self
+                .rescan_after_failure()
+                .and_then(|()| self.complete_whole_tails())
+            {
                 return Err(self.give_up(e));
             }
         }
@@ -82,7 +85,7 @@ impl Txn<'_> {
     /// Whether a segment is still the file, and has the length, that this handle knows; notes
     /// whether it is sealed. It is open then, but for a sealed one.
     pub(super) fn is_as_known(&mut self, segment: u32) -> Result<bool> {
-        if self.room.checked.contains(&segment) {
+        if self.scratch.checked.contains(&segment) {
             return Ok(true);
         }
         // By its name: the directory may have been moved away, with the open file in it.
@@ -108,7 +111,7 @@ impl Txn<'_> {
         }
         let is_as_known = self.handle(segment)?.named.identity == found.identity;
         if is_as_known {
-            self.room.checked.push(segment);
+            self.scratch.checked.push(segment);
         }
         Ok(is_as_known)
     }
@@ -125,9 +128,9 @@ impl Txn<'_> {
         }
         // Someone deleted it, and this store is still there: others wait until this is seen.
         let found = manifest::read(storage)?;
-        if found
-            .is_some_and(|found| found.store_id == self.inner.store_id && self.gate().is_of(&found))
-        {
+        if found.is_some_and(|found| {
+            found.store_id == self.inner.store_id && self.policy().is_from(&found)
+        }) {
             return Ok(());
         }
         let message = "the store was taken away while this was being written, and another one may have come: record it again";
@@ -136,13 +139,13 @@ impl Txn<'_> {
 
     /// Reads what changed in any segment by other hands than a writer's, and lets the other
     /// processes do the same.
-    pub(in crate::store) fn look_again(&mut self) -> Result<()> {
+    pub(in crate::store) fn rescan_after_failure(&mut self) -> Result<()> {
         self.check_lock()?;
         self.writer.handles.clear();
         self.writer.recent.clear();
-        self.room.checked.clear();
+        self.scratch.checked.clear();
         self.writer.header.call_for_a_look();
-        self.look_at_all()
+        self.rescan()
     }
 
     /// The greatest sequence number that any line can have.

@@ -1,33 +1,38 @@
-//! Puts what stays in the place of what was there, and notes what goes.
+//! Applies a planned rewrite: notes the removal, then puts the new file in place of the old ones.
 
 use std::io;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::plan::Cut;
-use super::{With, discard, remove_if_there};
+use super::plan::RewritePlan;
+use super::{Dependents, discard, remove_if_there};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
 use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
 use crate::store::maintain::removals::{self, Anchor, Removal, RemovalReason};
-use crate::store::view::relocations::{MovedFile, Moves, NewFile};
+use crate::store::view::relocations::{NewFile, RelocatedFile, Relocations};
 use crate::store::{Inner, SealLog};
 
-/// So many bytes are copied at a time.
+/// Bytes to copy at a time.
 const COPY_BYTES: usize = 1 << 20;
 
 impl Inner {
     /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
     /// `false`, and nothing done, if the segments are not sealed or changed meanwhile.
-    pub(crate) fn apply(&self, cut: &Cut, reason: RemovalReason, with: &With) -> Result<bool> {
-        if cut.changes_nothing() {
+    pub(crate) fn apply(
+        &self,
+        plan: &RewritePlan,
+        reason: RemovalReason,
+        with: &Dependents,
+    ) -> Result<bool> {
+        if plan.changes_nothing() {
             return Ok(true);
         }
         let storage = &*self.storage;
-        let Some((last, _)) = cut.files.last() else {
+        let Some((last, _)) = plan.files.last() else {
             return Ok(true);
         };
         let target = last.name;
@@ -39,53 +44,53 @@ impl Inner {
                 e,
             )
         };
-        if !self.is_as_sealed(cut, reason)? {
+        if !self.is_as_sealed(plan, reason)? {
             return Ok(false);
         }
-        let written = if cut.pieces.is_empty() {
+        let written = if plan.pieces.is_empty() {
             None
         } else {
-            let written = cut.write(storage, target, &temporary);
+            let written = plan.write(storage, target, &temporary);
             let written = written.inspect_err(|_| discard(storage, &temporary));
             Some(written.map_err(io)?)
         };
         let to = written.map(|(identity, contents)| NewFile {
-            file: MovedFile {
+            file: RelocatedFile {
                 name: target,
                 identity,
                 end: contents.bytes,
             },
-            last_seq: cut.last_seq,
-            last: cut.last,
+            last_seq: plan.last_seq,
+            last: plan.last,
         });
         let contents = written.map(|(_, contents)| contents);
-        let is_noted = self.note(cut, reason, &with.anchors, contents.as_ref())?;
-        if !is_noted || !self.put_in_place(cut, to, &temporary, with)? {
+        let is_noted = self.note(plan, reason, &with.anchors, contents.as_ref())?;
+        if !is_noted || !self.put_in_place(plan, to, &temporary, with)? {
             discard(storage, &temporary);
             return Ok(false);
         }
-        let dir = cut.day.to_string();
+        let dir = plan.day.to_string();
         storage.sync_dir(&dir).map_err(io)?;
         // Their lines stand in the new file by now, also after a power cut.
-        for (file, _) in &cut.files {
+        for (file, _) in &plan.files {
             if to.is_some() && file.name != target {
                 remove_if_there(storage, &file.name.path()).map_err(io)?;
             }
         }
-        if cut.files.len() > 1 {
+        if plan.files.len() > 1 {
             storage.sync_dir(&dir).map_err(io)?;
         }
-        self.leave_day(cut.day, reason)?;
+        self.leave_day(plan.day, reason)?;
         Ok(true)
     }
 
     /// Whether the segments hold what one of their seals says. Others would be vouched for by the
     /// new seal, whoever changed them: that is for a person to do.
-    fn is_as_sealed(&self, cut: &Cut, reason: RemovalReason) -> Result<bool> {
+    fn is_as_sealed(&self, plan: &RewritePlan, reason: RemovalReason) -> Result<bool> {
         let storage = &*self.storage;
         let mut log = self.seals();
         log.refresh(storage)?;
-        for (file, opened) in &cut.files {
+        for (file, opened) in &plan.files {
             let path = full_path(storage, &file.name.path());
             let hashed = hash_file(&**opened);
             let (sha256, _) = hashed.map_err(|e| Error::io("read the segment", &path, e))?;
@@ -105,20 +110,20 @@ impl Inner {
 
     fn put_in_place(
         &self,
-        cut: &Cut,
+        plan: &RewritePlan,
         to: Option<NewFile>,
         temporary: &str,
-        with: &With,
+        with: &Dependents,
     ) -> Result<bool> {
-        let moves = Moves {
-            from: cut.files.iter().map(|(file, _)| *file).collect(),
+        let relocations = Relocations {
+            from: plan.files.iter().map(|(file, _)| *file).collect(),
             to,
-            pieces: cut.pieces.clone(),
+            pieces: plan.pieces.clone(),
             ended: with.ended.iter().map(|(key, _)| *key).collect(),
         };
         let txn = self.begin()?;
         if txn.still_has(&with.ended) {
-            return txn.replace(&moves, temporary);
+            return txn.replace(&relocations, temporary);
         }
         txn.commit()?;
         Ok(false)
@@ -128,7 +133,7 @@ impl Inner {
     /// changes; `false`, and nothing noted, if not all of it is sealed.
     fn note(
         &self,
-        cut: &Cut,
+        plan: &RewritePlan,
         reason: RemovalReason,
         anchors: &[Anchor],
         contents: Option<&Contents>,
@@ -138,7 +143,7 @@ impl Inner {
         let txn = self.begin()?;
         log.refresh(storage)?;
         let mut sealed: Vec<&Seal> = Vec::new();
-        for (file, _) in &cut.files {
+        for (file, _) in &plan.files {
             let path = file.name.path();
             let is_closed = match storage.stat(&path) {
                 Err(e) if is_gone(&e) => false,
@@ -150,13 +155,13 @@ impl Inner {
             };
             sealed.extend(log.seals_of(file.name).next().filter(|_| is_closed));
         }
-        if sealed.len() < cut.files.len() {
+        if sealed.len() < plan.files.len() {
             txn.commit()?;
             return Ok(false);
         }
         let replaces = sealed.iter().map(|seal| seal.seal).collect();
         let mut removals: Vec<Removal> = Vec::new();
-        for (name, gone) in cut.gone() {
+        for (name, gone) in plan.gone() {
             removals.push(Removal {
                 lines: gone.lines,
                 bytes: gone.bytes,
@@ -164,7 +169,7 @@ impl Inner {
                 last_seq: gone.seqs.1,
                 first_at: gone.ats.0.min(gone.ats.1),
                 last_at: gone.ats.1,
-                ..Removal::new(reason, name.path(), txn.marks())
+                ..Removal::new(reason, name.path(), txn.number_watermarks())
             });
         }
         if let Some(first) = removals.first_mut() {
@@ -174,7 +179,7 @@ impl Inner {
             }
         }
         let file = append_all_of(storage, removals)?;
-        if let (Some(contents), Some((last, _))) = (contents, cut.files.last()) {
+        if let (Some(contents), Some((last, _))) = (contents, plan.files.last()) {
             let reason = reason.into();
             log.append(storage, now(), last.name, contents, reason, replaces)?;
         }
@@ -207,7 +212,7 @@ impl Inner {
         if !left.is_empty() {
             let removal = Removal {
                 seals: left,
-                ..Removal::new(reason, seals.clone(), txn.marks())
+                ..Removal::new(reason, seals.clone(), txn.number_watermarks())
             };
             file = append_all_of(storage, vec![removal])?;
         }
@@ -225,7 +230,7 @@ impl Inner {
     }
 }
 
-impl Cut {
+impl RewritePlan {
     /// Writes what stays to a file of its own, which survives the machine once it has a name that
     /// does, and no one writes any more; its identity, and what it holds under the name that it
     /// will have.

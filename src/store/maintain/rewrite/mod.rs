@@ -1,6 +1,7 @@
-//! Rewrites segments that nothing is appended to any more, leaving lines out or joining several
-//! into one, while others read and write the store. What is read and written takes its time
-//! without the lock; under it, files change names and those who know them move over.
+//! Rewrites segments that take no more lines: leaves lines out, or joins several segments into one.
+//!
+//! Reading and writing happen without the lock. Under it files are renamed, and handles that know
+//! them relocate their index entries.
 
 mod apply;
 mod plan;
@@ -23,7 +24,7 @@ pub(crate) type Settled = BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>;
 
 /// What goes with the lines.
 #[derive(Debug, Default)]
-pub(crate) struct With {
+pub(crate) struct Dependents {
     /// Conversations that go, and how many messages each had when that was judged.
     pub ended: Vec<(KeyHash, u64)>,
     /// The last thoughts that go of each chain.
@@ -34,7 +35,7 @@ impl Inner {
     /// The segments of each day and kind that nothing is appended to any more: their days are
     /// before this one, or others of their day and kind follow. Each with its length.
     pub(crate) fn settled(&self, today: Day) -> Result<Settled> {
-        let view = self.fresh()?;
+        let view = self.snapshot()?;
         let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, place) in &view.state.by_name {
             let segment = &view.state.segments[*place as usize];
@@ -50,7 +51,7 @@ impl Inner {
 
     /// How long the segments of each day and kind are that count towards the store's size.
     pub(crate) fn capped_bytes(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
-        let view = self.fresh()?;
+        let view = self.snapshot()?;
         let mut bytes = BTreeMap::new();
         for segment in &view.state.segments {
             let SegmentName { day, kind, .. } = segment.name;
@@ -63,7 +64,7 @@ impl Inner {
 
     /// Every segment that there is.
     pub(crate) fn segments(&self) -> Result<Vec<SegmentName>> {
-        let view = self.fresh()?;
+        let view = self.snapshot()?;
         let segments = view.state.segments.iter();
         let there = segments.filter(|segment| segment.identity != 0);
         Ok(there.map(|segment| segment.name).collect())

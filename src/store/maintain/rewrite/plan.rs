@@ -1,4 +1,4 @@
-//! Reads segments and sorts their lines into what stays and what goes.
+//! Plans a rewrite: reads segments and sorts their lines into those that stay and those that go.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::record::{Day, Kind};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
 use crate::storage::{Access, StorageFile, full_path, is_gone, read_full};
 use crate::store::view::parallel_scan::{LineEnd, line_end};
-use crate::store::view::relocations::{MovedFile, Piece};
-use crate::store::{Inner, View};
+use crate::store::view::relocations::{Piece, RelocatedFile};
+use crate::store::{Inner, Snapshot};
 
-/// So many lines are judged while the state cannot change.
+/// Maximum number of lines to judge under one snapshot.
 const BATCH_LINES: usize = 500;
-/// Or so many bytes.
+/// Maximum bytes of lines to judge under one snapshot.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// A line of a segment, or what stands for one.
@@ -26,12 +26,12 @@ pub(crate) struct Candidate<'a> {
 }
 
 /// Whether a line stays in the log.
-pub(crate) type Judge<'j> = dyn FnMut(&View<'_>, &Candidate<'_>) -> Result<bool> + 'j;
+pub(crate) type KeepsLine<'j> = dyn FnMut(&Snapshot<'_>, &Candidate<'_>) -> Result<bool> + 'j;
 
 /// Segments of one day and kind, sorted into what stays and what goes.
-pub(crate) struct Cut {
+pub(crate) struct RewritePlan {
     pub(super) day: Day,
-    pub(super) files: Vec<(MovedFile, Arc<dyn StorageFile>)>,
+    pub(super) files: Vec<(RelocatedFile, Arc<dyn StorageFile>)>,
     pub(super) pieces: Vec<Piece>,
     /// What goes, of each file.
     gone: Vec<Gone>,
@@ -70,7 +70,7 @@ impl Gone {
     }
 }
 
-impl Cut {
+impl RewritePlan {
     /// What goes, of all files.
     pub(crate) fn gone(&self) -> impl Iterator<Item = (SegmentName, Gone)> {
         let names = self.files.iter().map(|(file, _)| file.name);
@@ -137,11 +137,15 @@ impl Inner {
 
     /// Reads segments of one day and kind, in the order of their numbers, and has each line
     /// judged. `None` if one of them is not there any more, or has no LF at its end.
-    pub(crate) fn cut(&self, names: &[SegmentName], judge: &mut Judge<'_>) -> Result<Option<Cut>> {
+    pub(crate) fn plan_rewrite(
+        &self,
+        names: &[SegmentName],
+        judge: &mut KeepsLine<'_>,
+    ) -> Result<Option<RewritePlan>> {
         let Some(first) = names.first().copied() else {
             return Ok(None);
         };
-        let mut cut = Cut {
+        let mut plan = RewritePlan {
             day: first.day,
             files: Vec::new(),
             pieces: Vec::new(),
@@ -154,7 +158,7 @@ impl Inner {
             let path = name.path();
             let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
             let place = {
-                let view = self.fresh()?;
+                let view = self.snapshot()?;
                 let place = view.state.by_name.get(&name).copied();
                 let known = place.map(|place| &view.state.segments[place as usize]);
                 if known.is_none_or(|known| known.identity == 0 || known.tail.is_some()) {
@@ -172,13 +176,13 @@ impl Inner {
             if stat.len >= u64::from(u32::MAX) {
                 return Ok(None);
             }
-            let end = self.judge_all(&mut cut, (number, place, name), &*file, judge)?;
+            let end = self.judge_all(&mut plan, (number, place, name), &*file, judge)?;
             if end != stat.len {
                 return Ok(None);
             }
             let identity = stat.identity;
-            cut.files.push((
-                MovedFile {
+            plan.files.push((
+                RelocatedFile {
                     name,
                     identity,
                     end,
@@ -186,16 +190,16 @@ impl Inner {
                 file,
             ));
         }
-        Ok(Some(cut))
+        Ok(Some(plan))
     }
 
     /// Judges the lines of one segment; where they end.
     fn judge_all(
         &self,
-        cut: &mut Cut,
+        plan: &mut RewritePlan,
         (number, place, name): (u32, u32, SegmentName),
         file: &dyn StorageFile,
-        judge: &mut Judge<'_>,
+        judge: &mut KeepsLine<'_>,
     ) -> Result<u64> {
         let mut batch = Batch {
             number,
@@ -203,12 +207,12 @@ impl Inner {
             bytes: Vec::new(),
             lines: Vec::new(),
         };
-        cut.gone.push(Gone::NOTHING);
+        plan.gone.push(Gone::NOTHING);
         let mut failed = None;
         let mut sink = |found: Found<'_>| {
             batch.take(self, name.kind, &found);
             if batch.lines.len() >= BATCH_LINES || batch.bytes.len() >= BATCH_BYTES {
-                failed = failed.take().or(batch.judge(self, cut, judge).err());
+                failed = failed.take().or(batch.judge(self, plan, judge).err());
             }
         };
         let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink);
@@ -216,7 +220,7 @@ impl Inner {
         let scanned = scanned.map_err(|e| Error::io("read the segment", &path(), e))?;
         match failed {
             Some(e) => return Err(e),
-            None => batch.judge(self, cut, judge)?,
+            None => batch.judge(self, plan, judge)?,
         }
         Ok(if scanned.tail.is_some() {
             u64::MAX
@@ -228,7 +232,7 @@ impl Inner {
 
 /// Lines that are judged together.
 struct Batch {
-    /// The file's place in [`Cut::files`].
+    /// The file's place in [`RewritePlan::files`].
     number: u32,
     /// The segment's place in the state.
     place: u32,
@@ -281,8 +285,13 @@ impl Batch {
         });
     }
 
-    fn judge(&mut self, inner: &Inner, cut: &mut Cut, judge: &mut Judge<'_>) -> Result<()> {
-        let view = inner.fresh()?;
+    fn judge(
+        &mut self,
+        inner: &Inner,
+        plan: &mut RewritePlan,
+        judge: &mut KeepsLine<'_>,
+    ) -> Result<()> {
+        let view = inner.snapshot()?;
         let last_known = view.state.segments[self.place as usize].last_seq;
         for line in self.lines.drain(..) {
             let candidate = Candidate {
@@ -290,13 +299,13 @@ impl Batch {
                 entry: line.entry,
             };
             if judge(&view, &candidate)? {
-                cut.keep(self.number, line.start, line.len);
-                cut.last = line_end(candidate.bytes);
+                plan.keep(self.number, line.start, line.len);
+                plan.last = line_end(candidate.bytes);
                 // What is not as it was written need not have the number that it tells.
                 let intact = candidate.entry.filter(|entry| !entry.is_altered);
                 let seq = intact.map_or(last_known, |entry| entry.seq.min(last_known));
-                cut.last_seq = cut.last_seq.max(seq);
-            } else if let Some(gone) = cut.gone.last_mut() {
+                plan.last_seq = plan.last_seq.max(seq);
+            } else if let Some(gone) = plan.gone.last_mut() {
                 gone.add(line.len, candidate.entry.as_ref());
             }
         }

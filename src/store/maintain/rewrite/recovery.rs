@@ -1,5 +1,5 @@
-//! Ends what someone began who was interrupted: takes away what stands elsewhere by now, and seals
-//! anew what was to be rewritten and was not.
+//! Completes interrupted rewrites: removes files whose lines are elsewhere, and seals again the
+//! segments that were to be rewritten and were not.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,8 +16,8 @@ use crate::store::{Inner, SealLog};
 impl Inner {
     /// Removes files that were written in part, and segments that were joined to another one; and
     /// has every other sealed segment have a seal that counts. No one else rewrites meanwhile.
-    pub(crate) fn clear_up(&self) -> Result<()> {
-        self.discard_leftovers(&self.beside()?.leftovers)?;
+    pub(crate) fn complete_rewrites(&self) -> Result<()> {
+        self.discard_leftovers(&self.other_files()?.leftovers)?;
         let storage = &*self.storage;
         let mut log = self.seals();
         log.refresh(storage)?;
@@ -47,7 +47,7 @@ impl Inner {
         storage.sync_dir(&dir).map_err(io)?;
         let mut txn = self.begin()?;
         remove_if_there(storage, &path).map_err(io)?;
-        txn.look_again()?;
+        txn.rescan_after_failure()?;
         txn.commit()?;
         storage.sync_dir(&dir).map_err(io)
     }

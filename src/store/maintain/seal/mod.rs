@@ -1,4 +1,4 @@
-//! Sealing: full segments, and those of days that are over, are closed and get a seal each.
+//! Sealing: closes full segments and those of past days, and writes a seal for each.
 
 mod log;
 
@@ -12,7 +12,7 @@ use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
 use crate::storage::{Access, full_path, is_gone};
-use crate::store::{Inner, Reads, Store, View};
+use crate::store::{Inner, Reads, Snapshot, Store};
 
 impl Store {
     /// Seals every segment that takes no more lines: because it is full, or because its UTC day is
@@ -98,7 +98,7 @@ impl Store {
     /// [`Damaged`](ErrorKind::Damaged) if it is not as it was sealed.
     pub fn prove(&self, kind: Kind, key: [&str; 2]) -> Result<Option<Proof>> {
         let inner = self.inner();
-        let Some((name, offset)) = inner.ask(|view| place_of(view, kind, key))? else {
+        let Some((name, offset)) = inner.with_snapshot(|view| place_of(view, kind, key))? else {
             return Ok(None);
         };
         let mut log = inner.seals();
@@ -120,7 +120,7 @@ impl Store {
 }
 
 /// Where the last line stands that asserts a record.
-fn place_of(view: &View<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(SegmentName, u64)>> {
+fn place_of(view: &Snapshot<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(SegmentName, u64)>> {
     let Some((_, row)) = view.find(kind, key) else {
         return Ok(None);
     };
@@ -153,7 +153,7 @@ impl Inner {
 
     /// The segments to seal, and sealed ones that lost their mode, as where they were copied.
     fn due(&self, today: Day, log: &SealLog) -> Result<Vec<SegmentName>> {
-        let view = self.fresh()?;
+        let view = self.snapshot()?;
         let segments = &view.state.segments;
         let by_name = view.state.by_name.iter();
         let present = by_name.filter(|(_, id)| segments[**id as usize].identity != 0);

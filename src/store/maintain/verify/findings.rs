@@ -1,4 +1,4 @@
-//! What is found, and in which words it is told.
+//! The findings of a verification, and how they are worded.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Checks every byte of a store, trusting nothing else: what is sealed by its seal, the rest line
-//! by line.
+//! Checks every byte of a store: sealed segments by their seals, all others line by line. It trusts
+//! neither the index nor a sidecar, and it writes nothing.
 
 mod findings;
 mod rules;
@@ -13,7 +13,7 @@ use self::findings::{changed, copies, odd, unaccounted};
 use self::rules::Rules;
 use super::removals::RemovalReason;
 use super::seal::SealLog;
-use super::seq_set::{Numbers, SeqRange};
+use super::seq_set::{SeqRange, SeqSet};
 use crate::error::{Error, Result, is_of_what_is_read};
 use crate::line::LINE_BYTES_MAX;
 use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
@@ -124,7 +124,7 @@ struct Check<'a> {
     reads_all: bool,
     log: SealLog,
     segments: Vec<SegmentName>,
-    numbers: Numbers,
+    numbers: SeqSet,
     rules: Rules,
     /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
     left_over: Vec<u64>,
@@ -185,7 +185,7 @@ impl<'a> Check<'a> {
             reads_all,
             log,
             segments: listing.segments,
-            numbers: Numbers::default(),
+            numbers: SeqSet::default(),
             rules: Rules::default(),
             left_over: Vec::new(),
             last: u64::MAX,

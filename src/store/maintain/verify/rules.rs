@@ -1,5 +1,5 @@
-//! What the format promises of values, and of what no two lines share: a reader takes such lines
-//! as they are, so that only who verifies looks.
+//! Checks value ranges and uniqueness. Readers accept lines that break these rules, so only
+//! verification reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

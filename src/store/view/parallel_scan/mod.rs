@@ -1,4 +1,4 @@
-//! Reads parts of segments for the index, on every core.
+//! Scans parts of segments for the index on every core.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ const LINE_BYTES_USUAL: u64 = 400;
 
 /// A part of a segment to read.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct Job {
+pub(in crate::store) struct ScanJob {
     /// The segment's place in the store's list.
     pub segment: u32,
     pub name: SegmentName,
@@ -37,7 +37,7 @@ pub(in crate::store) struct Job {
 
 /// What was read.
 #[derive(Debug)]
-pub(in crate::store) struct Gathered {
+pub(in crate::store) struct ScanResult {
     pub segment: u32,
     pub scanned: Scanned,
     /// The lines that count, in the order in which they stand.
@@ -106,11 +106,11 @@ impl Run {
 
 /// Reads all jobs; the results are in the jobs' order. A segment that cannot be read, or is gone, is
 /// told as such; other failures fail all.
-pub(in crate::store) fn gather(
+pub(in crate::store) fn scan_parallel(
     storage: &dyn Storage,
     hasher: Hasher,
-    jobs: &[Job],
-) -> Result<Vec<Gathered>> {
+    jobs: &[ScanJob],
+) -> Result<Vec<ScanResult>> {
     let bytes: u64 = jobs
         .iter()
         .map(|job| job.until.saturating_sub(job.from))
@@ -159,7 +159,7 @@ pub(in crate::store) fn gather(
         }
         results
     });
-    let mut gathered: Vec<Gathered> = jobs.iter().map(Gathered::nothing).collect();
+    let mut gathered: Vec<ScanResult> = jobs.iter().map(ScanResult::nothing).collect();
     let mut parts = Vec::with_capacity(results.len());
     for result in results {
         match result {
@@ -190,9 +190,9 @@ pub(in crate::store) fn gather(
     Ok(gathered)
 }
 
-impl Gathered {
-    fn nothing(job: &Job) -> Gathered {
-        Gathered {
+impl ScanResult {
+    fn nothing(job: &ScanJob) -> ScanResult {
+        ScanResult {
             segment: job.segment,
             scanned: Scanned {
                 end: job.from,
@@ -220,17 +220,17 @@ fn beyond_index(end: u64) -> Option<Report> {
 /// The parts of all jobs, in order.
 struct Parts<'a> {
     storage: &'a dyn Storage,
-    jobs: &'a [Job],
+    jobs: &'a [ScanJob],
     next: usize,
     /// The last job that was begun, where its next part starts, and its file: all parts are of
     /// the same one, whatever is under its name by then.
-    open: Option<(Job, u64, Arc<dyn StorageFile>)>,
+    open: Option<(ScanJob, u64, Arc<dyn StorageFile>)>,
 }
 
 struct Part {
     /// The job's place.
     place: usize,
-    job: Job,
+    job: ScanJob,
     span: Span,
     file: Arc<dyn StorageFile>,
 }

@@ -66,7 +66,7 @@ proptest! {
             let from = before.map_or(0, |lf| lf as u64 + 1);
             memory.put_bytes(&name.path(), bytes);
             let identity = memory.stat(&name.path()).unwrap().identity;
-            jobs.push(Job { segment, name, identity, from, until });
+            jobs.push(ScanJob { segment, name, identity, from, until });
             let file = memory.open(&name.path(), Access::Read).unwrap();
             let (mut facts, mut reports) = (Vec::new(), Vec::new());
             let scanned = scan(&*file, kind, from, until, LINE_BYTES_MAX, &mut |found| {
@@ -79,7 +79,7 @@ proptest! {
             });
             expected.push((segment, scanned.unwrap(), facts, reports));
         }
-        let gathered = gather(&memory, hasher, &jobs).unwrap();
+        let gathered = scan_parallel(&memory, hasher, &jobs).unwrap();
         prop_assert_eq!(gathered.len(), expected.len());
         for (read, (segment, scanned, facts, reports)) in gathered.iter().zip(expected) {
             let lines = read.runs.iter().flat_map(|run| &run.lines);

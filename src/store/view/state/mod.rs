@@ -1,4 +1,4 @@
-//! What a handle knows of its store: the segments, how far each was read, and the index.
+//! The state of a handle: the segments, how far each was read, and the index.
 
 mod relocate;
 mod rescan;
@@ -6,10 +6,10 @@ mod rescan;
 use std::collections::{BTreeMap, HashSet};
 
 use self::rescan::is_as_read;
-use super::altered_seqs::believe;
-use super::append_order::Growth;
-use super::parallel_scan::{Gathered, Job, LineEnd, Run, gather};
-use super::relocations::MovedFile;
+use super::altered_seqs::clamp_altered_seqs;
+use super::append_order::AppendOrder;
+use super::parallel_scan::{LineEnd, Run, ScanJob, ScanResult, scan_parallel};
+use super::relocations::RelocatedFile;
 use super::sidecar::now_ns;
 use crate::error::{Error, Result};
 use crate::index::{Entry, Hasher, Index, Loc};
@@ -17,7 +17,7 @@ use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageClass, DamageCounts, Report, SegmentName, Tail};
 use crate::storage::{FileTimes, Storage, full_path};
 use crate::store::commit::head::{Head, Reach};
-use crate::store::maintain::removals::Remains;
+use crate::store::maintain::removals::RemovalSummary;
 
 /// More damage than this of one kind of record is counted, but not listed.
 const DAMAGE_LISTED_MAX: usize = 10_000;
@@ -57,7 +57,7 @@ impl Segment {
     }
 
     /// Notes how far it was read by now.
-    fn go_on(&mut self, read: &Gathered) {
+    fn go_on(&mut self, read: &ScanResult) {
         if self.end != read.scanned.end {
             self.last = read.last;
         }
@@ -78,7 +78,7 @@ pub(in crate::store) struct State {
     pub segments: Vec<Segment>,
     pub by_name: BTreeMap<SegmentName, u32>,
     /// Every segment that holds lines, by when it grew.
-    pub growth: Growth,
+    pub append_order: AppendOrder,
     /// Names of segments that are not a file's: no line goes there.
     pub taken: Vec<SegmentName>,
     /// Files in day directories that are none of the store's.
@@ -86,7 +86,7 @@ pub(in crate::store) struct State {
     pub index: Index,
     pub max_seq: u64,
     /// What is kept of lines that were removed.
-    pub remains: Remains,
+    pub removals: RemovalSummary,
     /// The greatest that it ever was with lines that are in the files.
     pub seen_seq: u64,
     /// [`Header::commits`](crate::store::commit::head::Header::commits) up to which this state is.
@@ -102,7 +102,7 @@ pub(in crate::store) struct State {
     /// [`Head::moved`] up to which this state is, once it is known.
     pub moved: Option<u64>,
     /// Files whose lines stand in another one by now, and that are about to be removed.
-    obsolete: Vec<MovedFile>,
+    obsolete: Vec<RelocatedFile>,
     pub damage: Vec<Damage>,
     /// How much there is, listed or not.
     pub damage_counts: DamageCounts,
@@ -118,12 +118,12 @@ impl State {
             hasher,
             segments: Vec::new(),
             by_name: BTreeMap::new(),
-            growth: Growth::default(),
+            append_order: AppendOrder::default(),
             taken: Vec::new(),
             foreign: Vec::new(),
             index: Index::new(),
             max_seq: 0,
-            remains: Remains::default(),
+            removals: RemovalSummary::default(),
             seen_seq: 0,
             commits: 0,
             is_stale: true,
@@ -176,24 +176,24 @@ impl State {
         is_locked: bool,
     ) -> Result<()> {
         if !self.is_stale {
-            self.move_over(storage, head)
+            self.relocate(storage, head)
                 .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         }
         let news = if self.is_stale || commits < self.commits {
             None
         } else {
-            head.news(self.commits)
+            head.changes_after(self.commits)
                 .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?
         };
         let Some(news) = news else {
-            return self.look_at_all(storage, Some(head), is_locked);
+            return self.rescan(storage, Some(head), is_locked);
         };
         let bound = if is_locked { u64::MAX } else { news.last_seq };
         if self.follow(storage, &news.reaches, bound) {
             self.commits = commits;
             return Ok(());
         }
-        self.look_at_all(storage, Some(head), is_locked)
+        self.rescan(storage, Some(head), is_locked)
     }
 
     /// Reads what was added up to there, but no lines past `bound`; `false` if the segments do
@@ -214,7 +214,7 @@ impl State {
                 0 => storage.stat(&name.path()).map_or(0, |stat| stat.identity),
                 known => known,
             };
-            jobs.push(Job {
+            jobs.push(ScanJob {
                 segment,
                 name,
                 identity,
@@ -223,7 +223,7 @@ impl State {
             });
         }
         // The segment may be gone by now; then the look at all of them says what is.
-        let Ok(mut gathered) = gather(storage, self.hasher, &jobs) else {
+        let Ok(mut gathered) = scan_parallel(storage, self.hasher, &jobs) else {
             return false;
         };
         // Nor does one that cannot be read reach that far.
@@ -250,7 +250,7 @@ impl State {
 
     /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
     /// before lines that are in it already.
-    fn take_in(&mut self, gathered: Vec<Gathered>) -> bool {
+    fn take_in(&mut self, gathered: Vec<ScanResult>) -> bool {
         let runs = gathered.iter().flat_map(|read| &read.runs);
         let max_good = runs.map(Run::seq_max_good).max();
         let max_good = max_good.unwrap_or(0).max(self.max_seq);
@@ -326,7 +326,7 @@ impl State {
     pub(in crate::store) fn note_grown(&mut self, mut grown: Vec<(u64, u32)>) {
         grown.sort_unstable();
         for (_, segment) in grown {
-            self.growth.note(segment, self.segments.len());
+            self.append_order.note(segment, self.segments.len());
         }
     }
 
@@ -388,7 +388,7 @@ impl State {
         for segment in &mut self.segments {
             *segment = Segment::unknown(segment.name);
         }
-        self.growth.clear();
+        self.append_order.clear();
         self.index = Index::new();
         self.max_seq = 0;
         self.damage.clear();
@@ -404,7 +404,7 @@ fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
     }
     let claims = runs.iter().flat_map(|run| &run.lines);
     let mut seqs: Vec<(u64, bool)> = claims.map(|line| (line.seq, line.is_altered)).collect();
-    believe(&mut seqs, before, ceiling);
+    clamp_altered_seqs(&mut seqs, before, ceiling);
     let lines = runs.iter_mut().flat_map(|run| &mut run.lines);
     for (line, (seq, _)) in lines.zip(seqs) {
         line.set_seq(kind, seq);

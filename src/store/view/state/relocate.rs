@@ -1,4 +1,4 @@
-//! Moves over to segments that were rewritten, without reading them again.
+//! Updates the state for rewritten segments without reading them again.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::segment::SegmentName;
 use crate::storage::{Storage, full_path};
 use crate::store::commit::head::Head;
 use crate::store::maintain::removals;
-use crate::store::view::relocations::{self, MovedFile, Moves};
+use crate::store::view::relocations::{self, RelocatedFile, Relocations};
 
 impl State {
     /// Notes, before the segments are read from their starts, what they do not tell: how often
@@ -19,18 +19,19 @@ impl State {
         let io = |name, e| Error::io("read", &full_path(storage, name), e);
         let moved = head.map_or(Ok(0), Head::moved);
         self.moved = Some(moved.map_err(|e| io("HEAD", e))?);
-        self.remains = removals::read(storage).map_err(|e| io(removals::NAME, e))?;
+        self.removals = removals::read(storage).map_err(|e| io(removals::NAME, e))?;
         Ok(())
     }
 
     /// Takes in which segments were rewritten since, and one that was a moment ago and is not
     /// published yet; whether there was any.
-    pub(super) fn moves_over(&mut self, storage: &dyn Storage, head: Option<&Head>) -> bool {
+    pub(super) fn can_relocate(&mut self, storage: &dyn Storage, head: Option<&Head>) -> bool {
         let before = self.moved;
-        let can_tell = head.is_none_or(|head| self.move_over(storage, head).unwrap_or(false));
+        let can_tell = head.is_none_or(|head| self.relocate(storage, head).unwrap_or(false));
         let next = self.moved.map_or(0, |moved| moved + 1);
         if can_tell
-            && Moves::read(storage, next).is_some_and(|moves| self.take_over(storage, &moves))
+            && Relocations::read(storage, next)
+                .is_some_and(|relocations| self.apply_relocations(storage, &relocations))
         {
             self.moved = Some(next);
         }
@@ -38,7 +39,7 @@ impl State {
     }
 
     /// Takes in which segments were rewritten since. Where that cannot be told, the state is stale.
-    pub(super) fn move_over(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
+    pub(super) fn relocate(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
         let moved = head.moved()?;
         let known = self.moved.unwrap_or(moved);
         let missed = moved
@@ -47,7 +48,8 @@ impl State {
         let mut numbers = known + 1..=moved;
         let can_tell = missed.is_some()
             && numbers.all(|number| {
-                Moves::read(storage, number).is_some_and(|moves| self.take_over(storage, &moves))
+                Relocations::read(storage, number)
+                    .is_some_and(|relocations| self.apply_relocations(storage, &relocations))
             });
         self.moved = Some(moved);
         self.is_stale |= !can_tell;
@@ -55,19 +57,23 @@ impl State {
     }
 
     /// Takes in that segments were rewritten; `false` if they are not those that this knows.
-    pub(super) fn take_over(&mut self, storage: &dyn Storage, moves: &Moves) -> bool {
-        let known = |file: &MovedFile| {
+    pub(super) fn apply_relocations(
+        &mut self,
+        storage: &dyn Storage,
+        relocations: &Relocations,
+    ) -> bool {
+        let known = |file: &RelocatedFile| {
             let place = *self.by_name.get(&file.name)?;
             let segment = &self.segments[place as usize];
             (segment.identity == file.identity).then_some((place, segment))
         };
-        let is_new = |file: &MovedFile| {
-            let to = moves.to.map(|new| new.file.identity);
+        let is_new = |file: &RelocatedFile| {
+            let to = relocations.to.map(|new| new.file.identity);
             to == Some(file.identity)
         };
-        let has_new = moves.to.is_none_or(|new| known(&new.file).is_some());
+        let has_new = relocations.to.is_none_or(|new| known(&new.file).is_some());
         if has_new
-            && !moves
+            && !relocations
                 .from
                 .iter()
                 .any(|file| known(file).is_some() && !is_new(file))
@@ -75,31 +81,31 @@ impl State {
             // It was rewritten before this state was read.
             return true;
         }
-        let places = moves.from.iter().map(|file| {
+        let places = relocations.from.iter().map(|file| {
             let (place, segment) = known(file)?;
             (segment.end == file.end && segment.tail.is_none()).then_some(place)
         });
         let Some(places) = places.collect::<Option<Vec<u32>>>() else {
             return false;
         };
-        let Some(kind) = moves.from.first().map(|file| file.name.kind) else {
+        let Some(kind) = relocations.from.first().map(|file| file.name.kind) else {
             return true;
         };
-        let to = match &moves.to {
+        let to = match &relocations.to {
             Some(new) => self.place(new.file.name),
             None => u32::MAX,
         };
         // What follows on lines that are gone is judged by these alone.
         if matches!(kind, Kind::ThoughtRecords | Kind::Events) {
-            let Ok(remains) = removals::read(storage) else {
+            let Ok(summary) = removals::read(storage) else {
                 return false;
             };
-            self.remains = remains;
+            self.removals = summary;
         }
-        let taken_over = self
-            .index
-            .relocate(kind, moves.map(&places, to), &moves.ended)
-            && self.move_damage(moves, &places, to);
+        let taken_over =
+            self.index
+                .relocate(kind, relocations.map(&places, to), &relocations.ended)
+                && self.move_damage(relocations, &places, to);
         if !taken_over {
             self.forget();
             return false;
@@ -108,7 +114,7 @@ impl State {
             let segment = &mut self.segments[place as usize];
             *segment = Segment::unknown(segment.name);
         }
-        if let Some(new) = &moves.to {
+        if let Some(new) = &relocations.to {
             self.segments[to as usize] = Segment {
                 end: new.file.end,
                 identity: new.file.identity,
@@ -118,22 +124,26 @@ impl State {
                 ..Segment::unknown(new.file.name)
             };
         }
-        let others = moves.from.iter().filter(|file| !is_new(file));
+        let others = relocations.from.iter().filter(|file| !is_new(file));
         self.obsolete.extend(others);
         let grown = self.segments.iter().zip(0..);
         let grown = grown.filter(|(segment, _)| segment.last_seq > 0);
         let grown = grown.map(|(segment, place)| (segment.last_seq, place));
         let grown = grown.collect();
-        self.growth.clear();
+        self.append_order.clear();
         self.note_grown(grown);
         self.covered = 0;
         true
     }
 
     /// Has damage be told where it stands now; `false` if some of it is gone.
-    fn move_damage(&mut self, moves: &Moves, places: &[u32], to: u32) -> bool {
-        let to = moves.map(places, to);
-        let paths: Vec<String> = moves.from.iter().map(|file| file.name.path()).collect();
+    fn move_damage(&mut self, relocations: &Relocations, places: &[u32], to: u32) -> bool {
+        let to = relocations.map(places, to);
+        let paths: Vec<String> = relocations
+            .from
+            .iter()
+            .map(|file| file.name.path())
+            .collect();
         self.damage.iter_mut().all(|damage| {
             let Some(file) = paths.iter().position(|path| *path == damage.file) else {
                 return true;
@@ -143,7 +153,7 @@ impl State {
                 offset: damage.offset as u32,
             });
             damage.offset = now.offset.into();
-            if let Some(new) = &moves.to {
+            if let Some(new) = &relocations.to {
                 damage.file = new.file.name.path();
             }
             now.is_some()

@@ -1,4 +1,4 @@
-//! Looks at all segments: what changed by whatever hands, and what is new.
+//! Rescans all segments for changes, by whatever program, and for new files.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +9,7 @@ use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, list};
 use crate::storage::{Access, Storage, full_path, is_gone, read_full};
 use crate::store::commit::head::{Head, Header, SEQ_UNKNOWN};
-use crate::store::view::parallel_scan::{Gathered, Job, gather};
+use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
 
 /// How often a look at all segments is repeated because someone wrote meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -32,14 +32,14 @@ impl State {
     /// lock, lines that were acknowledged only after the look began may be left for the next one,
     /// and what cannot be read is told and left out; under it that is an error, as numbers and
     /// keys might be given twice.
-    pub(in crate::store) fn look_at_all(
+    pub(in crate::store) fn rescan(
         &mut self,
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
     ) -> Result<()> {
         let mut gathered = Vec::new();
-        let looked = self.try_look_at_all(storage, head, is_locked, &mut gathered);
+        let looked = self.try_rescan(storage, head, is_locked, &mut gathered);
         if looked.is_err() && !gathered.is_empty() {
             // That was read and not taken in.
             self.forget();
@@ -47,12 +47,12 @@ impl State {
         looked
     }
 
-    fn try_look_at_all(
+    fn try_rescan(
         &mut self,
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
-        gathered: &mut Vec<Gathered>,
+        gathered: &mut Vec<ScanResult>,
     ) -> Result<()> {
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
@@ -62,7 +62,7 @@ impl State {
         if self.max_seq == 0 {
             self.begin_anew(storage, head)?;
         } else if let Some(head) = head {
-            self.move_over(storage, head)
+            self.relocate(storage, head)
                 .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
         }
         let mut looks = 0;
@@ -94,8 +94,8 @@ impl State {
             self.rewind_past(bound, gathered);
             self.take_in(std::mem::take(gathered));
         }
-        self.max_seq = self.max_seq.max(self.remains.marks.seq);
-        self.remains.marks.raise(&mut self.index);
+        self.max_seq = self.max_seq.max(self.removals.marks.seq);
+        self.removals.marks.raise(&mut self.index);
         self.commits = before.map_or(self.commits, |header| header.commits);
         self.is_stale = false;
         Ok(())
@@ -108,9 +108,9 @@ impl State {
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
-        gathered: &mut Vec<Gathered>,
+        gathered: &mut Vec<ScanResult>,
     ) -> Result<bool> {
-        let lines = |gathered: &[Gathered]| -> usize {
+        let lines = |gathered: &[ScanResult]| -> usize {
             let runs = gathered.iter().flat_map(|read| &read.runs);
             runs.map(|run| run.lines.len()).sum()
         };
@@ -123,7 +123,7 @@ impl State {
             }
             // Who rewrites may be quicker than who looks. Once nothing is known any more, only what
             // changed since the look before is read again.
-            if tries < LOOKS_MAX && gathered.is_empty() && self.moves_over(storage, head) {
+            if tries < LOOKS_MAX && gathered.is_empty() && self.can_relocate(storage, head) {
                 continue;
             }
             self.forget();
@@ -142,7 +142,7 @@ impl State {
         storage: &dyn Storage,
         head: Option<&Head>,
         is_locked: bool,
-        gathered: &mut Vec<Gathered>,
+        gathered: &mut Vec<ScanResult>,
     ) -> Result<Looked> {
         // Where others appended, a segment as long as before may be another one.
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
@@ -217,7 +217,7 @@ impl State {
                 // All of it is read now, or what was read may have changed before this look.
                 let is_new = known.end == 0;
                 known.read_times = is_new.then(|| storage.times(&path).ok()?).flatten();
-                jobs.push(Job {
+                jobs.push(ScanJob {
                     segment,
                     name,
                     identity: stat.identity,
@@ -229,7 +229,7 @@ impl State {
         if !self.unread_missing(&present, gathered) {
             return Ok(Looked::Gone);
         }
-        let found = gather(storage, self.hasher, &jobs)?;
+        let found = scan_parallel(storage, self.hasher, &jobs)?;
         for (job, mut read) in jobs.iter().zip(found) {
             match read.failed.take() {
                 Some(e) if is_gone(&e) && self.unread(job.segment, gathered) => {
@@ -248,7 +248,7 @@ impl State {
     }
 
     /// Forgets what was read of segments that are not there, as [`unread`](State::unread) does.
-    fn unread_missing(&mut self, present: &[bool], gathered: &mut Vec<Gathered>) -> bool {
+    fn unread_missing(&mut self, present: &[bool], gathered: &mut Vec<ScanResult>) -> bool {
         let missing = (0..).zip(&self.segments).zip(present);
         let missing = missing.filter(|((_, known), is_there)| known.identity != 0 && !**is_there);
         let missing: Vec<u32> = missing.map(|((segment, _), _)| segment).collect();
@@ -279,7 +279,7 @@ impl State {
 
     /// Forgets what was read of a segment that is not what it was, if nothing of it was taken in
     /// yet; `false` if something was.
-    fn unread(&mut self, segment: u32, gathered: &mut Vec<Gathered>) -> bool {
+    fn unread(&mut self, segment: u32, gathered: &mut Vec<ScanResult>) -> bool {
         let known = &mut self.segments[segment as usize];
         let path = known.name.path();
         if known.last_seq > 0 || self.damage.iter().any(|damage| damage.file == path) {
@@ -292,7 +292,7 @@ impl State {
 
     /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
     /// are known to reach as far as they were read.
-    pub(super) fn rewind_past(&mut self, bound: u64, gathered: &mut [Gathered]) {
+    pub(super) fn rewind_past(&mut self, bound: u64, gathered: &mut [ScanResult]) {
         if bound == u64::MAX {
             return;
         }

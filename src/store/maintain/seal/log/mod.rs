@@ -1,5 +1,5 @@
-//! The chain of a store's seals: every day's `seals.jsonl`, and what `removals.jsonl` keeps of those
-//! whose segments are gone. Only ever appended to.
+//! The chain of a store's seals: each day's `seals.jsonl`, and the seals of removed segments in
+//! `removals.jsonl`. Both files are append-only.
 
 mod read;
 

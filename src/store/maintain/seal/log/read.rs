@@ -1,4 +1,4 @@
-//! Reads `seals.jsonl` of every day and `removals.jsonl`, on from where they were read to.
+//! Reads each day's `seals.jsonl` and `removals.jsonl`, from where the last read ended.
 
 use std::collections::BTreeMap;
 use std::io;

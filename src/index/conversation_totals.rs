@@ -1,4 +1,4 @@
-//! What the messages of each conversation add up to, kept up line by line.
+//! The totals of each conversation's messages, updated line by line.
 
 use std::collections::HashMap;
 
@@ -18,28 +18,28 @@ pub(crate) const fn status_state(status: ConversationStatus) -> Op {
 
 /// What a message says of the status of its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum StatusSignal {
     Nothing,
     Error,
     /// It is an answer without an error.
     Well,
 }
 
-impl Says {
+impl StatusSignal {
     /// The state of a conversation whose own last line, before the message, said `said`.
     pub(super) fn state(self, said: Op) -> Op {
         const ERROR: Op = status_state(ConversationStatus::Error);
         match self {
-            Says::Error => ERROR,
-            Says::Well if said == ERROR => status_state(ConversationStatus::Active),
-            Says::Nothing | Says::Well => said,
+            StatusSignal::Error => ERROR,
+            StatusSignal::Well if said == ERROR => status_state(ConversationStatus::Active),
+            StatusSignal::Nothing | StatusSignal::Well => said,
         }
     }
 }
 
 /// The sums of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Talk {
+pub(crate) struct ConversationSums {
     pub message_count: u64,
     pub tokens_in: u64,
     pub tokens_out: u64,
@@ -67,14 +67,14 @@ pub(crate) struct Talk {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Talks(HashMap<KeyHash, Talk>);
+pub(crate) struct ConversationTotals(HashMap<KeyHash, ConversationSums>);
 
-impl Talks {
-    pub(crate) fn get(&self, conversation: KeyHash) -> Option<&Talk> {
+impl ConversationTotals {
+    pub(crate) fn get(&self, conversation: KeyHash) -> Option<&ConversationSums> {
         self.0.get(&conversation)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Talk> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ConversationSums> {
         self.0.values()
     }
 
@@ -88,48 +88,51 @@ impl Talks {
 
     /// Where the lines stand that the sums point to.
     pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut Loc> {
-        self.0.values_mut().flat_map(|talk| {
-            let named = talk.models.iter_mut().chain(&mut talk.configs);
-            let named = named.chain(&mut talk.error);
-            named.chain(&mut talk.asked).map(|(_, line)| line)
+        self.0.values_mut().flat_map(|sums| {
+            let named = sums.models.iter_mut().chain(&mut sums.configs);
+            let named = named.chain(&mut sums.error);
+            named.chain(&mut sums.asked).map(|(_, line)| line)
         })
     }
 
     /// What the messages of each conversation said last of its status, and the sequence number in
     /// the log of the one that did.
-    pub(super) fn said(&self) -> impl Iterator<Item = (KeyHash, Says, u64)> {
-        let talks = self.0.iter();
-        talks.filter_map(|(conversation, talk)| match talk.error {
-            Some((seq, _)) => Some((*conversation, Says::Error, seq)),
-            None if talk.answered > 0 => Some((*conversation, Says::Well, talk.answered)),
+    pub(super) fn said(&self) -> impl Iterator<Item = (KeyHash, StatusSignal, u64)> {
+        let conversations = self.0.iter();
+        conversations.filter_map(|(conversation, sums)| match sums.error {
+            Some((seq, _)) => Some((*conversation, StatusSignal::Error, seq)),
+            None if sums.answered > 0 => Some((*conversation, StatusSignal::Well, sums.answered)),
             None => None,
         })
     }
 
     /// Takes in a message that is new; what it says of its conversation's status.
-    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> Says {
-        let talk = self.0.entry(measured.conversation).or_insert_with(|| Talk {
-            message_count: 0,
-            tokens_in: 0,
-            tokens_out: 0,
-            latency_ms: 0,
-            models: Vec::new(),
-            configs: Vec::new(),
-            error: None,
-            answered: 0,
-            said_at: -1,
-            asked: None,
-            asked_at: -1,
-            last_sequence: -1,
-            latest: entry.at,
-        });
-        talk.message_count += 1;
-        talk.tokens_in = talk.tokens_in.saturating_add(measured.tokens_in);
-        talk.tokens_out = talk.tokens_out.saturating_add(measured.tokens_out);
-        talk.latency_ms = talk.latency_ms.saturating_add(measured.latency_ms);
+    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> StatusSignal {
+        let sums = self
+            .0
+            .entry(measured.conversation)
+            .or_insert_with(|| ConversationSums {
+                message_count: 0,
+                tokens_in: 0,
+                tokens_out: 0,
+                latency_ms: 0,
+                models: Vec::new(),
+                configs: Vec::new(),
+                error: None,
+                answered: 0,
+                said_at: -1,
+                asked: None,
+                asked_at: -1,
+                last_sequence: -1,
+                latest: entry.at,
+            });
+        sums.message_count += 1;
+        sums.tokens_in = sums.tokens_in.saturating_add(measured.tokens_in);
+        sums.tokens_out = sums.tokens_out.saturating_add(measured.tokens_out);
+        sums.latency_ms = sums.latency_ms.saturating_add(measured.latency_ms);
         for (names, name) in [
-            (&mut talk.models, measured.model),
-            (&mut talk.configs, measured.config),
+            (&mut sums.models, measured.model),
+            (&mut sums.configs, measured.config),
         ] {
             if let Some(name) = name
                 && !names.iter().any(|(known, _)| *known == name)
@@ -138,23 +141,23 @@ impl Talks {
             }
         }
         if entry.number <= NUMBER_MAX {
-            talk.last_sequence = talk.last_sequence.max(entry.number);
+            sums.last_sequence = sums.last_sequence.max(entry.number);
         }
-        talk.latest = talk.latest.max(entry.at);
-        if measured.role == Some(Role::User) && is_last(entry.number, &mut talk.asked_at) {
-            talk.asked = measured.has_task_type.then_some((entry.seq, entry.loc));
+        sums.latest = sums.latest.max(entry.at);
+        if measured.role == Some(Role::User) && is_last(entry.number, &mut sums.asked_at) {
+            sums.asked = measured.has_task_type.then_some((entry.seq, entry.loc));
         }
         let is_answer = measured.role == Some(Role::Assistant);
-        if !(measured.is_error || is_answer) || !is_last(entry.number, &mut talk.said_at) {
-            return Says::Nothing;
+        if !(measured.is_error || is_answer) || !is_last(entry.number, &mut sums.said_at) {
+            return StatusSignal::Nothing;
         }
         if measured.is_error {
-            talk.error = Some((entry.seq, entry.loc));
-            return Says::Error;
+            sums.error = Some((entry.seq, entry.loc));
+            return StatusSignal::Error;
         }
-        talk.error = None;
-        talk.answered = entry.seq;
-        Says::Well
+        sums.error = None;
+        sums.answered = entry.seq;
+        StatusSignal::Well
     }
 }
 
@@ -169,26 +172,26 @@ fn is_last(sequence: i64, greatest: &mut i64) -> bool {
     is_last
 }
 
-impl Talks {
+impl ConversationTotals {
     pub(super) fn dump(&self, out: &mut Out<'_>) {
         out.count(self.0.len());
-        for (conversation, talk) in &self.0 {
+        for (conversation, sums) in &self.0 {
             out.u64(conversation.hash);
             out.u32(conversation.check);
             for sum in [
-                talk.message_count,
-                talk.tokens_in,
-                talk.tokens_out,
-                talk.latency_ms,
-                talk.answered,
+                sums.message_count,
+                sums.tokens_in,
+                sums.tokens_out,
+                sums.latency_ms,
+                sums.answered,
             ] {
                 out.u64(sum);
             }
-            for number in [talk.said_at, talk.asked_at, talk.last_sequence, talk.latest] {
+            for number in [sums.said_at, sums.asked_at, sums.last_sequence, sums.latest] {
                 out.i64(number);
             }
-            let (error, asked) = (Vec::from_iter(talk.error), Vec::from_iter(talk.asked));
-            for list in [&talk.models, &talk.configs, &error, &asked] {
+            let (error, asked) = (Vec::from_iter(sums.error), Vec::from_iter(sums.asked));
+            for list in [&sums.models, &sums.configs, &error, &asked] {
                 out.count(list.len());
                 for (number, line) in list {
                     out.u64(*number);
@@ -198,15 +201,15 @@ impl Talks {
         }
     }
 
-    pub(super) fn load(from: &mut In<'_>) -> Option<Talks> {
-        let count = from.count(TALK_BYTES_MIN)?;
-        let mut talks = HashMap::with_capacity(count);
+    pub(super) fn load(from: &mut In<'_>) -> Option<ConversationTotals> {
+        let count = from.count(SUMS_BYTES_MIN)?;
+        let mut conversations = HashMap::with_capacity(count);
         for _ in 0..count {
             let conversation = KeyHash {
                 hash: from.u64()?,
                 check: from.u32()?,
             };
-            let talk = Talk {
+            let sums = ConversationSums {
                 message_count: from.u64()?,
                 tokens_in: from.u64()?,
                 tokens_out: from.u64()?,
@@ -221,14 +224,14 @@ impl Talks {
                 error: lines(from)?.pop(),
                 asked: lines(from)?.pop(),
             };
-            talks.insert(conversation, talk);
+            conversations.insert(conversation, sums);
         }
-        Some(Talks(talks))
+        Some(ConversationTotals(conversations))
     }
 }
 
 /// A talk with no lines.
-const TALK_BYTES_MIN: usize = 116;
+const SUMS_BYTES_MIN: usize = 116;
 
 fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
     let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));
