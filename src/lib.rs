@@ -77,6 +77,12 @@ pub mod ndjson;
 mod privacy;
 mod record;
 pub mod replay;
+pub mod schema {
+    //! The schema of each kind, which [`Kind::schema`](crate::Kind::schema) gives.
+
+    pub use crate::line::{FieldSchema, KindSchema};
+    pub use crate::record::declare::{Class, Place};
+}
 mod retention;
 mod segment;
 pub mod storage;

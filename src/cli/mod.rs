@@ -38,6 +38,7 @@ mod repair;
 mod replay;
 mod retain;
 mod rollups;
+mod schema;
 mod seal;
 mod search;
 #[cfg(feature = "http")]
@@ -116,6 +117,7 @@ enum Command {
     Doctor(doctor::Args),
     Du(du::Args),
     Config(config::Args),
+    Schema(schema::Args),
     #[cfg(feature = "http")]
     Token(token::Args),
     Repair(repair::Args),
@@ -191,6 +193,7 @@ fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::run(args, context),
         Command::Du(args) => du::run(args, context),
         Command::Config(args) => config::run(args, context),
+        Command::Schema(args) => schema::run(args, context),
         #[cfg(feature = "http")]
         Command::Token(args) => token::run(args, context),
         Command::Repair(args) => repair::run(args, context),

@@ -1,6 +1,6 @@
 //! What the lines of each kind may hold: the ops, and the fields with their types.
 
-use crate::record::declare::{Class, Field, Fields, Place};
+use crate::record::declare::{Class, Detail, Field, Fields, Place};
 use crate::record::{
     CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
     InboxStep, InboxTask, Kind, ProposalStep, Rollup, ThoughtRecord, ToolCallDone, ToolCallReq,
@@ -88,34 +88,39 @@ impl Kind {
         ops.find(|op| op.as_str().as_bytes() == word)
     }
 
-    /// The fields of the types of records that its lines hold, each type's in canonical order; the
-    /// first is the type of its first op.
-    pub(crate) fn declared(self) -> &'static [&'static [Field]] {
+    /// The types of records that its lines hold, the type of its first op first.
+    fn types(self) -> &'static [Type] {
         match self {
-            Kind::ConversationTurns => &[ConversationTurn::FIELDS],
-            Kind::ToolCalls => &[ToolCallReq::FIELDS, ToolCallDone::FIELDS],
-            Kind::CodeEditProposals => &[CodeEditProposal::FIELDS, ProposalStep::FIELDS],
-            Kind::Conversations => &[Conversation::FIELDS],
-            Kind::Messages => &[ConversationMessage::FIELDS],
-            Kind::Events => &[Event::FIELDS],
-            Kind::Inbox => &[InboxTask::FIELDS, InboxStep::FIELDS],
-            Kind::History => &[HistoryEntry::FIELDS],
-            Kind::ThoughtRecords => &[ThoughtRecord::FIELDS],
-            Kind::Rollups => &[Rollup::FIELDS],
+            Kind::ConversationTurns => const { &[Type::of::<ConversationTurn>()] },
+            Kind::ToolCalls => const { &[Type::of::<ToolCallReq>(), Type::of::<ToolCallDone>()] },
+            Kind::CodeEditProposals => {
+                const { &[Type::of::<CodeEditProposal>(), Type::of::<ProposalStep>()] }
+            }
+            Kind::Conversations => const { &[Type::of::<Conversation>()] },
+            Kind::Messages => const { &[Type::of::<ConversationMessage>()] },
+            Kind::Events => const { &[Type::of::<Event>()] },
+            Kind::Inbox => const { &[Type::of::<InboxTask>(), Type::of::<InboxStep>()] },
+            Kind::History => const { &[Type::of::<HistoryEntry>()] },
+            Kind::ThoughtRecords => const { &[Type::of::<ThoughtRecord>()] },
+            Kind::Rollups => const { &[Type::of::<Rollup>()] },
         }
     }
 
-    /// Every field of its lines but the envelope's, once.
-    pub(crate) fn fields(self) -> impl Iterator<Item = &'static Field> {
-        let types = self.declared();
-        types.iter().enumerate().flat_map(move |(nth, fields)| {
+    /// Every field of its lines but the envelope's, once, in canonical order.
+    pub(crate) fn details(self) -> impl Iterator<Item = (&'static Field, &'static Detail)> {
+        let types = self.types();
+        types.iter().enumerate().flat_map(move |(nth, of)| {
             let before = types.get(..nth).unwrap_or_default();
-            let is_new = move |field: &&Field| {
-                let known = before.iter().copied().flatten();
-                field.is_of_lines() && !{ known }.any(|known| known.name == field.name)
+            let is_new = move |(field, _): &(&Field, &Detail)| {
+                let mut known = before.iter().flat_map(|of| of.fields);
+                field.is_of_lines() && !known.any(|known| known.name == field.name)
             };
-            fields.iter().filter(is_new)
+            of.fields.iter().zip(of.details).filter(is_new)
         })
+    }
+
+    pub(crate) fn fields(self) -> impl Iterator<Item = &'static Field> {
+        self.details().map(|(field, _)| field)
     }
 
     /// The field of this name that its lines have, beside those of the envelope.
@@ -125,9 +130,8 @@ impl Kind {
 
     /// How many fields its records are found by.
     pub(crate) fn lookups_len(self) -> usize {
-        let first = self.declared().first().copied().unwrap_or_default();
-        let is_lookup = |field: &&Field| field.place == Place::Lookup;
-        first.iter().filter(is_lookup).count()
+        let first = self.types().iter().take(1).flat_map(|of| of.fields);
+        first.filter(|field| field.place == Place::Lookup).count()
     }
 
     /// Whether the time of its records is that of the line, where a field lacks it.
@@ -150,9 +154,24 @@ impl Kind {
             Kind::Inbox => is_step,
             _ => return false,
         };
-        let own = self.declared().get(usize::from(is_second));
-        let is_own = |fields: &&[Field]| fields.iter().any(|field| field.name == name);
-        self.field(name).is_some() && !own.is_some_and(is_own)
+        let own = self.types().iter().skip(usize::from(is_second)).take(1);
+        let is_own = own.flat_map(|of| of.fields).any(|field| field.name == name);
+        self.field(name).is_some() && !is_own
+    }
+}
+
+/// The fields of a type of record.
+struct Type {
+    fields: &'static [Field],
+    details: &'static [Detail],
+}
+
+impl Type {
+    const fn of<T: Fields>() -> Type {
+        Type {
+            fields: T::FIELDS,
+            details: T::DETAILS,
+        }
     }
 }
 

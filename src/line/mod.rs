@@ -23,6 +23,7 @@ mod input;
 mod lengths;
 #[cfg(test)]
 mod property;
+mod schema;
 mod typed;
 mod writer;
 
@@ -36,6 +37,7 @@ pub(crate) use fields::Op;
 #[cfg(feature = "http")]
 pub(crate) use input::DERIVED;
 pub(crate) use lengths::text_len;
+pub use schema::{FieldSchema, KindSchema};
 pub(crate) use typed::{TypedRecord, decode_as};
 
 use cursor::eight_hex_digits;

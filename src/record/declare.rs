@@ -22,13 +22,32 @@ pub(crate) struct Field {
     pub place: Place,
 }
 
+/// What is known of a field beside what reading and writing it takes.
+#[derive(Debug)]
+pub(crate) struct Detail {
+    /// Its documentation, line by line.
+    pub doc: &'static [&'static str],
+    /// Whether its type is an `Option`.
+    pub is_optional: bool,
+    /// The words that it may be, if they are few.
+    pub words: &'static [&'static str],
+}
+
+/// Whether a type is written as an `Option`.
+pub(crate) const fn is_option(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'O', b'p', b't', b'i', b'o', b'n', ..])
+}
+
 /// Where a field stands in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
     /// In the record's key.
     Key,
     /// Among the fields that records are found by.
     Lookup,
+    /// After those.
     Body,
     /// Only in lines of other ops of the kind.
     OtherOps,
@@ -115,6 +134,9 @@ passed!(Option<T>, true);
 
 /// A word of a list.
 pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
+    /// All that there are.
+    const WORDS: &'static [&'static str];
+
     fn word(&self) -> &str;
 }
 
@@ -124,8 +146,10 @@ pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
 macro_rules! classes {
     ($($(#[doc = $doc:literal])+ $class:ident $method:ident: $type:ty $(=> $wire:ident)? $(, $private:ident)?;)+) => {
         /// What a field holds.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Class {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Class {
             $($(#[doc = $doc])+ $class,)+
             /// One of a few words.
             Word,
@@ -412,6 +436,8 @@ pub(crate) const NO_TIME: i64 = i64::MIN;
 pub(crate) trait Fields: Sized {
     /// Every field in the order of its line; then those that stand in none of it.
     const FIELDS: &'static [Field];
+    /// Of each of them.
+    const DETAILS: &'static [Detail];
 
     fn write<W: FieldWriter>(&self, writer: &mut W) -> Result<()>;
 
@@ -554,6 +580,18 @@ macro_rules! record {
                 record!(@field [$class $(, $flag)*] $field $($name)?),
                 $(record!(@field [repeated] $repeated),)?
             )+];
+            const DETAILS: &'static [$crate::record::declare::Detail] = &[$(
+                $crate::record::declare::Detail {
+                    doc: &[$($doc),*],
+                    is_optional: $crate::record::declare::is_option(stringify!($type)),
+                    words: record!(@words $class $type),
+                },
+                $($crate::record::declare::Detail {
+                    doc: &[concat!(" `", stringify!($repeated), "` of another record of the same key.")],
+                    is_optional: true,
+                    words: &[],
+                },)?
+            )+];
 
             #[inline]
             fn write<W: $crate::record::declare::FieldWriter>(&self, writer: &mut W) -> $crate::Result<()> {
@@ -611,6 +649,9 @@ macro_rules! record {
         }
     };
 
+    (@words word $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
+    (@words op $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
+    (@words $class:ident $type:ty) => { &[] };
     (@static $class:tt $field:ident $($name:literal)?) => {{
         const FIELD: $crate::record::declare::Field = record!(@field $class $field $($name)?);
         &FIELD

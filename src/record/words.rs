@@ -63,6 +63,8 @@ macro_rules! words {
         impl utoipa::ToSchema for $name {}
 
         impl $crate::record::declare::Word for $name {
+            const WORDS: &'static [&'static str] = &[$($word,)+];
+
             fn word(&self) -> &str {
                 self.as_str()
             }

@@ -18,6 +18,7 @@ mod output;
 mod record;
 mod rollups;
 mod round_trip;
+mod schema;
 mod search;
 mod stats;
 #[cfg(feature = "http")]
