@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::record::NAME_BYTES_MAX;
 
@@ -83,9 +84,10 @@ impl ErrorKind {
 /// assert_eq!(err.kind(), ErrorKind::NotAStore);
 /// assert!(err.to_string().contains("/nonexistent/decklog"));
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -93,7 +95,8 @@ struct Inner {
     offset: Option<u64>,
     key: Option<String>,
     field: Option<String>,
-    source: Option<io::Error>,
+    /// Shared by the many callers that wait on one failed fsync.
+    source: Option<Arc<io::Error>>,
 }
 
 /// The name under which the [`ObservabilityStore`](crate::ObservabilityStore) trait knows
@@ -128,7 +131,7 @@ impl Error {
         };
         let message = format!("cannot {doing}{advice}");
         let mut err = Error::new(ErrorKind::Io, message).with_path(path);
-        err.0.source = Some(source);
+        err.0.source = Some(Arc::new(source));
         err
     }
 
@@ -170,26 +173,9 @@ impl Error {
         self
     }
 
-    /// The same error once more: for the many callers that wait on one failed fsync.
-    pub(crate) fn again(&self) -> Self {
-        let inner = &self.0;
-        Error(Box::new(Inner {
-            kind: inner.kind,
-            message: inner.message.clone(),
-            path: inner.path.clone(),
-            offset: inner.offset,
-            key: inner.key.clone(),
-            field: inner.field.clone(),
-            source: inner.source.as_ref().map(|s| match s.raw_os_error() {
-                Some(code) => io::Error::from_raw_os_error(code),
-                None => io::Error::new(s.kind(), s.to_string()),
-            }),
-        }))
-    }
-
     /// Whether what was to be read cannot be, for a reason of its own.
     pub(crate) fn is_of_what_is_read(&self) -> bool {
-        self.0.source.as_ref().is_some_and(is_of_what_is_read)
+        self.0.source.as_deref().is_some_and(is_of_what_is_read)
     }
 
     /// Whether the disk, or the user's quota on it, is full.
@@ -197,7 +183,7 @@ impl Error {
     /// The kind is [`Io`](ErrorKind::Io), or [`Poisoned`](ErrorKind::Poisoned) after an earlier
     /// write failed for this reason.
     pub fn is_disk_full(&self) -> bool {
-        self.0.source.as_ref().is_some_and(is_full)
+        self.0.source.as_deref().is_some_and(is_full)
     }
 
     /// What went wrong, without the place.
@@ -279,6 +265,6 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|e| e as _)
+        self.0.source.as_deref().map(|e| e as _)
     }
 }

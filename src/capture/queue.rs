@@ -124,7 +124,7 @@ impl Queue {
         let mut state = self.lock();
         loop {
             if let Some(dead) = &state.dead {
-                let error = dead.again();
+                let error = dead.clone();
                 state.stats.refused += count as u64;
                 return Err(error);
             }
@@ -219,10 +219,10 @@ impl Queue {
             if state.stats.lock_retries != retries
                 && let Some(locked) = &state.locked
             {
-                return Err(locked.again());
+                return Err(locked.clone());
             }
         }
-        let last_error = state.last_error.as_ref().map(Error::again);
+        let last_error = state.last_error.as_ref().map(Error::clone);
         Ok((state.stats.lost(), last_error))
     }
 
@@ -231,7 +231,7 @@ impl Queue {
     }
 
     pub(super) fn last_error(&self) -> Option<Error> {
-        self.lock().last_error.as_ref().map(Error::again)
+        self.lock().last_error.as_ref().map(Error::clone)
     }
 
     /// Keeps an error that no one is there to be told.
@@ -327,7 +327,7 @@ impl Queue {
             return false;
         }
         state.stats.lock_retries += 1;
-        state.locked = Some(locked.again());
+        state.locked = Some(locked.clone());
         self.tell(&state);
         true
     }
@@ -346,7 +346,7 @@ impl Queue {
             return;
         }
         let error = ended();
-        state.dead.get_or_insert(error.again());
+        state.dead.get_or_insert(error.clone());
         state.last_error = Some(error);
         state.stats.failed += state.stats.queued;
         state.stats.queued = 0;

@@ -70,7 +70,7 @@ impl Writer {
     fn write(&mut self, jobs: &VecDeque<Job>, len: usize) -> Result<Vec<Result<Ack>>> {
         loop {
             if let Some(error) = &self.gave_up {
-                return Err(error.again());
+                return Err(error.clone());
             }
             let records = jobs.iter().take(len);
             // It is kept here to be told of, and tried again, as it was given.
@@ -104,7 +104,7 @@ impl Writer {
         for job in jobs {
             settled.bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
-                let error = error.as_ref().map(Error::again);
+                let error = error.as_ref().map(Error::clone);
                 Err(error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, "no answer")))
             });
             match &answer {
@@ -116,7 +116,7 @@ impl Writer {
                     } else {
                         settled.failed += 1;
                     }
-                    settled.last_error = Some(error.again());
+                    settled.last_error = Some(error.clone());
                 }
             }
             match (job.answer, answer) {

@@ -227,13 +227,13 @@ impl Store {
         self.inner().transact(|txn| {
             let put_one = |record: Result<PreparedRecord>| {
                 if let Some(e) = &failed {
-                    return Err(e.again());
+                    return Err(e.clone());
                 }
                 let answer = put_prepared(txn, record, IfKnown::Left);
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
-                    failed = Some(e.again());
+                    failed = Some(e.clone());
                 }
                 answer
             };

@@ -238,7 +238,7 @@ impl Answers<'_> {
     fn put(&mut self, batch: Vec<Input>) {
         let lines: Vec<u64> = batch.iter().map(|input| input.line).collect();
         let answers = match &self.failed {
-            Some(failed) => Err(failed.again()),
+            Some(failed) => Err(failed.clone()),
             None => ndjson::record(self.store, batch),
         };
         match answers {

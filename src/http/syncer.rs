@@ -56,7 +56,7 @@ fn run(store: &Store, waiting: &Mutex<Waiting>) {
         };
         let synced = store.sync();
         for told in those {
-            let answer = synced.as_ref().copied().map_err(Error::again);
+            let answer = synced.as_ref().copied().map_err(Error::clone);
             let _ = told.send(answer);
         }
     }

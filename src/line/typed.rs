@@ -42,11 +42,12 @@ fn by_parsing<T: TypedRecord>(line: &[u8]) -> Result<Option<T>, Reason> {
 pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Read<T> {
     let (covered, _) = split_crc(line).ok_or(NotCanonical)?;
     let mut line = Cursor::of_texts(covered)?;
-    let (_, at, op) = line.head(T::KIND)?;
+    let op = line.op(T::KIND)?;
     if !T::is_of(op) {
         return Err(NotCanonical);
     }
-    let mut reader = LineReader::new(line, op, at);
+    // None of these types has its time from the line.
+    let mut reader = LineReader::new(line, op, 0);
     let typed = T::Of::read(&mut reader)?;
     reader.line.end()?;
     Ok(typed.into())

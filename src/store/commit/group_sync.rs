@@ -157,7 +157,7 @@ impl GroupSync {
 
     /// The failure after which nothing is acknowledged any more.
     pub(in crate::store) fn failure(&self) -> Option<Error> {
-        self.lock().failed.as_ref().map(Error::again)
+        self.lock().failed.as_ref().map(Error::clone)
     }
 
     /// Returns once everything up to the ticket is on disk. Whoever comes first syncs for all
@@ -174,7 +174,7 @@ impl GroupSync {
                 return Ok(());
             }
             if let Some(failed) = &state.failed {
-                return Err(failed.again());
+                return Err(failed.clone());
             }
             if !std::mem::replace(&mut has_come, true) {
                 state.group.waiting += 1;

@@ -64,7 +64,7 @@ impl Writer {
         root_check::check(&*inner.storage).inspect_err(|e| {
             // The handle is bound to the old one for good.
             if e.kind() == ErrorKind::Poisoned {
-                self.poisoned = Some(e.again());
+                self.poisoned = Some(e.clone());
             }
         })?;
         for _ in 0..RETRIES_MAX {

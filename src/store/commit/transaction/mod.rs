@@ -139,7 +139,7 @@ impl Writer {
     /// Whether no write failed.
     pub(in crate::store) fn check_whole(&self) -> Result<()> {
         self.failure()
-            .map_or(Ok(()), |e| Err(Error::poisoned(e.again())))
+            .map_or(Ok(()), |e| Err(Error::poisoned(e.clone())))
     }
 }
 
@@ -151,7 +151,7 @@ impl<'s> Txn<'s> {
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = writer
             .failure()
-            .map(Error::again)
+            .map(Error::clone)
             .or_else(|| inner.sync.failure());
         if let Some(failure) = failure {
             return Err(Error::poisoned(failure));
@@ -452,13 +452,13 @@ impl<'s> Txn<'s> {
     /// After this, nothing is acknowledged through this handle any more. `HEAD` keeps naming this
     /// process, which makes the next writer look at everything.
     fn poison(&mut self, err: Error) -> Error {
-        self.writer.poisoned = Some(err.again());
+        self.writer.poisoned = Some(err.clone());
         self.give_up(err)
     }
 
     /// After this, nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
-        self.broken = Some(err.again());
+        self.broken = Some(err.clone());
         self.scratch.runs.clear();
         self.state.forget();
         err
@@ -466,7 +466,7 @@ impl<'s> Txn<'s> {
 
     /// Whether the transaction can go on.
     pub(crate) fn check_whole(&self) -> Result<()> {
-        self.broken.as_ref().map_or(Ok(()), |e| Err(e.again()))
+        self.broken.as_ref().map_or(Ok(()), |e| Err(e.clone()))
     }
 
     /// Ends the hold of the lock: writes what was pushed and tells the other processes. What
