@@ -222,7 +222,7 @@ impl Queue {
                 return Err(locked.clone());
             }
         }
-        let last_error = state.last_error.as_ref().map(Error::clone);
+        let last_error = state.last_error.clone();
         Ok((state.stats.lost(), last_error))
     }
 
@@ -231,7 +231,7 @@ impl Queue {
     }
 
     pub(super) fn last_error(&self) -> Option<Error> {
-        self.lock().last_error.as_ref().map(Error::clone)
+        self.lock().last_error.clone()
     }
 
     /// Keeps an error that no one is there to be told.

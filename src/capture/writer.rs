@@ -104,7 +104,7 @@ impl Writer {
         for job in jobs {
             settled.bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
-                let error = error.as_ref().map(Error::clone);
+                let error = error.clone();
                 Err(error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, "no answer")))
             });
             match &answer {

@@ -116,8 +116,13 @@ impl Class {
             | Class::Hashes => "text",
             Class::Names => "texts",
             Class::Arguments | Class::Payload | Class::Metadata => "json",
-            Class::Id | Class::Sequence | Class::Int | Class::Count => "integer",
-            Class::Sum | Class::SumIfAny | Class::Repeated => "integer",
+            Class::Id
+            | Class::Sequence
+            | Class::Int
+            | Class::Count
+            | Class::Sum
+            | Class::SumIfAny
+            | Class::Repeated => "integer",
             Class::Fraction | Class::FractionSum => "number",
             Class::Flag => "boolean",
             Class::Instant | Class::OwnInstant => "rfc3339",

@@ -157,7 +157,7 @@ impl GroupSync {
 
     /// The failure after which nothing is acknowledged any more.
     pub(in crate::store) fn failure(&self) -> Option<Error> {
-        self.lock().failed.as_ref().map(Error::clone)
+        self.lock().failed.clone()
     }
 
     /// Returns once everything up to the ticket is on disk. Whoever comes first syncs for all

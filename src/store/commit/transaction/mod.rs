@@ -149,10 +149,7 @@ impl<'s> Txn<'s> {
         inner.check_writable()?;
         reentrancy::check(inner)?;
         let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = writer
-            .failure()
-            .map(Error::clone)
-            .or_else(|| inner.sync.failure());
+        let failure = writer.failure().cloned().or_else(|| inner.sync.failure());
         if let Some(failure) = failure {
             return Err(Error::poisoned(failure));
         }
