@@ -108,103 +108,103 @@ fn verified(found: &Verification) -> Option<Finding> {
 }
 
 fn findings(health: &Health, counts: DamageCounts) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut find = |about, what, to_do| {
-        findings.push(Finding { about, what, to_do });
-    };
-    let DamageCounts {
-        altered,
-        damaged,
-        torn,
-        too_long,
-        unreadable,
-        repeated,
-        misplaced,
-        no_file,
-        missing,
-        changed,
-        chain,
-        ..
-    } = counts;
-    if unreadable > 0 {
-        find(
-            "unreadable",
-            format!(
-                "{} cannot be read, and nothing is written until they can",
-                count(unreadable, "file or directory")
-            ),
-            "'decklog verify' names them: mend their permissions or the disk, or move them out of the store",
-        );
-    }
-    if damaged + too_long > 0 {
-        find(
-            "damaged",
-            format!("{} no line of the log", places(damaged + too_long)),
-            "'decklog verify' tells where; 'decklog repair' moves those bytes into quarantine/",
-        );
-    }
-    if missing > 0 {
-        find(
-            "missing",
-            format!(
-                "{} missing, and nothing notes a removal",
-                count(missing, "file")
-            ),
-            "'decklog verify' names them: put back a copy",
-        );
-    }
-    if changed + chain > 0 {
-        find(
-            "seals",
-            format!("{} not as the seals say", places(changed + chain)),
-            "'decklog verify' names them",
-        );
-    }
-    if altered > 0 {
-        find(
-            "altered",
-            format!("{} changed after it was written", places(altered)),
-            "'decklog verify' tells where; if the changes are right, 'decklog repair --accept-edits' gives them a checksum",
-        );
-    }
-    if repeated > 0 {
-        let files = count(repeated, "file");
-        find(
-            "repeated",
-            format!("{files} with lines that others have already, as copies have"),
-            "'decklog verify' names them: move the copies out of the store",
-        );
-    }
-    if misplaced > 0 {
-        let files = count(misplaced, "file");
-        find(
-            "misplaced",
-            format!("{files} with lines of another day than their directory's"),
-            "'decklog verify' names them: move them back to their day",
-        );
-    }
-    if no_file > 0 {
-        let names = count(no_file, "segment's name");
-        find(
-            "no file",
-            format!("{names} taken by what is no regular file"),
-            "'decklog verify' names them: move them away",
-        );
-    }
-    if torn > 0 {
-        find(
-            "torn",
-            format!(
+    let mut findings: Vec<Finding> = of_places(&counts).collect();
+    findings.extend(of_files(&counts));
+    if counts.torn > 0 {
+        findings.push(Finding {
+            about: "torn",
+            what: format!(
                 "{} without an end: a writer died, or is at work",
-                count(torn, "last line")
+                count(counts.torn, "last line")
             ),
-            "nothing, if a process is writing now: else 'decklog repair' moves what was never acknowledged into quarantine/",
-        );
+            to_do: "nothing, if a process is writing now: else 'decklog repair' moves what was never acknowledged into quarantine/",
+        });
     }
     if let Some(volume) = &health.volume {
         findings.extend(of_volume(volume));
     }
     findings
+}
+
+/// What is wrong at places in files.
+fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
+    let unreadable = count(counts.unreadable, "file or directory");
+    let missing = count(counts.missing, "file");
+    let all = [
+        (
+            counts.unreadable,
+            "unreadable",
+            format!("{unreadable} cannot be read, and nothing is written until they can"),
+            "'decklog verify' names them: mend their permissions or the disk, or move them out of the store",
+        ),
+        (
+            counts.damaged + counts.too_long,
+            "damaged",
+            format!(
+                "{} no line of the log",
+                places(counts.damaged + counts.too_long)
+            ),
+            "'decklog verify' tells where; 'decklog repair' moves those bytes into quarantine/",
+        ),
+        (
+            counts.missing,
+            "missing",
+            format!("{missing} missing, and nothing notes a removal"),
+            "'decklog verify' names them: put back a copy",
+        ),
+        (
+            counts.changed + counts.chain,
+            "seals",
+            format!(
+                "{} not as the seals say",
+                places(counts.changed + counts.chain)
+            ),
+            "'decklog verify' names them",
+        ),
+        (
+            counts.altered,
+            "altered",
+            format!("{} changed after it was written", places(counts.altered)),
+            "'decklog verify' tells where; if the changes are right, 'decklog repair --accept-edits' gives them a checksum",
+        ),
+    ];
+    found(all)
+}
+
+/// What is wrong with files as a whole.
+fn of_files(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
+    let repeated = count(counts.repeated, "file");
+    let misplaced = count(counts.misplaced, "file");
+    let no_file = count(counts.no_file, "segment's name");
+    let all = [
+        (
+            counts.repeated,
+            "repeated",
+            format!("{repeated} with lines that others have already, as copies have"),
+            "'decklog verify' names them: move the copies out of the store",
+        ),
+        (
+            counts.misplaced,
+            "misplaced",
+            format!("{misplaced} with lines of another day than their directory's"),
+            "'decklog verify' names them: move them back to their day",
+        ),
+        (
+            counts.no_file,
+            "no file",
+            format!("{no_file} taken by what is no regular file"),
+            "'decklog verify' names them: move them away",
+        ),
+    ];
+    found(all)
+}
+
+/// The findings of which there are any.
+fn found<const N: usize>(
+    all: [(u64, &'static str, String, &'static str); N],
+) -> impl Iterator<Item = Finding> {
+    let any = all.into_iter().filter(|(count, ..)| *count > 0);
+    any.map(|(_, about, what, to_do)| Finding { about, what, to_do })
 }
 
 /// What is to be known of the disk that the store lies on.

@@ -88,6 +88,28 @@ macro_rules! tell {
     }};
 }
 
+const MODELS_COLUMNS: [&str; 10] = [
+    "REQUESTS",
+    "AVG MS",
+    "P50 MS",
+    "P95 MS",
+    "P99 MS",
+    "TOKENS IN",
+    "TOKENS OUT",
+    "CONTEXT",
+    "ERRORS",
+    "RATE",
+];
+
+fn of_model(sums: &ModelSums) -> Vec<String> {
+    let mut cells = vec![grouped(sums.requests)];
+    cells.extend(latency(&sums.latency_ms));
+    cells.extend([grouped(sums.tokens_in), grouped(sums.tokens_out)]);
+    cells.push(percent(sums.context_utilization_avg));
+    cells.extend([grouped(sums.errors), percent(sums.error_rate)]);
+    cells
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let analytics = store.analytics();
@@ -106,29 +128,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                 print_turns(context, &report)?;
             }
         }
-        Name::Models => {
-            let columns = [
-                "REQUESTS",
-                "AVG MS",
-                "P50 MS",
-                "P95 MS",
-                "P99 MS",
-                "TOKENS IN",
-                "TOKENS OUT",
-                "CONTEXT",
-                "ERRORS",
-                "RATE",
-            ];
-            let cells = |sums: &ModelSums| {
-                let mut cells = vec![grouped(sums.requests)];
-                cells.extend(latency(&sums.latency_ms));
-                cells.extend([grouped(sums.tokens_in), grouped(sums.tokens_out)]);
-                cells.push(percent(sums.context_utilization_avg));
-                cells.extend([grouped(sums.errors), percent(sums.error_rate)]);
-                cells
-            };
-            tell!(context, analytics.models(&query)?, columns, cells);
-        }
+        Name::Models => tell!(context, analytics.models(&query)?, MODELS_COLUMNS, of_model),
         Name::Errors => tell_errors(context, &analytics.errors(&query)?)?,
         Name::Latency => {
             let columns = ["REQUESTS", "AVG MS", "P50 MS", "P95 MS", "P99 MS"];

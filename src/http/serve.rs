@@ -155,6 +155,36 @@ impl Stop {
     }
 }
 
+fn serving_threads() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("decklog-http")
+        .build()
+}
+
+/// A runtime for its threads that may block: a limited number, so that reads do not take all.
+fn reading_threads() -> io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(cores.max(READERS_MIN))
+        .thread_name("decklog-read")
+        .build()
+}
+
+/// decklog's own handler of MCP.
+#[cfg(feature = "mcp")]
+fn own_mcp(app: &App, options: &Options, runtime: &Runtime) -> Mcp {
+    let (store, analytics) = (app.store.clone(), app.analytics.clone());
+    // Sessions keep their places while nobody hears them: not those of other streams.
+    let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
+    let (feed, tools) = (Arc::new(feed), options.mcp_tools.clone());
+    let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
+    let stopped = app.stopped.clone();
+    Mcp::new(move || server.clone(), options, stopped, runtime.handle())
+}
+
 impl Server {
     /// Listens at an address; port 0 for any that is free.
     ///
@@ -171,20 +201,8 @@ impl Server {
             let path = store.path().to_path_buf();
             move |e| Error::io(doing, &path, e)
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .thread_name("decklog-http")
-            .build()
-            .map_err(cannot("start the threads that serve"))?;
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        // It is there for its threads that may block, of which it has so many.
-        let readers = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(cores.max(READERS_MIN))
-            .thread_name("decklog-read")
-            .build()
-            .map_err(cannot("start the threads that read"))?;
+        let runtime = serving_threads().map_err(cannot("start the threads that serve"))?;
+        let readers = reading_threads().map_err(cannot("start the threads that read"))?;
         let listener = runtime.block_on(TcpListener::bind(addr));
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
@@ -229,15 +247,7 @@ impl Server {
             store,
         };
         #[cfg(feature = "mcp")]
-        let mcp = {
-            let (store, analytics) = (app.store.clone(), app.analytics.clone());
-            // Sessions keep their places while nobody hears them: not those of other streams.
-            let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
-            let (feed, tools) = (Arc::new(feed), options.mcp_tools.clone());
-            let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
-            let stopped = app.stopped.clone();
-            Mcp::new(move || server.clone(), options, stopped, runtime.handle())
-        };
+        let mcp = own_mcp(&app, options, &runtime);
         Ok(Server {
             runtime,
             readers,

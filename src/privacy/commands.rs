@@ -20,35 +20,57 @@ fn password(start: usize, end: usize) -> Found {
     }
 }
 
+/// Commands whose `-p` is the password right behind it.
+const SQL: &[&str] = &[
+    "mysql",
+    "mysqldump",
+    "mysqladmin",
+    "mysqlimport",
+    "mysqlcheck",
+    "mysqlshow",
+    "mysqlsh",
+    "mariadb",
+    "mariadb-dump",
+    "mariadb-admin",
+    "7z",
+    "7za",
+];
+/// Commands whose `login -p` is the password after it.
+const REGISTRIES: &[&str] = &[
+    "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
+];
+/// Commands whose `-p` is the password after it.
+const OTHERS: &[&str] = &[
+    "mongo",
+    "mongosh",
+    "mongodump",
+    "mongorestore",
+    "mongoimport",
+    "mongoexport",
+    "cypher-shell",
+];
+/// Commands whose `-P` is the password.
+const UPPER: &[&str] = &[
+    "sqlcmd",
+    "bcp",
+    "zip",
+    "unzip",
+    "ipmitool",
+    "mosquitto_pub",
+    "mosquitto_sub",
+];
+/// Commands whose `-w` is the password after it.
+const LDAP: &[&str] = &[
+    "ldapsearch",
+    "ldapadd",
+    "ldapmodify",
+    "ldapdelete",
+    "ldapwhoami",
+];
+
 /// The password after an option of one letter, of the commands that take one there.
 pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
-    const SQL: &[&str] = &[
-        "mysql",
-        "mysqldump",
-        "mysqladmin",
-        "mysqlimport",
-        "mysqlcheck",
-        "mysqlshow",
-        "mysqlsh",
-        "mariadb",
-        "mariadb-dump",
-        "mariadb-admin",
-        "7z",
-        "7za",
-    ];
-    const REGISTRIES: &[&str] = &[
-        "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
-    ];
-    const OTHERS: &[&str] = &[
-        "mongo",
-        "mongosh",
-        "mongodump",
-        "mongorestore",
-        "mongoimport",
-        "mongoexport",
-        "cypher-shell",
-    ];
     let Place {
         text, at, after, ..
     } = *place;
@@ -80,22 +102,8 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
         (b'p', false) => has(SQL),
         (b'p', true) => has(OTHERS) || has(REGISTRIES) && has(&["login"]),
         (b'a', true) => has(&["redis-cli", "valkey-cli", "keydb-cli"]),
-        (b'P', _) => has(&[
-            "sqlcmd",
-            "bcp",
-            "zip",
-            "unzip",
-            "ipmitool",
-            "mosquitto_pub",
-            "mosquitto_sub",
-        ]),
-        (b'w', true) => has(&[
-            "ldapsearch",
-            "ldapadd",
-            "ldapmodify",
-            "ldapdelete",
-            "ldapwhoami",
-        ]),
+        (b'P', _) => has(UPPER),
+        (b'w', true) => has(LDAP),
         _ => false,
     };
     if !takes {

@@ -171,6 +171,44 @@ pub(super) fn is_foreign(name: &[u8]) -> bool {
         || ends(&"passe") && words().ends_with(&["mot", "de", "passe"].map(str::to_owned))
 }
 
+/// Ends of words that name a password.
+const PASSWORDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "storepass",
+    "keypass",
+    "userpwd",
+    "dbpwd",
+    "dbpass",
+];
+/// Ends of words that name a key.
+const KEYS: &[&str] = &[
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "authkey",
+    "privatekey",
+    "signingkey",
+    "encryptionkey",
+    "accountkey",
+];
+/// Ends of words that name a token.
+const TOKENS: &[&str] = &[
+    "authtoken",
+    "accesstoken",
+    "refreshtoken",
+    "apitoken",
+    "bottoken",
+    "sessiontoken",
+    "bearertoken",
+    "idtoken",
+    "identitytoken",
+    "registrytoken",
+];
+
 /// What a name says it holds; `None` for a name that says no such thing.
 pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     if is_foreign(name) {
@@ -206,51 +244,13 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
             Some(Holds::Key { is_access })
         }
         "token" => Some(Holds::Token { is_qualified }),
-        _ if ends(&[
-            "password",
-            "passwd",
-            "passphrase",
-            "passcode",
-            "passwort",
-            "storepass",
-            "keypass",
-            "userpwd",
-            "dbpwd",
-            "dbpass",
-        ]) =>
-        {
-            Some(Holds::Password)
-        }
-        _ if ends(&[
-            "apikey",
-            "accesskey",
-            "secretkey",
-            "authkey",
-            "privatekey",
-            "signingkey",
-            "encryptionkey",
-            "accountkey",
-        ]) =>
-        {
+        _ if ends(PASSWORDS) => Some(Holds::Password),
+        _ if ends(KEYS) => {
             let is_access = ends(&["apikey", "accesskey", "secretkey"]);
             Some(Holds::Key { is_access })
         }
         _ if ends(&["secret"]) => Some(Holds::Secret),
-        _ if ends(&[
-            "authtoken",
-            "accesstoken",
-            "refreshtoken",
-            "apitoken",
-            "bottoken",
-            "sessiontoken",
-            "bearertoken",
-            "idtoken",
-            "identitytoken",
-            "registrytoken",
-        ]) =>
-        {
-            Some(Holds::Token { is_qualified: true })
-        }
+        _ if ends(TOKENS) => Some(Holds::Token { is_qualified: true }),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::name::SegmentName;
 use super::scan::{Found, Stretch, scan};
 use crate::line::{Decoded, LINE_BYTES_MAX, Line, decode, restamp};
+use crate::record::Kind;
 use crate::storage::{
     Access, Named, Storage, StorageFile, append_all, read_full, replace_file, replace_file_after,
 };
@@ -47,6 +48,72 @@ impl Repaired {
     }
 }
 
+/// The lines of a segment, as those that it keeps and those that are taken out.
+struct Sorted {
+    kind: Kind,
+    accept_edits: bool,
+    /// The greatest number that a rewritten line can have.
+    seq_max: u64,
+    kept: Vec<u8>,
+    /// By offset and length.
+    taken_out: Vec<(u64, u64)>,
+    restamped: u64,
+    /// Altered lines that stay as they are.
+    left: u64,
+    /// The number of the last line.
+    seq: u64,
+}
+
+impl Sorted {
+    fn keep(&mut self, line: &[u8]) {
+        self.kept.extend_from_slice(line);
+        self.kept.push(b'\n');
+    }
+
+    fn add(&mut self, found: Found<'_>) {
+        let (offset, bytes, line) = match found {
+            Found::TooLong { offset, len } => return self.taken_out.push((offset, len + 1)),
+            Found::Line {
+                offset,
+                bytes,
+                line,
+            } => (offset, bytes, line),
+        };
+        match line {
+            // It is no more use for its checksum.
+            Line::Void(_) => self.taken_out.push((offset, bytes.len() as u64 + 1)),
+            Line::Good(envelope) => {
+                self.seq = envelope.seq;
+                self.keep(bytes);
+            }
+            Line::Altered(_) => {
+                let believable = self.seq.saturating_add(1)..=self.seq_max;
+                let stamped = self
+                    .accept_edits
+                    .then(|| restamp(self.kind, bytes, believable));
+                if let Some((stamped_seq, line)) = stamped.flatten() {
+                    self.seq = stamped_seq;
+                    self.restamped += 1;
+                    self.kept.extend_from_slice(&line);
+                } else {
+                    self.left += 1;
+                    self.keep(bytes);
+                }
+            }
+            Line::Damaged(pieces) => {
+                self.taken_out.push((offset, bytes.len() as u64 + 1));
+                let pieces = pieces.into_iter();
+                for piece in pieces.map(|(start, len)| &bytes[start..start + len]) {
+                    if let Ok(Decoded { seq, .. }) = decode(self.kind, piece) {
+                        self.seq = self.seq.max(seq.unwrap_or(0));
+                        self.keep(piece);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Mends one segment; `None` if there is nothing to do. `seq_max` is the greatest number that a
 /// rewritten line can have; `moment` makes the name in quarantine a new one. Calls `ready` with the
 /// bytes that the segment will have, and the name of the file that has them, before it takes the
@@ -63,70 +130,39 @@ pub(crate) fn repair_segment(
     let segment = Named::open(storage, &path, Access::Read)?;
     let file = &segment.file;
     let len = file.stat()?.len;
-    let mut kept = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    let mut taken_out: Vec<(u64, u64)> = Vec::new();
-    let (mut restamped, mut left, mut seq) = (0, 0, 0);
-    let mut sort = |found: Found<'_>| match found {
-        Found::TooLong { offset, len } => taken_out.push((offset, len + 1)),
-        Found::Line {
-            offset,
-            bytes,
-            line,
-        } => match line {
-            // It is no more use for its checksum.
-            Line::Void(_) => {
-                taken_out.push((offset, bytes.len() as u64 + 1));
-            }
-            Line::Good(envelope) => {
-                seq = envelope.seq;
-                kept.extend_from_slice(bytes);
-                kept.push(b'\n');
-            }
-            Line::Altered(_) => {
-                let believable = seq.saturating_add(1)..=seq_max;
-                let stamped = accept_edits
-                    .then(|| restamp(name.kind, bytes, believable))
-                    .flatten();
-                if let Some((stamped_seq, line)) = stamped {
-                    seq = stamped_seq;
-                    restamped += 1;
-                    kept.extend_from_slice(&line);
-                } else {
-                    left += 1;
-                    kept.extend_from_slice(bytes);
-                    kept.push(b'\n');
-                }
-            }
-            Line::Damaged(pieces) => {
-                taken_out.push((offset, bytes.len() as u64 + 1));
-                for piece in pieces
-                    .into_iter()
-                    .map(|(start, len)| &bytes[start..start + len])
-                {
-                    if let Ok(Decoded { seq: found, .. }) = decode(name.kind, piece) {
-                        seq = seq.max(found.unwrap_or(0));
-                        kept.extend_from_slice(piece);
-                        kept.push(b'\n');
-                    }
-                }
-            }
-        },
+    let mut sorted = Sorted {
+        kind: name.kind,
+        accept_edits,
+        seq_max,
+        kept: Vec::with_capacity(usize::try_from(len).unwrap_or(0)),
+        taken_out: Vec::new(),
+        restamped: 0,
+        left: 0,
+        seq: 0,
     };
+    let mut sort = |found: Found<'_>| sorted.add(found);
     let scanned = scan(&**file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
     if let Some(tail) = scanned.tail {
         if tail.holds_facts {
             let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
             read_full(&**file, &mut line, scanned.end)?;
             let (offset, bytes) = (scanned.end, &*line);
-            sort(Stretch::Line { offset, bytes }.classified(name.kind));
+            sorted.add(Stretch::Line { offset, bytes }.classified(name.kind));
             // It has no LF to take out.
-            if let Some((offset, len)) = taken_out.last_mut() {
+            if let Some((offset, len)) = sorted.taken_out.last_mut() {
                 *len = (*len).min(scanned.end + tail.len - *offset);
             }
         } else {
-            taken_out.push((scanned.end, tail.len));
+            sorted.taken_out.push((scanned.end, tail.len));
         }
     }
+    let Sorted {
+        kept,
+        taken_out,
+        restamped,
+        left,
+        ..
+    } = sorted;
     let is_tail_ended = scanned.tail.is_some_and(|tail| tail.holds_facts);
     if taken_out.is_empty() && restamped == 0 && !is_tail_ended {
         let report = Repaired {
