@@ -61,8 +61,6 @@ mod analytics;
 mod capture;
 mod collections;
 mod error;
-#[cfg(feature = "face")]
-mod face;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -77,6 +75,8 @@ pub mod ndjson;
 mod privacy;
 mod record;
 pub mod replay;
+#[cfg(feature = "wire")]
+mod wire;
 pub mod schema {
     //! The schema of each kind, which [`Kind::schema`](crate::Kind::schema) gives.
 

@@ -11,12 +11,12 @@ use crate::record::{Day, Timestamp};
 /// What a row is of: the bucket, and what its messages have in common. A name is left out where
 /// the report does not tell it apart, or where the messages have none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct RowKey {
     /// The first day of the bucket, or the Monday of a week of which only later days are asked
     /// for; left out where all days are told together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct RowKey {
 
 /// How long answers took, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LatencyMs {
     /// How many answers say how long they took.
     pub count: u64,
@@ -54,7 +54,7 @@ pub struct LatencyMs {
 
 /// How many messages and tokens there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct UsageSums {
     /// Messages in any role.
     pub messages: u64,
@@ -77,7 +77,7 @@ pub struct UsageSums {
 
 /// What `turn.completed` events say of tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TurnSums {
     /// How many turns were completed.
     pub turns: u64,
@@ -96,7 +96,7 @@ impl TurnSums {
 
 /// The turns of a bucket and model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TurnRow {
     /// The bucket, and the `model_name` of the events as `model_used`.
     #[serde(flatten)]
@@ -110,7 +110,7 @@ pub struct TurnRow {
 /// messages in the role `assistant` alone. A group that has only further parts of answers, to
 /// requests of another group or day, has a row as well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ModelSums {
     /// Requests: messages in the role `assistant` that are no further part of another one's
     /// answer, and messages in other roles that have an error.
@@ -133,7 +133,7 @@ pub struct ModelSums {
 
 /// How many errors there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorSums {
     /// Messages in any role that have an error.
     pub errors: u64,
@@ -149,7 +149,7 @@ pub struct ErrorSums {
 
 /// How many errors of one type there were.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorCount {
     /// The class of the error; left out for errors of none, and for those past the first 1000
     /// types of a group and day.
@@ -161,14 +161,14 @@ pub struct ErrorCount {
 
 /// A message with an error, as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorSample {
     /// The message's id.
     pub id: Uuid,
     /// Its conversation's.
     pub conversation_id: Uuid,
     /// When it was sent, RFC 3339.
-    #[cfg_attr(feature = "face", schema(value_type = String, format = DateTime))]
+    #[cfg_attr(feature = "wire", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
     /// The model that was to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ pub struct ErrorSample {
 
 /// How many requests were of some sort.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TaskSums {
     /// Requests: messages in the role `assistant` that are no further part of another one's
     /// answer, and messages in other roles that have an error.
@@ -194,7 +194,7 @@ pub struct TaskSums {
 
 /// How full the context window was. Messages in the role `assistant` alone count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ContextSums {
     /// How many answers say it.
     pub count: u64,
@@ -205,7 +205,7 @@ pub struct ContextSums {
 
 /// How often the context was compressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CompressionSums {
     /// Messages in the role `assistant` that are no further part of another one's answer.
     pub requests: u64,
@@ -218,7 +218,7 @@ pub struct CompressionSums {
 
 /// How many answers took how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LatencySums {
     /// Requests: messages in the role `assistant` that are no further part of another one's
     /// answer, and messages in other roles that have an error.
@@ -231,7 +231,7 @@ macro_rules! reports {
     ($($(#[$doc:meta])* $report:ident $row:ident { $sums:ident } { $($more:tt)* })+) => { $(
         /// A row of its report.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-        #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
         pub struct $row {
             /// What it is of.
             #[serde(flatten)]
@@ -243,7 +243,7 @@ macro_rules! reports {
 
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Serialize)]
-        #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
         pub struct $report {
             /// What it was made of.
             pub scope: Scope,
@@ -303,11 +303,11 @@ reports! {
 
 /// How many conversations were held in a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveRow {
     /// The first day of the bucket; left out where all days are told together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
     /// The conversations that have a message of its days, each once.
     pub conversations: u64,
@@ -315,7 +315,7 @@ pub struct ActiveRow {
 
 /// How many conversations were held.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveReport {
     /// What it was made of.
     pub scope: Scope,
@@ -328,14 +328,14 @@ pub struct ActiveReport {
 /// What a dashboard shows: of the current UTC day, or of the days asked for. As JSON, every member
 /// is there: a rate or an average of nothing is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct DashboardMetrics {
     /// What it was made of. Not in JSON.
     #[serde(skip)]
     pub scope: Scope,
     /// Conversations that have a message of these days; `None` for several days of which one has
     /// a rollup that does not name its conversations.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub conversations_today: Option<u64>,
     /// Messages in any role.
     pub messages_today: u64,
@@ -346,13 +346,13 @@ pub struct DashboardMetrics {
     /// Tokens of answers.
     pub tokens_out_today: u64,
     /// Average latency of answers in milliseconds; `None` if no answer has a latency.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub avg_latency_ms: Option<f64>,
     /// 95th percentile of the latency in milliseconds, within 1 %.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub p95_latency_ms: Option<f64>,
     /// Failed requests divided by requests, from 0 to 1; `None` if there were no requests.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub error_rate: Option<f64>,
     /// Requests per model. Requests without a model are left out. At most the 100 models with the
     /// most requests; the same holds for the two below.
@@ -362,9 +362,9 @@ pub struct DashboardMetrics {
     /// Requests per task type.
     pub by_task_type: BTreeMap<String, u64>,
     /// Average part of the context window that was used, from 0 to 1; `None` if no answer has it.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub avg_context_utilization: Option<f64>,
     /// Answers with compressed context divided by answers, from 0 to 1; `None` if there were none.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub compression_rate: Option<f64>,
 }

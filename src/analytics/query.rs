@@ -82,15 +82,15 @@ pub struct AnalyticsQuery {
 
 /// What a report was made of, its defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Scope {
     /// The first UTC day; left out if there is no first one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub since: Option<Day>,
     /// The day after the last one; left out if there is no last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "face", schema(value_type = Option<String>, format = Date))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub until: Option<Day>,
     /// What the rows are told apart by.
     pub group: Vec<Dimension>,

@@ -93,7 +93,7 @@ pub(super) fn request(
     messages: impl IntoIterator<Item = ConversationMessage>,
 ) -> Result<Vec<(Record, IfKnown)>> {
     let id = conversation.id;
-    let mut records = vec![(Record::from(conversation), IfKnown::Left)];
+    let mut records = vec![(Record::from(conversation), IfKnown::Skip)];
     for message in messages {
         if message.conversation_id != id {
             return Err(Error::invalid(format!(
@@ -101,7 +101,7 @@ pub(super) fn request(
                 message.id, message.conversation_id
             )));
         }
-        records.push((message.into(), IfKnown::Judged));
+        records.push((message.into(), IfKnown::Compare));
     }
     Ok(records)
 }

@@ -111,7 +111,7 @@ impl Capture {
     /// [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
     /// [`flush`](Capture::flush).
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
-        let job = self.job(given(record.into())?, IfKnown::Judged)?;
+        let job = self.job(given(record.into())?, IfKnown::Compare)?;
         self.owner.queue.push(1, job.bytes, [job])
     }
 

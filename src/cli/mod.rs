@@ -24,7 +24,7 @@ mod import;
 mod inbox;
 mod line;
 mod list;
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 mod log;
 #[cfg(feature = "mcp")]
 mod mcp;

@@ -184,7 +184,7 @@ impl Store {
     /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
     /// once the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
-        self.record_if(record.into(), IfKnown::Judged)
+        self.record_if(record.into(), IfKnown::Compare)
     }
 
     /// As [`record`](Store::record), by a rule for what is known.
@@ -209,7 +209,7 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let judged = |record: Record| (given(record), IfKnown::Judged);
+        let judged = |record: Record| (given(record), IfKnown::Compare);
         self.put_batch(records.into_iter().map(judged))
     }
 
@@ -229,7 +229,7 @@ impl Store {
                 if let Some(e) = &failed {
                     return Err(e.clone());
                 }
-                let answer = put_prepared(txn, record, IfKnown::Left);
+                let answer = put_prepared(txn, record, IfKnown::Skip);
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
@@ -290,10 +290,10 @@ fn put_prepared(
 
 fn put_by(txn: &mut Txn<'_>, redacted: &mut Redacted, if_known: IfKnown) -> Result<Ack> {
     match if_known {
-        IfKnown::Left => put_if_new(txn, redacted),
-        IfKnown::Judged => put(txn, redacted),
-        #[cfg(feature = "face")]
-        IfKnown::SameButTime => put_again(txn, redacted),
+        IfKnown::Skip => put_if_new(txn, redacted),
+        IfKnown::Compare => put(txn, redacted),
+        #[cfg(feature = "wire")]
+        IfKnown::CompareExceptTime => put_again(txn, redacted),
     }
 }
 
@@ -323,17 +323,17 @@ fn same_by_stricter(
 /// What becomes of a record if the log has a line of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfKnown {
-    /// It is put by the rules of its kind.
-    Judged,
-    /// Nothing: the log stays as it is, whatever the record says.
-    Left,
-    /// It is put by the rules of its kind, but it was given its time here: who hands it over anew,
-    /// not knowing what became of it, gives it another.
-    #[cfg(feature = "face")]
-    SameButTime,
+    /// The record is compared with it, by the rules of its kind.
+    Compare,
+    /// The record is skipped, whatever it says.
+    Skip,
+    /// The record is compared with it except for its time, which was given here: a client that
+    /// sends it again gets another one.
+    #[cfg(feature = "wire")]
+    CompareExceptTime,
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     let put = match redacted.record() {
         Record::Turn(turn) => turns::put(txn, redacted, turn, true),

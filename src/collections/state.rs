@@ -11,15 +11,15 @@ use crate::store::Store;
 
 /// What is derived from the inbox and the events; from [`Store::supervisor_state`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct SupervisorState {
     /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
     pub telegram_offset: i64,
     /// The `revision` of the latest `revision.promoted`; null if there is none.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub current_good_rev: Option<String>,
     /// The `process.started` of the supervisor; null if there is none.
-    #[cfg_attr(feature = "face", schema(required))]
+    #[cfg_attr(feature = "wire", schema(required))]
     pub supervisor_id: Option<i64>,
     /// How many workers this supervisor has spawned.
     pub worker_instance_seq: u64,

@@ -21,10 +21,10 @@ use crate::analytics::Analytics;
 use crate::capture::{Answer, Capture};
 use crate::collections::{Ack, IfKnown};
 use crate::error::Result;
-use crate::face::feed::Feed;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Record;
 use crate::store::Store;
+use crate::wire::feed::Feed;
 
 use super::params::Wait;
 

@@ -20,7 +20,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::app::{HELD, Shared};
 use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
-use crate::face::issues::{Issue, issues, told};
+use crate::wire::issues::{Issue, issues, told};
 
 /// The longest answer in JSON: a page, and a record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;

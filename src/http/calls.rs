@@ -16,11 +16,11 @@ use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
 use super::when::When;
 use crate::collections::{CallQuery, Order};
-use crate::face::fields::Length;
-use crate::face::pages::After;
 use crate::record::{
     CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, payload_text,
 };
+use crate::wire::fields::Length;
+use crate::wire::pages::After;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()

@@ -19,12 +19,12 @@ use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
-use crate::face::conversation::Whole;
-use crate::face::fields::Length;
-use crate::face::pages::Paged;
 use crate::record::{Client, Conversation, ConversationMessage, ConversationStatus, Timestamp};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use crate::store::Store;
+use crate::wire::conversation::Whole;
+use crate::wire::fields::Length;
+use crate::wire::pages::Paged;
 
 /// What ids are derived from that a client's key stands for: any would do.
 const KEYS: Uuid = Uuid::from_u128(0x9e1b_0d3f_5c68_4f0b_9a57_6a0c_1f2d_7e44);
@@ -95,7 +95,7 @@ struct NewConversation {
 impl NewConversation {
     fn into_record(self, key: &IdempotencyKey) -> (Conversation, IfKnown) {
         let id = self.id.or_else(|| key.id(KEYS, 0));
-        let if_known = IfKnown::SameButTime;
+        let if_known = IfKnown::CompareExceptTime;
         let created_at = self.created_at.unwrap_or_else(Timestamp::now);
         let conversation = Conversation {
             workspace: self.workspace,

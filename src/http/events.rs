@@ -13,9 +13,9 @@ use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::{EventNode, EventQuery, IfKnown, Order, SupervisorState};
-use crate::face::fields::{AnyInt, Int, Moment, NewId, by_one_name};
-use crate::face::pages::{After, Paged};
 use crate::record::{Event, Record, now, payload_text};
+use crate::wire::fields::{AnyInt, Int, Moment, NewId, by_one_name};
+use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -62,8 +62,8 @@ impl NewEvent {
 
     fn into_record(self) -> (Record, IfKnown) {
         let if_known = match self.created_at {
-            Some(_) => IfKnown::Judged,
-            None => IfKnown::SameButTime,
+            Some(_) => IfKnown::Compare,
+            None => IfKnown::CompareExceptTime,
         };
         let event = Event {
             id: self.id.map_or(0, |id| id.0),

@@ -13,9 +13,9 @@ use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::collections::IfKnown;
-use crate::face::fields::{AnyInt, Int, Millis, NewId};
-use crate::face::history::Entries;
 use crate::record::{HistoryEntry, Record, Role, now};
+use crate::wire::fields::{AnyInt, Int, Millis, NewId};
+use crate::wire::history::Entries;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -45,8 +45,8 @@ type NewEntries = OneOrMore<NewEntry>;
 impl NewEntry {
     fn into_record(self) -> (Record, IfKnown) {
         let if_known = match self.created_at {
-            Some(_) => IfKnown::Judged,
-            None => IfKnown::SameButTime,
+            Some(_) => IfKnown::Compare,
+            None => IfKnown::CompareExceptTime,
         };
         let entry = HistoryEntry {
             id: self.id.map_or(0, |id| id.0),

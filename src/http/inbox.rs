@@ -17,9 +17,9 @@ use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
-use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis, UpdateId};
-use crate::face::pages::{After, Paged};
 use crate::record::{InboxTask, TaskStatus, now, payload_text};
+use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis, UpdateId};
+use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()

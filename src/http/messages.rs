@@ -16,11 +16,11 @@ use super::problem::Problem;
 use super::puts::{Answered, Each, Handed, Outcome, status_of};
 use crate::collections::{IfKnown, Warning};
 use crate::error::{Error, ErrorKind, Result};
-use crate::face::fields::{Int, Length};
 use crate::record::{
     Client, Content, ContentType, Conversation, ConversationMessage, GIVEN_NUMBER_MAX, Role,
     Source, Timestamp, payload_text,
 };
+use crate::wire::fields::{Int, Length};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     list::routes().routes(routes!(add))
@@ -154,9 +154,9 @@ impl NewMessage {
         nth: usize,
     ) -> (ConversationMessage, IfKnown) {
         let if_known = if self.timestamp.is_some() {
-            IfKnown::Judged
+            IfKnown::Compare
         } else {
-            IfKnown::SameButTime
+            IfKnown::CompareExceptTime
         };
         let id = self.id.or_else(|| key.id(conversation_id, nth));
         let message = ConversationMessage {
@@ -346,7 +346,7 @@ async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem
     }
     let new = Conversation::new(id, params.client.unwrap_or(Client::Api));
     // Another request may make it meanwhile.
-    let handed = Handed::new(OneOrMore::One(new), |new| (new.into(), IfKnown::Left));
+    let handed = Handed::new(OneOrMore::One(new), |new| (new.into(), IfKnown::Skip));
     handed.put(app, None, |e| e.into()).await.map(|_| ())
 }
 

@@ -12,8 +12,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
-use crate::face::fields::{AnyInt, Int};
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
+use crate::wire::fields::{AnyInt, Int};
 
 /// The most records of a page.
 pub(super) const LIMIT_MAX: usize = 1_000;

@@ -20,12 +20,12 @@ use super::puts::{Handed, Put};
 use super::when::When;
 use crate::collections::{AsOf, Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::{Decision, Millis, by_one_name};
-use crate::face::pages::{After, Paged};
 use crate::record::{
     CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Validity, now,
     payload_text_required,
 };
+use crate::wire::fields::{Decision, Millis, by_one_name};
+use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()

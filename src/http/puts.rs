@@ -157,7 +157,7 @@ pub(super) struct Handed {
 
 impl Handed {
     pub(super) fn one(record: impl Into<Record>) -> Handed {
-        Handed::new(OneOrMore::One((record.into(), IfKnown::Judged)), |it| it)
+        Handed::new(OneOrMore::One((record.into(), IfKnown::Compare)), |it| it)
     }
 
     pub(super) fn new<T>(

@@ -24,9 +24,9 @@ use super::{
     params, proposals, records, rejected, search, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
-use crate::face::fields::SearchAfter;
-use crate::face::pages::After;
 use crate::record::Day;
+use crate::wire::fields::SearchAfter;
+use crate::wire::pages::After;
 
 /// The description of the service.
 #[derive(OpenApi)]

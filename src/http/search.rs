@@ -15,7 +15,7 @@ use super::params::{Limit, Query, Time};
 use super::problem::Problem;
 use crate::collections::{Found, SearchQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::{KindName, SearchAfter};
+use crate::wire::fields::{KindName, SearchAfter};
 
 /// How long a search goes on before it answers with what it has found.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(10);

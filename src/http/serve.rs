@@ -37,8 +37,8 @@ use super::syncer::Syncer;
 use super::tls::Certificate;
 use crate::analytics::Analytics;
 use crate::error::{Error, ErrorKind, Result};
-use crate::face::feed::Feed;
 use crate::store::Store;
+use crate::wire::feed::Feed;
 
 /// After a connection could not be accepted, as where no file can be opened any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -24,10 +24,10 @@ use super::app::Shared;
 use super::metrics::Counted;
 use super::params::{Query, number};
 use super::problem::Problem;
-use crate::face::feed::Listener;
-use crate::face::fields::{KindName, Length};
 use crate::record::Kind;
 use crate::store::{LogLine, PagedReader};
+use crate::wire::feed::Listener;
+use crate::wire::fields::{KindName, Length};
 
 /// So long after the last word a stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -14,9 +14,9 @@ use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{IfKnown, ThoughtQuery};
-use crate::face::chain::Verified;
-use crate::face::pages::{After, Paged};
 use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
+use crate::wire::chain::Verified;
+use crate::wire::pages::{After, Paged};
 
 /// What ids are derived from that a client's key stands for: any would do.
 const KEYS: Uuid = Uuid::from_u128(0x5a1c_7e0d_93b2_4c68_8f14_d27b_60e9_3ac5);
@@ -85,8 +85,8 @@ async fn add(
     Json(new): Json<NewThought>,
 ) -> Result<Made, Problem> {
     let if_known = match new.timestamp {
-        Some(_) => IfKnown::Judged,
-        None => IfKnown::SameButTime,
+        Some(_) => IfKnown::Compare,
+        None => IfKnown::CompareExceptTime,
     };
     let by_key = || key.id(KEYS, 0).unwrap_or_else(Uuid::new_v4).to_string();
     let id = new.id.unwrap_or_else(by_key);

@@ -15,8 +15,8 @@ use super::problem::Problem;
 use super::puts::{Handed, Put, PutAnswer};
 use super::when::When;
 use crate::collections::{IfKnown, Order, TurnQuery};
-use crate::face::pages::{After, Paged};
 use crate::record::{ConversationTurn, TurnKind};
+use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -83,7 +83,7 @@ async fn add(
     Query(params): Query<WaitParams>,
     body: NewTurns,
 ) -> Result<Made, Problem> {
-    let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Judged);
+    let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Compare);
     let handed = Handed::new(body, into_record);
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }

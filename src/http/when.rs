@@ -9,8 +9,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{OneOfBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::face::fields::Millis;
 use crate::record::Validity;
+use crate::wire::fields::Millis;
 
 /// When a record holds from, and whether it is asserted or taken back.
 #[derive(Debug, Clone, Copy)]

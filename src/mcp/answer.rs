@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
-use crate::face::issues::{Issue, told};
+use crate::wire::issues::{Issue, told};
 
 /// More of what cannot be a resource is not sent back.
 const URI_SHOWN_BYTES: usize = 4 << 10;

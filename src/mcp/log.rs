@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::analytics::Analytics;
 use crate::error::Result;
-use crate::face::feed::Feed;
 use crate::store::Store;
+use crate::wire::feed::Feed;
 
 /// Opens the log.
 pub(super) type Open = Box<dyn Fn() -> Result<Store> + Send + Sync>;

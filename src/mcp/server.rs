@@ -25,9 +25,9 @@ use super::subscriptions::{Connection, STREAMS_MAX};
 use super::tools::{Call, Progress, Tools};
 use super::{prompts, resources};
 use crate::analytics::Analytics;
-use crate::face::feed::Feed;
 use crate::privacy::AccessRole;
 use crate::store::Store;
+use crate::wire::feed::Feed;
 
 /// Between two words on how far a call has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

@@ -15,8 +15,8 @@ use self::changes::{Wanted, Watcher};
 use super::answer::Fault;
 use super::reach::Reach;
 use super::uri::Uri;
-use crate::face::feed::{Feed, Listener};
 use crate::store::Store;
+use crate::wire::feed::{Feed, Listener};
 
 /// Connections and streams that are told of changes at the same time.
 pub(super) const STREAMS_MAX: usize = 1_024;

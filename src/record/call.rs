@@ -47,7 +47,7 @@ impl CallStatus {
 record! {
     /// A tool call as it is asked for. Key: (`request_id`, `call_id`).
     #[derive(Eq)]
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallReq {
         /// The model request that asked for the call.
         [uuid, key] request_id: Uuid,
@@ -109,7 +109,7 @@ impl ToolCallReq {
 record! {
     /// The outcome of a tool call.
     #[derive(Eq)]
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallDone {
         /// The model request that asked for the call.
         [uuid, key] request_id: Uuid,
@@ -183,9 +183,9 @@ pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 // `call_id` is what the files call it.
 #[allow(clippy::struct_field_names)]
 #[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 #[cfg_attr(
-    feature = "face",
+    feature = "wire",
     schema(description = "A tool call and, once it has one, its outcome.")
 )]
 pub struct ToolCallView<'a> {
@@ -208,7 +208,7 @@ pub struct ToolCallView<'a> {
         serialize_with = "payload::shown",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
     pub arguments_json: Option<Cow<'a, str>>,
     /// Where it stands.
     pub status: CallStatus,
@@ -229,7 +229,7 @@ pub struct ToolCallView<'a> {
         serialize_with = "payload::shown",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
     pub outcome_json: Option<Cow<'a, str>>,
 }
 

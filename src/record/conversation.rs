@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Client {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::PartialSchema for Client {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         utoipa::openapi::ObjectBuilder::new()
@@ -133,7 +133,7 @@ impl utoipa::PartialSchema for Client {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::ToSchema for Client {}
 
 words! {
@@ -156,7 +156,7 @@ record! {
     /// One that is recorded again stands as it is then, in all of its fields; only `created_at` has to
     /// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
     /// them.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct Conversation {
         /// Its id.
@@ -227,7 +227,7 @@ impl Conversation {
 
 /// What the messages of a conversation add up to; derived from them, and stored nowhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ConversationStats {
     /// How many messages there are.
     pub message_count: u64,

@@ -488,7 +488,7 @@ macro_rules! record {
             $($done)*
             $(#[doc = $doc])*
             #[serde(default, with = "crate::record::payload::optional", skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "face", schema(value_type = Option<serde_json::Value>))]
+            #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
             pub $field: Option<String>,
         } $($rest)* }
     };
@@ -497,7 +497,7 @@ macro_rules! record {
             $($done)*
             $(#[doc = $doc])*
             #[serde(with = "crate::record::payload::required")]
-            #[cfg_attr(feature = "face", schema(value_type = serde_json::Value))]
+            #[cfg_attr(feature = "wire", schema(value_type = serde_json::Value))]
             pub $field: $type,
         } $($rest)* }
     };
@@ -506,7 +506,7 @@ macro_rules! record {
             $($done)*
             $(#[doc = $doc])*
             #[serde(default)]
-            #[cfg_attr(feature = "face", schema(required))]
+            #[cfg_attr(feature = "wire", schema(required))]
             pub $field: $type,
         } $($rest)* }
     };
@@ -514,7 +514,7 @@ macro_rules! record {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
-            #[cfg_attr(feature = "face", schema(value_type = i64))]
+            #[cfg_attr(feature = "wire", schema(value_type = i64))]
             pub $field: $type,
         } $($rest)* }
     };

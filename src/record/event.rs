@@ -67,7 +67,7 @@ pub mod event_type {
 
 record! {
     /// An event. Key: `id`.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct Event {
         /// Its id, from 1; 0 asks for the next one, and is never read back.

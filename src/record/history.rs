@@ -5,7 +5,7 @@ use super::message::Role;
 
 record! {
     /// One message of a chat. Key: `id`.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct HistoryEntry {
         /// Its id, from 1; 0 asks for the next one, and is never read back.

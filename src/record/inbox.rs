@@ -24,7 +24,7 @@ record! {
     /// A task of the inbox. Key: `id`; `update_id` is unique.
     ///
     /// One that is handed over is queued, and the log takes note of it once for each `update_id`.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct InboxTask {
         /// Its id, from 1; 0 asks for the next one, and is never read back.

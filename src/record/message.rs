@@ -97,7 +97,7 @@ record! {
     /// assert_eq!((stats.message_count, stats.total_tokens_in), (2, 12));
     /// # Ok::<(), decklog::Error>(())
     /// ```
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ConversationMessage {
         /// Its id.
         [uuid, key] id: Uuid,

@@ -43,7 +43,7 @@ pub(crate) use payload::{
     Form, form, from_json, from_string as payload_of_string, has_lone_surrogate, is_scalar,
 };
 pub use payload::{JSON_DEPTH_MAX, payload_json};
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 pub(crate) use payload::{optional as payload_text, required as payload_text_required};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;

@@ -43,7 +43,7 @@ record! {
     ///
     /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
     /// record.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct CodeEditProposal {
         /// The request that proposes the edit.
         [uuid, key] request_id: Uuid,

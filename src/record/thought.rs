@@ -30,7 +30,7 @@ words! {
 
 record! {
     /// A thought. Key: `id`. The records of one task form a chain.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct ThoughtRecord {
         /// Its id; a UUID unless the caller has another.

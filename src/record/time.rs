@@ -178,7 +178,7 @@ impl Day {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         utoipa::openapi::ObjectBuilder::new()
@@ -188,7 +188,7 @@ impl utoipa::PartialSchema for Day {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::ToSchema for Day {}
 
 impl Serialize for Day {

@@ -31,7 +31,7 @@ pub struct Timestamp {
     at: i64,
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::PartialSchema for Timestamp {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         utoipa::openapi::ObjectBuilder::new()
@@ -43,7 +43,7 @@ impl utoipa::PartialSchema for Timestamp {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl utoipa::ToSchema for Timestamp {}
 
 impl Timestamp {

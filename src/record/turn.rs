@@ -26,7 +26,7 @@ record! {
     /// One turn of a conversation. Key: `id`.
     ///
     /// As JSON it has the field names of the files.
-    #[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct ConversationTurn {
         /// The turn's own id.

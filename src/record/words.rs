@@ -48,7 +48,7 @@ macro_rules! words {
             }
         }
 
-        #[cfg(feature = "face")]
+        #[cfg(feature = "wire")]
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 let words = $name::ALL.iter().map(|word| word.as_str());
@@ -59,7 +59,7 @@ macro_rules! words {
             }
         }
 
-        #[cfg(feature = "face")]
+        #[cfg(feature = "wire")]
         impl utoipa::ToSchema for $name {}
 
         impl $crate::record::declare::Word for $name {

@@ -19,7 +19,7 @@ impl Store {
         lines: impl IntoIterator<Item = Replayed>,
     ) -> Result<Vec<Result<Ack>>> {
         let lines = lines.into_iter();
-        self.put_batch(lines.map(|line| (line.record.checked(), IfKnown::Judged)))
+        self.put_batch(lines.map(|line| (line.record.checked(), IfKnown::Compare)))
     }
 }
 

@@ -43,7 +43,7 @@ pub use options::{Durability, Options};
 pub(crate) use read::days::KindOfDay;
 pub use read::follow::Follow;
 pub use read::lines::LogLine;
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 pub(crate) use read::paged_reader::PagedReader;
 pub(crate) use read::reverse_scan::{Hit, Scope, Step};
 pub use settings::Settings;

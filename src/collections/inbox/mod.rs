@@ -43,7 +43,7 @@ impl Default for TaskQuery {
 
 /// How many tasks stand where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TaskCounts {
     /// Those that wait.
     pub queued: usize,

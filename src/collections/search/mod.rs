@@ -52,12 +52,12 @@ impl Default for SearchQuery {
 
 /// A line of the log that holds what was looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct SearchMatch {
     /// Its sequence number.
     pub seq: u64,
     /// The kind of record that it holds.
-    #[cfg_attr(feature = "face", schema(value_type = String))]
+    #[cfg_attr(feature = "wire", schema(value_type = String))]
     pub kind: Kind,
     /// The record's key: its id, or the ids of the request and the call with a space between.
     pub key: String,
@@ -76,13 +76,13 @@ pub struct SearchMatch {
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Found {
     /// The matches: those of later days first, and of a day those that were recorded later.
     pub matches: Vec<SearchMatch>,
     /// Where to go on, unless all was searched. There may be no more matches.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "face", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "wire", schema(value_type = Option<String>))]
     pub next: Option<SearchCursor>,
     /// Whether the search went on to its limit or to the end of the log: it was not ended early.
     pub is_whole: bool,

@@ -26,7 +26,7 @@ const NODE_BYTES: usize = 128;
 /// run that failed, ends with that and has its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub enum SpanStatus {
     /// It began, and no event says that it, or a span above it, ended.
     Running,
@@ -49,7 +49,7 @@ impl SpanStatus {
 
 /// An event in its tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct EventNode {
     /// The event.
     #[serde(flatten)]

@@ -8,14 +8,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::collections::{MessageQuery, Order};
-use crate::face::fields::AnyInt;
-use crate::face::pages::{After, Paged};
 use crate::http::app::Shared;
 use crate::http::body::Made;
 use crate::http::pages::IsCut;
 use crate::http::params::{Id, Limit, Query, Time, number};
 use crate::http::problem::Problem;
 use crate::record::{ConversationMessage, Role};
+use crate::wire::fields::AnyInt;
+use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()

@@ -8,9 +8,9 @@ use super::super::answer::Fault;
 use super::super::uri::{Subject, Uri};
 use super::{JSON, NDJSON};
 use crate::collections::{Cursor, MessageQuery, Page, ThoughtQuery};
-use crate::face::conversation::Whole;
 use crate::record::{Day, Kind};
 use crate::store::Store;
+use crate::wire::conversation::Whole;
 
 /// Contents are not longer than this, in bytes, unless one record is. As text within JSON they are
 /// up to twice as long, and there are clients that take no event of 1 MiB.

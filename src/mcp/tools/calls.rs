@@ -10,12 +10,12 @@ use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{CallQuery, Order, Page};
 use crate::error::{Error, ErrorKind};
-use crate::face::fields::Length;
-use crate::face::pages::After;
 use crate::record::{
     CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, now,
     payload_text,
 };
+use crate::wire::fields::Length;
+use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

@@ -8,9 +8,9 @@ use super::super::answer::Fault;
 use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
 use crate::collections::MessageQuery;
-use crate::face::conversation::Whole;
-use crate::face::pages::After;
 use crate::record::{ConversationMessage, Kind};
+use crate::wire::conversation::Whole;
+use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

@@ -8,8 +8,8 @@ use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, Status, Time, length, limit, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{EventNode, SupervisorState, Warning};
-use crate::face::fields::{AnyInt, Int, NewId, by_one_name};
 use crate::record::{Event, Kind, now, payload_text};
+use crate::wire::fields::{AnyInt, Int, NewId, by_one_name};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

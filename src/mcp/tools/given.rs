@@ -12,11 +12,11 @@ use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
 use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page, Warning};
-use crate::face::fields::Int;
-pub(super) use crate::face::fields::Moment as Time;
-use crate::face::issues::issues;
-use crate::face::pages::{After, Paged, paged};
 use crate::record::Record;
+use crate::wire::fields::Int;
+pub(super) use crate::wire::fields::Moment as Time;
+use crate::wire::issues::issues;
+use crate::wire::pages::{After, Paged, paged};
 
 /// The most records of a page, and how many unless told otherwise.
 const LIMIT_MAX: usize = 200;
@@ -141,9 +141,9 @@ pub(super) fn put(
     has_time: bool,
 ) -> Result<Ack, Fault> {
     let if_known = if has_time {
-        IfKnown::Judged
+        IfKnown::Compare
     } else {
-        IfKnown::SameButTime
+        IfKnown::CompareExceptTime
     };
     Ok(call.store.record_if(record.into(), if_known)?)
 }

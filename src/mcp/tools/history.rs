@@ -7,9 +7,9 @@ use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::given::{FromChar, Limit, Status, Time, limit, put};
 use super::{Call, Effect, Tool};
-use crate::face::fields::{AnyInt, NewId};
-use crate::face::history::Entries;
 use crate::record::{HistoryEntry, Kind, Role, now};
+use crate::wire::fields::{AnyInt, NewId};
+use crate::wire::history::Entries;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

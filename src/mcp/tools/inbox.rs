@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use super::super::answer::Fault;
 use super::given::Time;
 use super::{Call, Effect, Tool};
-use crate::face::fields::{AnyInt, Attempt, AttemptsMax, Int, UpdateId};
 use crate::record::{InboxTask, now, payload_text};
+use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, UpdateId};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

@@ -9,11 +9,11 @@ use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::face::fields::Decision;
-use crate::face::pages::After;
 use crate::record::{
     CodeEditProposal, Kind, ProposalStatus, ProposalStep, now, payload_text_required,
 };
+use crate::wire::fields::Decision;
+use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

@@ -13,9 +13,9 @@ use super::{Call, Effect, Tool};
 use crate::collections::{
     ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
 };
-use crate::face::conversation::Whole;
-use crate::face::fields::{KindName, SearchAfter};
 use crate::record::{Client, ConversationStatus, Kind};
+use crate::wire::conversation::Whole;
+use crate::wire::fields::{KindName, SearchAfter};
 
 /// The most matches shown of a conversation.
 const MATCHES_MAX: usize = 3;

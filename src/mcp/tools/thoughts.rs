@@ -7,10 +7,10 @@ use super::super::answer::Fault;
 use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
 use crate::collections::{NewThought, ThoughtQuery};
-use crate::face::chain::Verified;
-use crate::face::fields::Name;
-use crate::face::pages::After;
 use crate::record::{Kind, ThoughtRecord, ThoughtType};
+use crate::wire::chain::Verified;
+use crate::wire::fields::Name;
+use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

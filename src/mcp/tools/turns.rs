@@ -8,8 +8,8 @@ use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Status, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, TurnQuery, Warning};
-use crate::face::pages::After;
 use crate::record::{ConversationTurn, Kind, TurnKind, Validity, now};
+use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![

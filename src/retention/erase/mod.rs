@@ -54,7 +54,7 @@ impl<'a> EraseOptions<'a> {
 
 /// What was erased of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErasedPart {
     /// The file, relative to the store.
     pub file: String,
@@ -66,7 +66,7 @@ pub struct ErasedPart {
 
 /// What [`erase`](Store::erase) did, or would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "face", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Erased {
     /// What was erased, by file.
     pub parts: Vec<ErasedPart>,

@@ -65,7 +65,7 @@ impl ChangeWatch {
 }
 
 /// Waits for what is new; from [`Store::news`].
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 #[derive(Debug)]
 pub(crate) struct SeqWatch {
     store: Store,
@@ -74,7 +74,7 @@ pub(crate) struct SeqWatch {
     segments: usize,
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl Store {
     /// The number of the last line.
     pub(crate) fn last_seq(&self) -> Result<u64> {
@@ -91,7 +91,7 @@ impl Store {
     }
 }
 
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 impl SeqWatch {
     /// The number of the last line, once it is not `seq` any more or `timeout` has passed.
     pub(crate) fn wait(&mut self, seq: u64, timeout: Duration) -> Result<u64> {

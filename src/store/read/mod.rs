@@ -9,6 +9,6 @@ pub(super) mod file_cache;
 pub(super) mod file_events;
 pub(super) mod follow;
 pub(super) mod lines;
-#[cfg(feature = "face")]
+#[cfg(feature = "wire")]
 pub(super) mod paged_reader;
 pub(super) mod reverse_scan;
