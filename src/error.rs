@@ -6,10 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::record::NAME_BYTES_MAX;
-
-/// The longest key: a kind, an id and a name, with room.
-const KEY_BYTES_MAX: usize = NAME_BYTES_MAX + 128;
+/// The longest key: a kind, an id and a name of 1,024 bytes.
+const KEY_BYTES_MAX: usize = 1_024 + 128;
 /// How much an error shows of a longer one.
 const KEY_SHOWN_CHARS: usize = 80;
 

@@ -118,16 +118,16 @@ pub use record::{
     Validity, args_sha256, epoch_ms, event_type, payload_json,
 };
 pub use retention::{
-    CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure, Keep,
-    RetainOptions, Retained, RetainedPart, RetentionSettings,
+    CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure,
+    RetainOptions, Retained, RetainedPart,
 };
 pub use segment::repair::Repaired;
 pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
 pub use store::{
-    Counts, Durability, Follow, Health, KindCounts, LockState, LogLine, NextRemoval, Options,
-    RemovalReason, Removed, SeqRange, Settings, Store, SyncTimes, Usage, Verification,
-    VerifyOptions, verify, verify_with,
+    Counts, Durability, Follow, Health, Keep, KindCounts, LockState, LogLine, NextRemoval, Options,
+    RemovalReason, Removed, RetentionSettings, SeqRange, Settings, Store, SyncTimes, Usage,
+    Verification, VerifyOptions, verify, verify_with,
 };
 
 /// The README's example must compile and run, too.

@@ -187,7 +187,11 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) ->
         )));
     }
     let id = next_id(txn, KIND, event.id)?;
-    redacted.set_id(id);
+    redacted.assign(|record| {
+        if let Record::Event(event) = record {
+            event.id = id;
+        }
+    });
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }

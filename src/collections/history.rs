@@ -85,7 +85,11 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) ->
         return Ok(ack.assigning(Some(known.id)));
     }
     let id = next_id(txn, KIND, entry.id)?;
-    redacted.set_id(id);
+    redacted.assign(|record| {
+        if let Record::History(entry) = record {
+            entry.id = id;
+        }
+    });
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }

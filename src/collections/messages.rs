@@ -264,13 +264,21 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) 
             holder.id
         ));
     }
-    redacted.set_sequence(sequence);
+    redacted.assign(|record| {
+        if let Record::Message(message) = record {
+            message.sequence = Some(sequence);
+        }
+    });
     if let Record::Message(message) = redacted.record()
         && message.task_type.is_none()
         && message.is_answer()
         && let Some(task_type) = asked_for(txn, conversation, sequence)?
     {
-        redacted.set_task_type(task_type);
+        redacted.assign(|record| {
+            if let Record::Message(message) = record {
+                message.task_type = Some(task_type);
+            }
+        });
     }
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))

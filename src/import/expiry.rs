@@ -14,8 +14,8 @@ use crate::line::text_len;
 use crate::record::{
     ConversationMessage, ConversationTurn, Day, Kind, Record, Role, ToolCall, now,
 };
-use crate::retention::{Cutoffs, Keep};
-use crate::store::{Reads, RemovalReason, Settings, Snapshot, Store, Tombstones};
+use crate::retention::Cutoffs;
+use crate::store::{Keep, Reads, RemovalReason, Settings, Snapshot, Store, Tombstones};
 
 /// What an import does where the store's retention would remove some of what it adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

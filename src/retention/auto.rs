@@ -1,4 +1,4 @@
-//! What the thread beside a handle does once a day.
+//! The daily upkeep of a store: seals what is due and removes what has expired.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -6,11 +6,18 @@ use std::time::Duration;
 use super::retain::{RetainOptions, retain};
 use crate::error::{ErrorKind, Result};
 use crate::record::{Day, now};
-use crate::store::Store;
+use crate::store::{Options, Store};
+
+/// A store opened with these options runs the upkeep of its retention settings.
+impl Default for Options {
+    fn default() -> Options {
+        Options::new(keep_up)
+    }
+}
 
 /// Seals what is due and, where the settings say so, removes what is past its time: once a day, and
 /// whenever a segment is full. Nothing, if another process is about it.
-pub(crate) fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()> {
+fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()> {
     let inner = store.inner();
     let now = now();
     let today = Day::of(now)?;

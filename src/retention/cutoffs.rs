@@ -1,8 +1,8 @@
 //! The days before which records go.
 
-use super::settings::{Keep, RetentionSettings};
 use crate::privacy::PrivacySettings;
 use crate::record::{Day, Kind};
+use crate::store::{Keep, RetentionSettings};
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -7,11 +7,8 @@ mod due;
 mod erase;
 mod order;
 mod retain;
-mod settings;
 
-pub(crate) use auto::keep_up;
 pub use compact::{CompactOptions, Compacted, CompactedPart};
 pub(crate) use cutoffs::Cutoffs;
 pub use erase::{EraseOptions, Erased, ErasedPart, Erasure};
 pub use retain::{RetainOptions, Retained, RetainedPart};
-pub use settings::{Keep, RetentionSettings};

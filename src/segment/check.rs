@@ -72,7 +72,7 @@ type Place = (u64, u64, bool);
 /// If it does not.
 pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     let line_bytes_max = match limit {
-        0..200 => crate::LINE_BYTES_MAX,
+        0..200 => crate::line::LINE_BYTES_MAX,
         _ => usize::from(limit - 199) * 16,
     };
     let len = bytes.len() as u64;

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
-use crate::retention::Keep;
 use crate::segment::{DamageClass, DamageCounts, SegmentName};
 use crate::storage::{Access, Volume, append_all, full_path, is_gone};
+use crate::store::Keep;
 use crate::store::commit::lock;
 use crate::store::maintain::removals::{self, Removed};
 use crate::store::{Inner, Settings, Store};

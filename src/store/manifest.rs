@@ -10,9 +10,9 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_key_fingerprint;
 use crate::record::Day;
-use crate::retention::RetentionSettings;
 use crate::segment::{Damage, DamageClass, list};
 use crate::storage::{Access, Storage, full_path, read_full, replace_file};
+use crate::store::RetentionSettings;
 use crate::store::commit::write_policy::hashed_under;
 use crate::store::maintain::removals;
 use crate::store::settings::{self, Settings, written};
@@ -41,7 +41,7 @@ struct Written {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     pub store_id: Uuid,
     pub settings: Settings,
     /// That of the key under which user ids are hashed, once any was.
@@ -97,7 +97,7 @@ impl Manifest {
     }
 
     /// Replaces the manifest, at once and on disk. The caller holds the lock.
-    pub(super) fn write(&self, storage: &dyn Storage) -> Result<()> {
+    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
         let path = full_path(storage, NAME);
         let io = |e| Error::io("write the manifest", &path, e);
         let written = Written {
@@ -117,7 +117,7 @@ struct AnyFormat {
 }
 
 /// Reads the manifest; `None` if there is none.
-pub(super) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
+pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let path = full_path(storage, NAME);
     let io = |e| Error::io("read the manifest", &path, e);
     let file = match storage.open(NAME, Access::Read) {

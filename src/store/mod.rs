@@ -6,8 +6,6 @@
 //! - `read`: lines in order: follow, pages, reverse scan.
 //! - `maintain`: seals, rewrites, repair, verification, removals.
 
-#[cfg(any(test, fuzzing))]
-pub(crate) mod check;
 mod commit;
 mod counts;
 mod health;
@@ -17,6 +15,7 @@ mod open_file_limits;
 mod options;
 mod process;
 mod read;
+mod retention_settings;
 mod root_check;
 mod settings;
 mod view;
@@ -46,7 +45,15 @@ pub use read::lines::LogLine;
 #[cfg(feature = "wire")]
 pub(crate) use read::paged_reader::PagedReader;
 pub(crate) use read::reverse_scan::{Hit, Scope, Step};
+pub use retention_settings::{Keep, RetentionSettings};
 pub use settings::Settings;
+
+/// What fuzzers look at from outside.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod check {
+    pub(crate) use super::manifest::read as read_manifest;
+    pub(crate) use super::view::sidecar::sealed as sealed_sidecar;
+}
 
 use self::commit::group_sync::{GroupSync, Ticket};
 use self::commit::head_reader::HeadReader;
@@ -57,7 +64,8 @@ use self::commit::transaction::Writer;
 use self::commit::write_policy::{self, WritePolicy};
 pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
 use self::maintain::seal::SealLog;
-use self::maintain::upkeep::{OpenHandle, UpkeepTask, UpkeepThread};
+pub(crate) use self::maintain::upkeep::UpkeepTask;
+use self::maintain::upkeep::{OpenHandle, UpkeepThread};
 use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
@@ -193,7 +201,7 @@ impl Store {
             lock_releaser: Arc::default(),
             lock_releaser_thread: OnceLock::new(),
             upkeep_thread: Arc::default(),
-            upkeep_task: options.upkeep_task,
+            upkeep_task: options.upkeep.then_some(options.upkeep_task),
             me: OnceLock::new(),
             process: Process::default(),
             storage,

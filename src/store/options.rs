@@ -30,6 +30,7 @@ pub enum Durability {
 /// # Ok::<(), decklog::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
 pub struct Options {
     pub(super) storage: Option<Arc<dyn Storage>>,
     pub(super) durability: Durability,
@@ -41,14 +42,16 @@ pub struct Options {
     pub(super) line_bytes_max: usize,
     pub(super) sidecar_bytes_min: u64,
     pub(super) allow_network_fs: bool,
-    /// The one thing above it that the store knows, to be called by its thread.
-    pub(super) upkeep_task: Option<UpkeepTask>,
+    pub(super) upkeep: bool,
+    pub(super) upkeep_task: UpkeepTask,
     pub(super) settings: Settings,
     pub(super) user_id_key: Option<PathBuf>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+impl Options {
+    /// Options of a store whose upkeep thread runs this task. The store does not know what its
+    /// upkeep consists of: `Options::default`, in `retention`, hands that in.
+    pub(crate) fn new(upkeep_task: UpkeepTask) -> Options {
         Options {
             storage: None,
             durability: Durability::Process,
@@ -60,14 +63,13 @@ impl Default for Options {
             line_bytes_max: LINE_BYTES_MAX,
             sidecar_bytes_min: 8 << 20,
             allow_network_fs: false,
-            upkeep_task: Some(crate::retention::keep_up),
+            upkeep: true,
+            upkeep_task,
             settings: Settings::default(),
             user_id_key: None,
         }
     }
-}
 
-impl Options {
     /// When a record is acknowledged. Default: [`Durability::Process`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
@@ -178,7 +180,7 @@ impl Options {
     /// Of all the handles that could, one does it. Default: true.
     #[must_use]
     pub fn upkeep(mut self, upkeep: bool) -> Options {
-        self.upkeep_task = upkeep.then_some(crate::retention::keep_up);
+        self.upkeep = upkeep;
         self
     }
 

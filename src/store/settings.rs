@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::{AccessRole, Privacy, PrivacySettings};
-use crate::retention::RetentionSettings;
 use crate::storage::{Disk, full_path};
+use crate::store::RetentionSettings;
 use crate::store::Store;
 use crate::store::manifest;
 
@@ -395,7 +395,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retention::Keep;
+    use crate::store::Keep;
 
     /// All that there is to set has a name, and is written and read by it.
     #[test]

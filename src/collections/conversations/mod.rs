@@ -341,7 +341,11 @@ fn change(txn: &mut Txn<'_>, known: &Conversation, redacted: &mut Redacted) -> R
         );
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    redacted.make_change();
+    redacted.assign(|record| {
+        if let Record::Conversation(conversation) = &*record {
+            *record = Record::ConversationUpdated(conversation.clone());
+        }
+    });
     txn.push(redacted, None).map(Ack::added)
 }
 

@@ -39,7 +39,11 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) ->
     let latest = txn.index().update_id_max().unwrap_or(0);
     number("update_id", Some(task.update_id), latest)?;
     let id = next_id(txn, KIND, task.id)?;
-    redacted.set_id(id);
+    redacted.assign(|record| {
+        if let Record::InboxTask(task) = record {
+            task.id = id;
+        }
+    });
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
@@ -112,7 +116,11 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
             ..step.clone()
         }))?;
     }
-    redacted.set_attempt(attempt);
+    redacted.assign(|record| {
+        if let Record::InboxStep(step) = record {
+            step.attempt = attempt;
+        }
+    });
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(task.id)))
 }

@@ -159,7 +159,11 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
         }
         place = Some(known.part);
     }
-    redacted.set_part(place.unwrap_or(next));
+    redacted.assign(|record| {
+        if let Record::Rollup(rollup) = record {
+            rollup.part = place.unwrap_or(next);
+        }
+    });
     txn.push(redacted, None).map(Ack::added)
 }
 

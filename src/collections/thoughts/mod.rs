@@ -339,7 +339,12 @@ fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
         }
         None => start_of(txn, &thought.task_id),
     };
-    redacted.chain(prev_hash);
+    redacted.assign(|record| {
+        if let Record::Thought(thought) = record {
+            thought.prev_hash = prev_hash;
+            thought.hash = thought.computed_hash();
+        }
+    });
     let thought = thought_in(redacted.record())?;
     for hash in [&given_hash, &thought.hash] {
         if let Some(holder) = with_hash(txn, hash)? {

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{LINE_BYTES_MAX, Value};
 use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
+use crate::record::declare::{Class, Place};
 use crate::record::{Kind, Record};
 use crate::segment::{Found, list, scan};
 use crate::storage::{Access, Storage};
@@ -84,18 +85,20 @@ impl WritePolicy {
 }
 
 /// The fingerprint of the key under which the last of the store's hashed user ids is, as its lines
-/// say. Reads conversations, from the last segment back.
+/// say. Reads the segments of kinds that are found by user, from the last one back.
 pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<String>> {
     let mut last = None;
-    let names = list(storage)?.segments.into_iter().rev();
-    for name in names.filter(|name| name.kind == Kind::Conversations) {
+    for name in list(storage)?.segments.into_iter().rev() {
+        let Some(lookup) = user_lookup(name.kind) else {
+            continue;
+        };
         // What cannot be read is told as damage.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };
         let mut look = |found: Found<'_>| {
             found.facts(name.kind, &mut |fact| {
-                let user = fact.envelope.lookups[3].as_ref();
+                let user = fact.envelope.lookups[lookup].as_ref();
                 if let Some(key) = user.and_then(key_of_value) {
                     last = Some(key);
                 }
@@ -107,6 +110,12 @@ pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<Str
         }
     }
     Ok(last)
+}
+
+/// Which of a kind's lookup fields holds a user's id, as its type is declared.
+fn user_lookup(kind: Kind) -> Option<usize> {
+    let mut lookups = kind.fields().filter(|field| field.place == Place::Lookup);
+    lookups.position(|field| field.class == Class::User)
 }
 
 /// The fingerprint of the key under which a user id in a line is hashed, if it is.
@@ -340,64 +349,15 @@ impl Store {
     }
 }
 
-/// What the log itself sets. Texts are not among it: those pass the write policy, also
-/// where they come from another line, which may be older than the settings.
 impl Redacted {
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The id of an event, a task or an entry.
-    pub(crate) fn set_id(&mut self, given: i64) {
-        match &mut self.record {
-            Record::Event(event) => event.id = given,
-            Record::InboxTask(task) => task.id = given,
-            Record::History(entry) => entry.id = given,
-            _ => {}
-        }
-    }
-
-    /// The place of a message in its conversation.
-    pub(crate) fn set_sequence(&mut self, sequence: i64) {
-        if let Record::Message(message) = &mut self.record {
-            message.sequence = Some(sequence);
-        }
-    }
-
-    /// The sort of task of a message that has none of its own.
-    pub(crate) fn set_task_type(&mut self, task_type: String) {
-        if let Record::Message(message) = &mut self.record {
-            message.task_type = Some(task_type);
-        }
-    }
-
-    /// Which attempt a step of a task is of.
-    pub(crate) fn set_attempt(&mut self, attempt: i64) {
-        if let Record::InboxStep(step) = &mut self.record {
-            step.attempt = attempt;
-        }
-    }
-
-    /// Binds a thought to the one before it, by its hash.
-    pub(crate) fn chain(&mut self, prev_hash: String) {
-        if let Record::Thought(thought) = &mut self.record {
-            thought.prev_hash = prev_hash;
-            thought.hash = thought.computed_hash();
-        }
-    }
-
-    /// Which rollup of its group and day it is.
-    pub(crate) fn set_part(&mut self, part: u64) {
-        if let Record::Rollup(rollup) = &mut self.record {
-            rollup.part = part;
-        }
-    }
-
-    /// Makes a conversation a change of one that the log has.
-    pub(crate) fn make_change(&mut self) {
-        if let Record::Conversation(conversation) = &self.record {
-            self.record = Record::ConversationUpdated(conversation.clone());
-        }
+    /// Sets what the log itself assigns, such as an id, a place or a hash. A caller's text must not
+    /// be set here: it would not be redacted.
+    pub(crate) fn assign(&mut self, set: impl FnOnce(&mut Record)) {
+        set(&mut self.record);
     }
 }
 
@@ -434,6 +394,14 @@ mod tests {
     }
 
     /// A change may come between a record's admission and the lock.
+    #[test]
+    fn conversations_are_found_by_user() {
+        for kind in Kind::ALL {
+            let expected = (kind == Kind::Conversations).then_some(3);
+            assert_eq!(user_lookup(kind), expected, "{kind:?}");
+        }
+    }
+
     #[test]
     fn what_was_admitted_by_other_settings_is_admitted_anew() {
         type Change = fn(&mut Settings);

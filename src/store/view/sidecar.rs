@@ -234,7 +234,7 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
 
 /// A sidecar of a store that is whole for all that its frame tells, with any bytes in it.
 #[cfg(any(test, fuzzing))]
-pub(in crate::store) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
     let mut out = [MAGIC, store_id.as_bytes(), body].concat();
     let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
     out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());

@@ -19,9 +19,8 @@ use crate::record::{
 };
 use crate::segment::{DamageClass, SegmentName, list};
 use crate::storage::{Access, Memory, Storage, read_full};
-use crate::store::maintain::verify::verify;
-use crate::store::view::sidecar;
-use crate::store::{Store, Verification, manifest};
+use crate::store::check::{read_manifest, sealed_sidecar};
+use crate::store::{Store, Verification, verify};
 
 /// What stands between the files of an input.
 const BETWEEN_FILES: &[u8] = b"\x1e%";
@@ -35,7 +34,7 @@ const NUMBERS: u8 = 2;
 ///
 /// # Panics
 /// If it does not.
-pub(crate) fn any_manifest(bytes: &[u8]) {
+pub(super) fn any_manifest(bytes: &[u8]) {
     let memory = Memory::new();
     memory.create_dir("").unwrap();
     memory.put_bytes("decklog.json", bytes.to_vec());
@@ -44,13 +43,13 @@ pub(crate) fn any_manifest(bytes: &[u8]) {
         .storage(Arc::new(memory.clone()))
         .read_only(true);
     let opened = read_only.open("in memory").map(drop);
-    match manifest::read(&memory) {
+    match read_manifest(&memory) {
         Ok(Some(manifest)) => {
             assert!(verified.unwrap().is_clean());
             opened.unwrap();
             manifest.write(&memory).unwrap();
             let again = memory.bytes("decklog.json").unwrap();
-            let manifest = manifest::read(&memory).unwrap().unwrap();
+            let manifest = read_manifest(&memory).unwrap().unwrap();
             manifest.write(&memory).unwrap();
             assert_eq!(memory.bytes("decklog.json").unwrap(), again);
             let store = Store::options()
@@ -81,7 +80,7 @@ pub(crate) fn any_manifest(bytes: &[u8]) {
 ///
 /// # Panics
 /// If it does not.
-pub(crate) fn any_store(data: &[u8]) {
+pub(super) fn any_store(data: &[u8]) {
     let Some((mode, files)) = data.split_first() else {
         return;
     };
@@ -109,7 +108,7 @@ pub(crate) fn any_store(data: &[u8]) {
             0xFD => {
                 is_believed = true;
                 memory.create_dir("cache").unwrap();
-                memory.put_bytes("cache/index", sidecar::sealed(STORE_ID, bytes));
+                memory.put_bytes("cache/index", sealed_sidecar(STORE_ID, bytes));
             }
             name => {
                 let name = segment_name(*name);
@@ -341,7 +340,7 @@ fn repaired(memory: &Memory, accept_edits: bool) {
 const DAMAGE_TOLD: usize = 2;
 
 /// All that a store tells, of every kind.
-pub(crate) fn everything(store: &Store) -> Vec<String> {
+pub(super) fn everything(store: &Store) -> Vec<String> {
     let limit = usize::MAX;
     let mut told = Vec::new();
     let mut tell = |what: String| told.push(what);

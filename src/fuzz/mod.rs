@@ -1,13 +1,15 @@
 //! What fuzzers call, and `cargo test` with their seeds: each takes any bytes and panics where
 //! they show a fault.
 
+mod store_files;
+
+use self::store_files::{any_manifest, any_store, everything};
 use crate::import::{self, Format, Importer};
 use crate::line::check::{any_line, any_record, with_checksums};
 use crate::line::decode;
 use crate::record::{Kind, Record, check_canonical, payload_json};
 use crate::segment::check::any_segment;
 use crate::storage::{Memory, Storage};
-use crate::store::check::{any_manifest, any_store};
 use crate::store::{Store, verify};
 use std::path::Path;
 use std::sync::Arc;
@@ -140,10 +142,10 @@ pub fn import(data: &[u8]) {
     }
     let verification = verify(&memory as &dyn Storage).unwrap();
     assert!(verification.is_clean(), "{verification:?}");
-    let told = crate::store::check::everything(&store);
+    let told = everything(&store);
     drop(store);
     let store = open().unwrap();
-    assert_eq!(crate::store::check::everything(&store), told);
+    assert_eq!(everything(&store), told);
     if let Some(third) = import(&store, bytes) {
         assert_eq!(third.added, 0);
     }
