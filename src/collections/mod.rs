@@ -189,7 +189,7 @@ impl Store {
 
     /// As [`record`](Store::record), by a rule for what is known.
     pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
-        let prepared = self.inner().prepare(given(record)?)?;
+        let prepared = self.inner().policies().prepare(given(record)?)?;
         self.inner()
             .transact(|txn| put_prepared(txn, Ok(prepared), if_known))
     }
@@ -221,7 +221,7 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let prepare = |record: Record| self.inner().prepare(record.checked()?);
+        let prepare = |record: Record| self.inner().policies().prepare(record.checked()?);
         let prepared: Vec<_> = records.into_iter().map(prepare).collect();
         let mut failed: Option<Error> = None;
         self.inner().transact(|txn| {
@@ -248,7 +248,7 @@ impl Store {
     ) -> Result<Vec<Result<Ack>>> {
         // What it takes to check and admit them is done before the lock is taken.
         let prepare = |(record, if_known): (Result<Record>, IfKnown)| {
-            let prepared = record.and_then(|record| self.inner().prepare(record));
+            let prepared = record.and_then(|record| self.inner().policies().prepare(record));
             (prepared, if_known)
         };
         let prepared: Vec<_> = records.into_iter().map(prepare).collect();

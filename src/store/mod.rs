@@ -23,7 +23,7 @@ mod view;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLockWriteGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -59,9 +59,10 @@ use self::commit::group_sync::{GroupSync, Ticket};
 use self::commit::head_reader::HeadReader;
 use self::commit::lock::Lock;
 use self::commit::lock_releaser::LockReleaser;
+use self::commit::policy_cache::PolicyCache;
 pub(crate) use self::commit::transaction::Txn;
 use self::commit::transaction::Writer;
-use self::commit::write_policy::{self, WritePolicy};
+use self::commit::write_policy::hashed_under;
 pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
 use self::maintain::seal::SealLog;
 pub(crate) use self::maintain::upkeep::UpkeepTask;
@@ -130,11 +131,10 @@ pub(crate) struct Inner {
     sidecar_bytes_min: u64,
     store_id: Uuid,
     manifest_damage: Option<Damage>,
-    /// The write policy of the settings that were read last.
-    policy: RwLock<write_policy::CachedPolicy>,
+    policies: PolicyCache,
     state: FairLock<State>,
     files: FileCache,
-    head_reader: HeadReader,
+    head_reader: Arc<HeadReader>,
     writer: Arc<Mutex<Writer>>,
     /// Taken before the writer, if both are.
     seals: Mutex<SealLog>,
@@ -168,10 +168,13 @@ impl Store {
         let (manifest, manifest_damage) = open_manifest(&*storage, options)?;
         let store_id = manifest.store_id;
         let hasher = Hasher::new(store_id);
-        let policy = Arc::new(WritePolicy::new(
+        let head_reader = Arc::new(HeadReader::default());
+        let policies = PolicyCache::new(
+            Arc::clone(&storage),
+            Arc::clone(&head_reader),
             manifest,
             UserKey::at(options.user_id_key.clone()),
-        ));
+        );
         let mut state = State::new(hasher);
         sidecar::load(&*storage, store_id, &mut state);
         let open_files = OpenFileLimits::allowed();
@@ -188,12 +191,9 @@ impl Store {
             manifest_damage,
             state: FairLock::new(state),
             files: FileCache::new(open_files.read),
-            head_reader: HeadReader::default(),
-            writer: Arc::new(Mutex::new(Writer::new(
-                Arc::clone(&policy),
-                open_files.append,
-            ))),
-            policy: RwLock::new(write_policy::CachedPolicy::new(policy)),
+            head_reader,
+            writer: Arc::new(Mutex::new(Writer::new(policies.known(), open_files.append))),
+            policies,
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
             appended: Default::default(),
@@ -288,7 +288,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     if options.read_only {
         let (mut manifest, damage) = manifest::read_leniently(storage)?;
         if damage.is_some() {
-            manifest.key_fingerprint = write_policy::hashed_under(storage)?;
+            manifest.key_fingerprint = hashed_under(storage)?;
         }
         return Ok((manifest, damage));
     }
@@ -363,6 +363,10 @@ impl Inner {
 
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher
+    }
+
+    pub(crate) fn policies(&self) -> &PolicyCache {
+        &self.policies
     }
 
     /// The length at which a segment is full.

@@ -350,7 +350,10 @@ impl Store {
     pub fn settings(&self) -> Result<Settings> {
         let inner = self.inner();
         let manifest = manifest::read(&*inner.storage)?;
-        Ok(manifest.map_or_else(|| inner.known_settings(), |manifest| manifest.settings))
+        Ok(manifest.map_or_else(
+            || inner.policies.known_settings(),
+            |manifest| manifest.settings,
+        ))
     }
 
     /// Reads the settings from the manifest again, for this handle, and returns them. Changes made

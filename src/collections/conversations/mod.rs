@@ -152,7 +152,9 @@ impl Store {
         bytes_max: usize,
     ) -> Result<(ConversationList, bool)> {
         let user_id = query.user_id.as_deref();
-        let user_ids = user_id.map(|id| self.inner().user_ids(id)).transpose()?;
+        let user_ids = user_id
+            .map(|id| self.inner().policies().user_ids(id))
+            .transpose()?;
         let user_ids = user_ids.unwrap_or_default();
         list::list(self.inner(), query, &user_ids, bytes_max)
     }

@@ -253,7 +253,7 @@ impl Inbox<'_> {
     /// Puts a step of whoever holds a task.
     fn put_held(&self, step: InboxStep) -> Result<()> {
         let inner = self.store.inner();
-        let prepared = inner.prepare(Record::from(step).checked()?)?;
+        let prepared = inner.policies().prepare(Record::from(step).checked()?)?;
         inner.transact(|txn| {
             let mut redacted = txn.redact_prepared(prepared)?;
             put_held(txn, &mut redacted).map_err(|e| with_key(e, redacted.record()))

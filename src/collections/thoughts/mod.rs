@@ -176,7 +176,9 @@ impl<'a> Thoughts<'a> {
         };
         let inner = self.store.inner();
         let key = format!("{KIND} {}", record.id);
-        let prepared = inner.prepare(Record::Thought(record).checked()?)?;
+        let prepared = inner
+            .policies()
+            .prepare(Record::Thought(record).checked()?)?;
         let made = inner.transact(|txn| {
             let mut redacted = txn.redact_prepared(prepared)?;
             let id = &thought_in(redacted.record())?.id;

@@ -104,7 +104,7 @@ impl Traces {
                 traces.sessions.insert(id.to_string().into_bytes());
             }
             Erasure::Request(id) => _ = traces.requests.insert(*id),
-            Erasure::User(id) => traces.users = store.inner().user_ids(id)?,
+            Erasure::User(id) => traces.users = store.inner().policies().user_ids(id)?,
         }
         Ok(traces)
     }

@@ -8,6 +8,7 @@ pub(super) mod head;
 pub(super) mod head_reader;
 pub(super) mod lock;
 pub(super) mod lock_releaser;
+pub(super) mod policy_cache;
 pub(super) mod reentrancy;
 pub(super) mod transaction;
 pub(super) mod write_policy;

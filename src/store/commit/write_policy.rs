@@ -5,8 +5,11 @@
 //! [`Redacted`] under it, where the settings cannot change. A transaction writes nothing else, and
 //! there is no other way to make one.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use uuid::Uuid;
+
+use super::policy_cache::PolicyCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{LINE_BYTES_MAX, Value};
 use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
@@ -14,8 +17,8 @@ use crate::record::declare::{Class, Place};
 use crate::record::{Kind, Record};
 use crate::segment::{Found, list, scan};
 use crate::storage::{Access, Storage};
-use crate::store::manifest::{self, Manifest};
-use crate::store::{Inner, Settings, Store, Txn};
+use crate::store::manifest::Manifest;
+use crate::store::{Settings, Store, Txn};
 
 /// Settings, ready to be applied.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(in crate::store) struct WritePolicy {
 }
 
 impl WritePolicy {
-    pub(in crate::store) fn new(manifest: Manifest, user_id_key: UserKey) -> WritePolicy {
+    pub(super) fn new(manifest: Manifest, user_id_key: UserKey) -> WritePolicy {
         WritePolicy {
             settings: manifest.settings,
             key_fingerprint: manifest.key_fingerprint,
@@ -41,6 +44,24 @@ impl WritePolicy {
             stricter: OnceLock::new(),
             is_key_checked: OnceLock::new(),
         }
+    }
+
+    /// The policy of another manifest, with the same key of user ids.
+    pub(super) fn with_manifest(&self, manifest: Manifest) -> WritePolicy {
+        WritePolicy::new(manifest, self.user_id_key.clone())
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A manifest of this policy, for a store whose own is gone.
+    pub(super) fn to_manifest(&self, store_id: Uuid) -> Manifest {
+        Manifest::new(
+            store_id,
+            self.settings.clone(),
+            self.key_fingerprint.clone(),
+        )
     }
 
     pub(in crate::store) fn is_from(&self, manifest: &Manifest) -> bool {
@@ -61,6 +82,22 @@ impl WritePolicy {
         let key = self.user_id_key.expecting(self.key_fingerprint.clone());
         let privacy = privacy.with_key(key);
         Ok(self.privacy.get_or_init(|| privacy))
+    }
+
+    /// Makes the key of user ids where a record is the first one that needs it.
+    fn check_key(&self, storage: &dyn Storage, record: &Record) -> Result<()> {
+        let privacy = self.privacy()?;
+        let is_known = self.key_fingerprint.is_some() || self.is_key_checked.get().is_some();
+        if is_known || !privacy.needs_user_key(record) {
+            return Ok(());
+        }
+        // Someone may have taken it out of the manifest.
+        match hashed_under(storage)? {
+            Some(key) => self.user_id_key.expecting(Some(key)).check()?,
+            None => privacy.make_key()?,
+        }
+        self.is_key_checked.get_or_init(|| ());
+        Ok(())
     }
 
     /// All settings that keep less of a record than these do.
@@ -125,23 +162,6 @@ pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
     key_of(user).map(str::to_owned)
 }
 
-/// The policy of a handle, and which settings it is of.
-#[derive(Debug)]
-pub(in crate::store) struct CachedPolicy {
-    policy: Arc<WritePolicy>,
-    /// `settings` in `HEAD` when the manifest was read.
-    count: Option<u64>,
-}
-
-impl CachedPolicy {
-    pub(in crate::store) fn new(policy: Arc<WritePolicy>) -> CachedPolicy {
-        CachedPolicy {
-            policy,
-            count: None,
-        }
-    }
-}
-
 /// What may be kept of a record, by the settings that its handle knew then.
 #[derive(Debug)]
 pub(crate) struct PreparedRecord {
@@ -159,33 +179,17 @@ pub(crate) struct Redacted {
     original: Option<Box<Record>>,
 }
 
-impl Inner {
-    /// What may be kept of a record that was checked, by the settings of now.
+impl PolicyCache {
+    /// What may be kept of a record that was checked, by the current settings.
     pub(crate) fn prepare(&self, record: Record) -> Result<PreparedRecord> {
-        let policy = self.current_policy();
-        self.check_key(&policy, &record)?;
+        let policy = self.current();
+        policy.check_key(self.storage(), &record)?;
         let (record, original) = policy.privacy()?.apply_and_tell(record)?;
         Ok(PreparedRecord {
             record,
             original: original.map(Box::new),
             policy,
         })
-    }
-
-    /// Makes the key of user ids where a record is the first one that needs it.
-    fn check_key(&self, policy: &WritePolicy, record: &Record) -> Result<()> {
-        let privacy = policy.privacy()?;
-        let is_known = policy.key_fingerprint.is_some() || policy.is_key_checked.get().is_some();
-        if is_known || !privacy.needs_user_key(record) {
-            return Ok(());
-        }
-        // Someone may have taken it out of the manifest.
-        match hashed_under(&*self.storage)? {
-            Some(key) => policy.user_id_key.expecting(Some(key)).check()?,
-            None => privacy.make_key()?,
-        }
-        policy.is_key_checked.get_or_init(|| ());
-        Ok(())
     }
 
     /// The forms in which the log may have a user's id, whatever the settings were when it was
@@ -195,69 +199,12 @@ impl Inner {
     /// There are hashed ids, and their key is not there or cannot be read.
     pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
         let mut forms = vec![id.to_owned()];
-        match self.current_policy().privacy()?.hashed_user_id(id) {
+        match self.current().privacy()?.hashed_user_id(id) {
             Ok(hashed) if hashed != id => forms.push(hashed),
-            Err(e) if hashed_under(&*self.storage)?.is_some() => return Err(e),
+            Err(e) if hashed_under(self.storage())?.is_some() => return Err(e),
             _ => {}
         }
         Ok(forms)
-    }
-
-    /// The settings as this handle last read them.
-    pub(in crate::store) fn known_settings(&self) -> Settings {
-        self.policy().settings.clone()
-    }
-
-    /// The manifest, or what is known of it if it is gone.
-    pub(in crate::store) fn manifest(&self) -> Result<Manifest> {
-        let manifest = manifest::read(&*self.storage)?;
-        Ok(manifest.unwrap_or_else(|| {
-            let policy = self.policy();
-            let fingerprint = policy.key_fingerprint.clone();
-            Manifest::new(self.store_id, policy.settings.clone(), fingerprint)
-        }))
-    }
-
-    fn policy(&self) -> Arc<WritePolicy> {
-        let known = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&known.policy)
-    }
-
-    /// The policy of the current settings, as far as can be told without the lock.
-    fn current_policy(&self) -> Arc<WritePolicy> {
-        loop {
-            let now = self.head_reader.settings(&*self.storage);
-            let policy = {
-                let known = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-                if now.is_none() || known.count == now {
-                    return Arc::clone(&known.policy);
-                }
-                Arc::clone(&known.policy)
-            };
-            // What cannot be read stops who writes under the lock.
-            let Ok(manifest) = self.manifest() else {
-                return policy;
-            };
-            // Who changes the settings counts before and after.
-            if self.head_reader.settings(&*self.storage) == now {
-                return self.use_manifest(manifest, now);
-            }
-        }
-    }
-
-    /// Admits records by this manifest from now on.
-    pub(in crate::store) fn use_manifest(
-        &self,
-        manifest: Manifest,
-        count: Option<u64>,
-    ) -> Arc<WritePolicy> {
-        let mut known = self.policy.write().unwrap_or_else(PoisonError::into_inner);
-        known.count = count;
-        if !known.policy.is_from(&manifest) {
-            let user_id_key = known.policy.user_id_key.clone();
-            known.policy = Arc::new(WritePolicy::new(manifest, user_id_key));
-        }
-        Arc::clone(&known.policy)
     }
 }
 
@@ -278,7 +225,7 @@ impl Txn<'_> {
     /// What is kept of a record that was made, and checked, under the lock.
     pub(crate) fn redact(&self, record: Record) -> Result<Redacted> {
         let policy = self.policy();
-        self.inner().check_key(policy, &record)?;
+        policy.check_key(&*self.inner().storage, &record)?;
         let (record, original) = policy.privacy()?.apply_and_tell(record)?;
         let original = original.map(Box::new);
         Ok(Redacted { record, original })
@@ -306,7 +253,7 @@ impl Store {
     /// # Errors
     /// The key's file cannot be read, is no key, or others may read it.
     pub fn user_id_key(&self) -> Result<UserIdKey> {
-        self.inner().current_policy().privacy()?.describe_key()
+        self.inner().policies.current().privacy()?.describe_key()
     }
 
     /// Expects the key with this fingerprint from now on, as user ids that are hashed under it are
@@ -426,7 +373,7 @@ mod tests {
                     changed.unwrap();
                 };
                 change(before);
-                let prepared = one.inner().prepare(turn()).unwrap();
+                let prepared = one.inner().policies().prepare(turn()).unwrap();
                 change(after);
                 let redacted = one
                     .inner()
@@ -445,11 +392,19 @@ mod tests {
     #[test]
     fn only_what_is_changed_is_kept_as_it_was_given() {
         let store = open(&Memory::new());
-        assert!(store.inner().prepare(turn()).unwrap().original.is_none());
+        assert!(
+            store
+                .inner()
+                .policies()
+                .prepare(turn())
+                .unwrap()
+                .original
+                .is_none()
+        );
         store
             .change_settings(|it| it.privacy.redact_pii = true)
             .unwrap();
-        let original = store.inner().prepare(turn()).unwrap().original;
+        let original = store.inner().policies().prepare(turn()).unwrap().original;
         assert_eq!(original.as_deref(), Some(&turn()));
     }
 }

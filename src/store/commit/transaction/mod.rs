@@ -189,8 +189,8 @@ impl<'s> Txn<'s> {
         let shared = writer.head.as_ref().and_then(Head::shared_settings);
         let count = shared.unwrap_or(writer.header.settings);
         if writer.settings_count != Some(count) {
-            let inner = self.inner;
-            writer.policy = inner.use_manifest(inner.manifest()?, Some(count));
+            let policies = &self.inner.policies;
+            writer.policy = policies.use_manifest(policies.manifest()?, Some(count));
             writer.settings_count = Some(count);
         }
         Ok(())
@@ -200,7 +200,7 @@ impl<'s> Txn<'s> {
     pub(in crate::store) fn reload_settings(&mut self) -> Result<Settings> {
         self.writer.settings_count = None;
         self.read_settings()?;
-        Ok(self.inner.known_settings())
+        Ok(self.inner.policies.known_settings())
     }
 
     pub(in crate::store) fn inner(&self) -> &'s Inner {
@@ -217,7 +217,7 @@ impl<'s> Txn<'s> {
         &mut self,
         change: impl FnOnce(&mut Settings),
     ) -> Result<Settings> {
-        let known = self.inner.manifest()?;
+        let known = self.inner.policies.manifest()?;
         let mut settings = known.settings.clone();
         change(&mut settings);
         if settings != known.settings {
@@ -229,7 +229,7 @@ impl<'s> Txn<'s> {
 
     /// Notes in the manifest under which key user ids are hashed from now on.
     pub(in crate::store) fn note_user_id_key(&mut self, fingerprint: Option<String>) -> Result<()> {
-        let mut manifest = self.inner.manifest()?;
+        let mut manifest = self.inner.policies.manifest()?;
         manifest.key_fingerprint = fingerprint;
         self.replace_manifest(&manifest)
     }
