@@ -58,35 +58,35 @@ fn bounds() -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(SHORTEST), |bound| bound.checked_mul(2)).take(BOUNDS)
 }
 
-/// What a store has of one kind of record.
+/// Counts of one kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct KindCounts {
     /// The kind.
     pub kind: Kind,
-    /// How many keys it has lines of, such as tool calls or messages.
+    /// Number of records, such as tool calls or messages.
     pub records: u64,
-    /// How many files.
+    /// Number of segment files.
     pub segments: u64,
-    /// How many bytes they have.
+    /// Size of the segments, in bytes.
     pub bytes: u64,
-    /// How many lines this handle added since it was opened.
+    /// Number of lines that this handle appended since it was opened.
     pub appended: u64,
 }
 
-/// What a store holds and did; from [`Store::counts`].
+/// Counts of a store and of a handle; from [`Store::counts`].
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// The greatest sequence number.
     pub last_seq: u64,
-    /// Whether this handle acknowledges nothing more, as a write or fsync failed.
+    /// Whether a write or fsync failed. This handle acknowledges nothing more then.
     pub is_poisoned: bool,
-    /// Each kind of record.
+    /// Counts by kind of record.
     pub kinds: Vec<KindCounts>,
-    /// How many places are not as decklog wrote them.
+    /// Number of damaged places.
     pub damage: DamageCounts,
-    /// How long this handle's fsyncs of files took.
+    /// Durations of this handle's file fsyncs.
     pub syncs: SyncTimes,
 }
 

@@ -20,122 +20,121 @@ const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";
 const DAY_MS: i64 = 86_400_000;
 const SEALS: &str = "seals.jsonl";
-/// Written to learn whether anything can be; removed at once.
+/// Written to test whether the store is writable, and removed at once.
 const PROBE: &str = "cache/probe";
 const PROBE_BYTES: usize = 64 << 10;
 const REMOVALS: &str = "removals.jsonl";
 
-/// Who has a store's write lock.
+/// The holder of a store's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum LockState {
-    /// No one.
+    /// No process holds it.
     Free,
-    /// This process, as its number in its own namespace; `None` while it has yet to say so. One
-    /// that writes a lot keeps it for a moment after each record.
+    /// A process holds it. A process that writes a lot keeps it for a moment after each record.
     Held {
-        /// The process.
+        /// Process id in its own namespace; `None` until it has noted it.
         process: Option<u32>,
     },
-    /// No one, but this process died while it had it, or failed to write. The next writer looks at
-    /// every segment and goes on.
+    /// No process holds it, but the last holder died or failed to write. The next writer rescans
+    /// every segment and continues.
     Abandoned {
-        /// The process.
+        /// Process id in its own namespace.
         process: u32,
     },
     /// The lock file may not be opened.
     Unknown,
 }
 
-/// What a day has of one kind of record.
+/// Disk usage of one kind of record on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// The day.
     pub day: Day,
     /// The kind of record.
     pub kind: Kind,
-    /// How many files.
+    /// Number of segment files.
     pub segments: u64,
-    /// How many bytes they have.
+    /// Size of the segments, in bytes.
     pub bytes: u64,
 }
 
-/// What retention removes next of a kind; from [`Store::health`].
+/// The next removal of one kind by retention; from [`Store::health`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NextRemoval {
     /// The kind of record; `conversations` with their messages.
     pub kind: Kind,
-    /// The day that goes, if nothing that belongs to it is of a later day: of conversations that of
-    /// their last message, of other kinds the first that has any.
+    /// The day to be removed: for conversations the day of their last message, for other kinds the
+    /// first day that has records. An entity with lines of a later day stays whole.
     pub day: Day,
-    /// From when on, in epoch milliseconds. Then the next daily upkeep removes it.
+    /// When it expires, in epoch milliseconds. The next daily upkeep removes it.
     pub at: i64,
-    /// Number of conversations that go; 0 for other kinds.
+    /// Number of conversations to be removed; 0 for other kinds.
     pub conversations: u64,
     /// Bytes of that day and kind; 0 for conversations.
     pub bytes: u64,
-    /// The setting that says so.
+    /// The setting that applies.
     pub setting: &'static str,
 }
 
-/// How a store is; from [`Store::health`].
+/// The health of a store; from [`Store::health`].
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// The store, as its manifest names it.
+    /// The store's id.
     pub store_id: Uuid,
     /// The greatest sequence number.
     pub last_seq: u64,
-    /// Why this handle acknowledges nothing more: the write or fsync that failed. Opening the store
-    /// anew recovers.
+    /// The failed write or fsync after which this handle acknowledges nothing more. Open the store
+    /// again to recover.
     pub poisoned: Option<String>,
-    /// Who has the write lock.
+    /// The holder of the write lock.
     pub lock: LockState,
-    /// How many places are not as decklog wrote them; [`Store::damage`] lists them.
+    /// Number of damaged places; [`Store::damage`] lists them.
     pub damage: DamageCounts,
     /// Bytes by day and kind, in order.
     pub usage: Vec<Usage>,
-    /// Files in day directories that are none of the store's. They are left alone.
+    /// Files in day directories that do not belong to the store. They are left alone.
     pub foreign: Vec<String>,
-    /// How many files [`Store::repair`] put into `quarantine/`.
+    /// Number of files in `quarantine/`, where [`Store::repair`] puts what it takes out.
     pub quarantine_files: u64,
-    /// How many bytes they have.
+    /// Size of those files, in bytes.
     pub quarantine_bytes: u64,
-    /// How many bytes `cache/` has, which can be deleted at will.
+    /// Size of `cache/`, in bytes. It can be deleted at any time.
     pub cache_bytes: u64,
-    /// How many bytes the days' `seals.jsonl` have.
+    /// Size of all `seals.jsonl`, in bytes.
     pub seals_bytes: u64,
-    /// How many bytes `removals.jsonl` has.
+    /// Size of `removals.jsonl`, in bytes.
     pub removals_bytes: u64,
-    /// What was removed for good, by retention, compaction and erasure.
+    /// Lines removed by retention, compaction and erasure.
     pub removed: Removed,
-    /// What retention removes next, the earliest first. Empty where nothing is removed on its own.
+    /// The next removals by retention, the earliest first. Empty if nothing is removed
+    /// automatically.
     pub next_removals: Vec<NextRemoval>,
-    /// The most bytes that [`capped_bytes`](Health::capped_bytes) may be: past it, the oldest days
-    /// go first.
+    /// Maximum of [`capped_bytes`](Health::capped_bytes). Beyond it, the oldest days are removed
+    /// first.
     pub max_bytes: Option<u64>,
-    /// The day on which a process last did all that is done once a day, if any did.
+    /// The day of the last complete daily upkeep.
     pub last_upkeep: Option<Day>,
-    /// Why this handle failed to do it at its last try, if it did.
+    /// The error of this handle's last daily upkeep, if it failed.
     pub upkeep_failed: Option<String>,
-    /// What the store lies on; `None` where the system does not tell.
+    /// The volume that holds the store; `None` if the system does not say.
     pub volume: Option<Volume>,
 }
 
 impl Health {
-    /// Whether all is as it should be: nothing damaged, and this handle writes.
+    /// Whether nothing is damaged and this handle can write.
     pub fn is_good(&self) -> bool {
         self.poisoned.is_none() && self.damage.total() == 0
     }
 
-    /// How many bytes the segments have.
+    /// Size of all segments, in bytes.
     pub fn bytes(&self) -> u64 {
         self.usage.iter().map(|usage| usage.bytes).sum()
     }
 
-    /// How many bytes the segments have that count towards `retention.max_bytes`: all but those of
-    /// rollups.
+    /// Size of the segments that count towards `retention.max_bytes`, in bytes: all but rollups.
     pub fn capped_bytes(&self) -> u64 {
         let capped = self.usage.iter().filter(|usage| usage.kind.is_capped());
         capped.map(|usage| usage.bytes).sum()

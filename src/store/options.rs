@@ -12,15 +12,15 @@ use crate::store::{Settings, Store, UpkeepTask};
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Once the operating system has it: it survives a kill of the process. It reaches the disk
-    /// within a second.
+    /// When the operating system has it. It survives a kill of the process, and is synced to disk
+    /// within [`Options::flush_interval`].
     #[default]
     Process,
-    /// Once `fdatasync` returned: it survives a power cut. Concurrent callers share one.
+    /// When `fdatasync` has returned. It survives a power cut. Concurrent callers share one sync.
     Disk,
 }
 
-/// How to open a store; from [`Store::options`].
+/// Options to open a store with; from [`Store::options`].
 ///
 /// ```
 /// use decklog::{Durability, Store};
@@ -85,23 +85,23 @@ impl Options {
         self
     }
 
-    /// Makes the store if there is none. Default: true.
+    /// Creates the store if it does not exist. Default: true.
     #[must_use]
     pub fn create(mut self, create: bool) -> Options {
         self.create = create;
         self
     }
 
-    /// How long to wait for another process's write lock before giving up with
-    /// [`Locked`](crate::ErrorKind::Locked). Threads of one process stand in line before that,
-    /// without a limit of their own. Default: 10 s.
+    /// Maximum time to wait for another process's write lock. Then the call fails with
+    /// [`Locked`](crate::ErrorKind::Locked). Threads of one process queue before that, without a
+    /// limit. Default: 10 s.
     #[must_use]
     pub fn lock_timeout(mut self, timeout: Duration) -> Options {
         self.lock_timeout = timeout;
         self
     }
 
-    /// How long a record acknowledged at [`Durability::Process`] may wait for its fsync.
+    /// Maximum time between a record acknowledged at [`Durability::Process`] and its fsync.
     /// Default: 1 s.
     #[must_use]
     pub fn flush_interval(mut self, interval: Duration) -> Options {
@@ -109,45 +109,43 @@ impl Options {
         self
     }
 
-    /// The length in bytes at which a segment is full and the next one begins, from 1 byte to
-    /// 2 GiB. Default: 64 MiB.
+    /// Size in bytes at which a segment is full and the next one begins, from 1 byte to 2 GiB.
+    /// Default: 64 MiB.
     #[must_use]
     pub fn segment_bytes_max(mut self, bytes: u64) -> Options {
         self.segment_bytes_max = bytes.clamp(1, 2 << 30);
         self
     }
 
-    /// The longest line to write, in bytes, from 1 KiB to 16 MiB. Longer ones are refused. Lines
-    /// of up to 16 MiB are read whatever this says, as other processes may write them.
-    /// Default: 16 MiB.
+    /// Maximum length of a line to write, in bytes, from 1 KiB to 16 MiB. Longer lines are refused.
+    /// Lines of up to 16 MiB are always read, as other processes may write them. Default: 16 MiB.
     #[must_use]
     pub fn line_bytes_max(mut self, bytes: usize) -> Options {
         self.line_bytes_max = bytes.clamp(1 << 10, LINE_BYTES_MAX);
         self
     }
 
-    /// How many bytes of lines the index's sidecar must leave uncovered for a handle that is
-    /// closed to write a new one, which the next open need not read then; also at least an eighth
-    /// of all. `u64::MAX` for never. Default: 8 MiB.
+    /// Minimum bytes of lines not covered by the index sidecar for a closing handle to write a new
+    /// sidecar, which spares the next open from reading them. At least an eighth of all bytes must
+    /// be uncovered, too. `u64::MAX` writes none. Default: 8 MiB.
     #[must_use]
     pub fn sidecar_bytes_min(mut self, bytes: u64) -> Options {
         self.sidecar_bytes_min = bytes;
         self
     }
 
-    /// Writes also to a store on a network file system. Across machines neither the lock nor what
-    /// processes share as memory can be relied on there: allow it only if no more than one
-    /// machine writes the store. Reading needs no leave. Which file systems are such is known on
-    /// Linux: NFS, SMB, 9p, virtiofs, Ceph and their like, and the FUSE ones known to be remote.
-    /// Default: false.
+    /// Allows writes to a store on a network file system. Locks and shared memory do not work
+    /// across machines there, so only one machine may write the store. Reads are always allowed.
+    /// Network file systems are detected on Linux: NFS, SMB, 9p, virtiofs, Ceph, and FUSE file
+    /// systems known to be remote. Default: false.
     #[must_use]
     pub fn allow_network_fs(mut self, allow: bool) -> Options {
         self.allow_network_fs = allow;
         self
     }
 
-    /// What a store that is made by this open has in its manifest. A store that is there keeps
-    /// its own: see [`Store::change_settings`]. Default: what [`Settings`] has.
+    /// Settings of a store that this open creates. An existing store keeps its own; see
+    /// [`Store::change_settings`]. Default: those of [`Settings`].
     ///
     /// ```
     /// # use decklog::{Settings, Store};
@@ -164,28 +162,27 @@ impl Options {
         self
     }
 
-    /// The file with the key by which users' ids are hashed; made when it is first needed. Who
-    /// has it finds conversations by their users, and who has it can tell whose they are: keep it
-    /// out of the store, and of its backups. Default: one for all stores of this user of the
-    /// system, in their configuration directory.
+    /// The file with the key for hashing user ids. It is created when first needed. It is required
+    /// to find conversations by user, and it reveals whose they are: keep it out of the store and
+    /// of its backups. Default: one for all stores of the operating system's user, in their
+    /// configuration directory.
     #[must_use]
     pub fn user_id_key(mut self, path: impl Into<PathBuf>) -> Options {
         self.user_id_key = Some(path.into());
         self
     }
 
-    /// Whether this handle, if it writes, sees to the store once a day, from a thread of its own: it
-    /// seals what is full or of a day that is over, and removes what is past its time, if the
-    /// settings say so ([`PrivacySettings::auto_delete`](crate::PrivacySettings::auto_delete)).
-    /// Of all the handles that could, one does it. Default: true.
+    /// Whether a handle that writes runs the daily upkeep in a thread: it seals full segments and
+    /// those of past days, and removes expired records if
+    /// [`PrivacySettings::auto_delete`](crate::PrivacySettings::auto_delete) is set. Only one of
+    /// all handles does so at a time. Default: true.
     #[must_use]
     pub fn upkeep(mut self, upkeep: bool) -> Options {
         self.upkeep = upkeep;
         self
     }
 
-    /// Where the files are, instead of in the directory that [`open`](Options::open) names: for
-    /// tests.
+    /// Storage to use in place of the directory that [`open`](Options::open) names, for tests.
     #[must_use]
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Options {
         self.storage = Some(storage);

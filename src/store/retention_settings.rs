@@ -5,12 +5,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::privacy::PrivacySettings;
 use crate::record::Kind;
 
-/// How long something is kept, by its own time.
+/// How long a record is kept, counted from the record's own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// So many whole days.
+    /// This number of whole days.
     Days(u32),
-    /// Never removed, also not for the store's size.
+    /// Never removed, not even by the size limit.
     Forever,
 }
 
@@ -41,8 +41,8 @@ impl<'de> Deserialize<'de> for Keep {
     }
 }
 
-/// How long the records of each kind are kept; in `decklog.json` under `retention`. What is not
-/// set has its default, which is told with each.
+/// How long the records of each kind are kept; `retention` in `decklog.json`. A setting that is not
+/// set has the default that its description gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetentionSettings {
@@ -74,19 +74,19 @@ pub struct RetentionSettings {
     /// Default: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thought_records: Option<Keep>,
-    /// What removed messages added up to, by day. Default: 365 days.
+    /// Daily totals of removed messages. Default: 365 days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollups: Option<Keep>,
-    /// The most bytes that the store's segments may have, not counting rollups; more, and the
-    /// oldest days go first, of all that is not kept forever. Rollups go by age alone. Default: no
-    /// limit.
+    /// Maximum size of the store's segments, in bytes, not counting rollups. Beyond it, the oldest
+    /// days are removed first, except for kinds that are kept forever. Rollups are removed by age
+    /// alone. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }
 
 impl RetentionSettings {
-    /// Keeps all kinds forever: for a log of what was imported, which is often older than a log of
-    /// what happens is kept.
+    /// Keeps all kinds forever. This suits a log of imported history, which is often older than the
+    /// default retention.
     ///
     /// ```
     /// # use decklog::{Keep, RetentionSettings, Settings, Store};
@@ -148,7 +148,7 @@ impl RetentionSettings {
         (self.keep(kind, privacy), name)
     }
 
-    /// How long the records of a kind are kept. Conversations are kept as their messages are.
+    /// How long the records of a kind are kept. Conversations are kept as long as their messages.
     pub fn keep(&self, kind: Kind, privacy: &PrivacySettings) -> Keep {
         let usual = Keep::Days(privacy.retention_days);
         match kind {
@@ -182,7 +182,7 @@ impl RetentionSettings {
         }
     }
 
-    /// How long conversations are kept that ended in an error.
+    /// How long conversations that ended in an error are kept.
     pub fn keep_errors(&self, privacy: &PrivacySettings) -> Keep {
         const DAYS: u32 = 30;
         self.errors

@@ -18,13 +18,13 @@ const DAYS_MAX: u32 = 36_525;
 /// Below this, a cap is a slip of the pen, and all but the last day would go.
 const BYTES_MIN: u64 = 64 << 10;
 
-/// What a store's manifest says of privacy and retention. Every process that writes the store
-/// obeys it.
+/// Privacy and retention settings of a store, from its manifest. They apply to every process that
+/// writes the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// What is kept of what is recorded.
+    /// What is recorded, and how it is redacted.
     pub privacy: PrivacySettings,
-    /// How long it is kept.
+    /// How long records are kept.
     pub retention: RetentionSettings,
 }
 
@@ -65,7 +65,7 @@ const ALL: [(&str, Form); 21] = [
 ];
 
 impl Settings {
-    /// What the manifest of the store in a directory says. Nothing else of the store is read.
+    /// Reads the settings of the store in a directory. Only the manifest is read.
     ///
     /// # Errors
     /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none;
@@ -86,8 +86,8 @@ impl Settings {
         ALL.into_iter().map(|(name, _)| name)
     }
 
-    /// The settings in force: what is not set has its default. Only `retention.max_bytes` may be
-    /// `None` then, which is no limit.
+    /// The settings in force, with defaults for those that are not set. Only `retention.max_bytes`
+    /// may be `None`, which means no limit.
     ///
     /// ```
     /// let settings = decklog::Settings::default().in_force();
@@ -104,19 +104,18 @@ impl Settings {
         }
     }
 
-    /// A setting by its name; `null` for one of `retention` that is not set, which has its
-    /// default.
+    /// The value of a setting; `null` for one of `retention` that is not set and has its default.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unknown name.
     pub fn get(&self, name: &str) -> Result<Value> {
         let ((section, field), _) = known(name)?;
         Ok(self.section(section)?.remove(field).unwrap_or_default())
     }
 
-    /// Changes a setting: `true` or `false`; a number of days, in `retention` also `forever`; a
-    /// number of bytes, also as `10GB` or `512MiB`; the patterns as JSON; roles as JSON or with
-    /// commas between them.
+    /// Changes a setting. Values are `true` or `false`; a number of days, in `retention` also
+    /// `forever`; a number of bytes, also as `10GB` or `512MiB`; patterns as JSON; roles as JSON or
+    /// separated by commas.
     ///
     /// ```
     /// let mut settings = decklog::Settings::default();
@@ -128,17 +127,17 @@ impl Settings {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not, or a value
-    /// that does not fit.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unknown name or an invalid
+    /// value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let (place, form) = known(name)?;
         self.put(place, Some(form.parse(name, value)?))
     }
 
-    /// Gives a setting its default.
+    /// Resets a setting to its default.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that there is not.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unknown name.
     pub fn unset(&mut self, name: &str) -> Result<()> {
         let (place, _) = known(name)?;
         self.put(place, None)
@@ -343,7 +342,7 @@ pub(super) fn read<T: DeserializeOwned>(
 }
 
 impl Store {
-    /// What the store's manifest says of privacy and retention now.
+    /// The store's current settings, from its manifest.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read.
@@ -356,9 +355,9 @@ impl Store {
         ))
     }
 
-    /// Reads the settings from the manifest again, for this handle, and returns them. Changes made
-    /// with [`change_settings`](Store::change_settings) need no such call. It is for changes that
-    /// someone made in the file by hand.
+    /// Reads the settings from the manifest again, for this handle, and returns them. Only changes
+    /// made by hand in the file need this call; those made with
+    /// [`change_settings`](Store::change_settings) do not.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read; and as
@@ -369,10 +368,9 @@ impl Store {
         self.inner().transact(|txn| txn.reload_settings())
     }
 
-    /// Changes what the manifest says of privacy and retention; returns what it says then. When
-    /// this returns it is on disk, and no process writes anything by the earlier settings any
-    /// more: each obeys before its next write. What is in the log already stays as it is.
-    /// `change` runs while the store is locked and must not use it: it would wait for itself.
+    /// Changes the settings in the manifest and returns the new ones. They are on disk when this
+    /// returns, and apply to the next write of every process. Existing lines do not change.
+    /// `change` runs under the write lock and must not use the store.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

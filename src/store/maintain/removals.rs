@@ -18,17 +18,17 @@ use crate::storage::{Access, Storage, StorageFile, append_all, read_full};
 
 pub(in crate::store) const NAME: &str = "removals.jsonl";
 
-/// Why lines were taken out of the log.
+/// Why lines were removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovalReason {
-    /// Their time was over.
+    /// They expired.
     Retention,
-    /// The store was larger than it may be.
+    /// The store exceeded its size limit.
     Size,
-    /// They were superseded or retracted, or stand in another segment by now.
+    /// They were superseded or retracted, or moved to another segment.
     Compaction,
-    /// Someone asked for them to be forgotten.
+    /// Their erasure was requested.
     Erasure,
 }
 
@@ -132,7 +132,7 @@ impl From<RemovalReason> for SealReason {
     }
 }
 
-/// All that was ever removed; from [`Store::health`](crate::Store::health).
+/// Totals of all removals; from [`Store::health`](crate::Store::health).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Removed {
@@ -140,7 +140,7 @@ pub struct Removed {
     pub lines: u64,
     /// How many bytes they had.
     pub bytes: u64,
-    /// When lines were removed last, in epoch milliseconds.
+    /// Time of the last removal, in epoch milliseconds.
     pub last_at: Option<i64>,
     /// Why.
     pub last_reason: Option<RemovalReason>,

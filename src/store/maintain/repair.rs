@@ -13,14 +13,14 @@ use crate::storage::{Access, full_path};
 use crate::store::{Inner, Store};
 
 impl Store {
-    /// Moves damaged bytes out of the segments into files under `quarantine/`, one for every
-    /// segment concerned, and ends torn lines that lack nothing but their LF. Rewritten lines
-    /// stay as they are or, with `accept_edits`, get a new checksum and count as good from then
-    /// on. Returns what was done to which segment; segments without damage are not touched.
+    /// Moves damaged bytes from the segments to files under `quarantine/`, one for each segment,
+    /// and completes lines that lack only their LF. Edited lines stay as they are or, with
+    /// `accept_edits`, get a new checksum and count as good. Returns what was done to each segment;
+    /// segments without damage are not changed.
     ///
-    /// A sealed segment that is mended gets a new seal. With `accept_edits`, so does one that was
-    /// changed after it was sealed: as if someone vouched for what it holds. Lines of the seals'
-    /// own files that are no seals go to `quarantine/`, too.
+    /// A repaired segment that was sealed gets a new seal. With `accept_edits`, so does one that
+    /// was changed after it was sealed. Lines of `seals.jsonl` that are not seals go to
+    /// `quarantine/`, too.
     ///
     /// # Errors
     /// [`Locked`](crate::ErrorKind::Locked), [`Io`](crate::ErrorKind::Io). A segment is replaced

@@ -58,7 +58,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Follow {
     store: Store,
-    /// The last line handed out.
+    /// The last line returned.
     seq: u64,
     /// Its number and text, if there was one.
     last: Option<(u64, String)>,
@@ -91,7 +91,8 @@ struct News {
 }
 
 impl Follow {
-    /// The lines that came since the last call, in order; waits up to `timeout` for the first.
+    /// Returns the lines appended since the last call, in order. Waits up to `timeout` for the
+    /// first.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read, as where its directory was moved away.

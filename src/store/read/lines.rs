@@ -16,7 +16,7 @@ pub struct LogLine {
     pub kind: Kind,
     /// The file, relative to the store.
     pub file: String,
-    /// Where it starts in the file, in bytes.
+    /// Byte offset of the line in the file.
     pub offset: u64,
     /// Its sequence number.
     pub seq: u64,

@@ -15,13 +15,13 @@ use crate::storage::{Access, full_path, is_gone};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
 impl Store {
-    /// Seals every segment that takes no more lines: because it is full, or because its UTC day is
-    /// before that of `now_ms`, in epoch milliseconds. It becomes read-only, and its day's
-    /// `seals.jsonl` gets a line with its hashes. Returns the new seals.
+    /// Seals every segment that is full or whose UTC day is before that of `now_ms`, in epoch
+    /// milliseconds. A sealed segment is read-only, and its day's `seals.jsonl` has a line with its
+    /// hashes. Returns the new seals.
     ///
-    /// Anyone who shares the store may do this at any time. Writers wait no longer than for two
-    /// short transactions a segment: reading, hashing and fsync are done without the lock. What an
-    /// earlier pass left half done is finished.
+    /// Any process may do this at any time. Writers wait for at most two short transactions a
+    /// segment, as reading, hashing and fsync happen without the lock. Seals that an earlier call
+    /// left incomplete are completed.
     ///
     /// ```
     /// # use decklog::{Store, Timestamp, VerifyOptions};
@@ -66,8 +66,8 @@ impl Store {
         Ok(made)
     }
 
-    /// The last seal of the store and the last line of `removals.jsonl`, to keep elsewhere; `None`
-    /// if nothing is sealed.
+    /// The last seal and the last line of `removals.jsonl`, to keep elsewhere. `None` if nothing is
+    /// sealed.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io).
@@ -78,8 +78,8 @@ impl Store {
         Ok(log.head())
     }
 
-    /// Proves that the last line that asserts the record with this key stood in its segment when
-    /// that was sealed; `None` if there is no such record. The key is that of the kind's table in
+    /// Proves that the last line of the record with this key was in its segment when the segment
+    /// was sealed. `None` if there is no such record. The key is the one in the kind's table in
     /// `data-layout.md`: the id, or a tool call's `request_id` and `call_id`.
     ///
     /// ```

@@ -22,54 +22,53 @@ use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
 use crate::store::commit::head::{Head, Header};
 use crate::store::manifest;
 
-/// How [`verify_with`] checks.
+/// Options of [`verify_with`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerifyOptions {
-    /// Read every line and compute every hash, also of segments whose SHA-256 is that of their seal.
-    /// Default: no.
+    /// Read every line and compute every hash, even of segments whose SHA-256 matches their seal.
+    /// Default: false.
     pub deep: bool,
-    /// The head of the chain of seals, kept elsewhere: it must be in the chain still. Default: none.
+    /// A seal head that was kept elsewhere. It must still be in the chain. Default: none.
     pub head: Option<SealHead>,
 }
 
-/// What [`verify()`] found.
+/// The result of [`verify()`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// How many segments were read.
+    /// Number of segments read.
     pub segments: u64,
-    /// How many of them have a seal.
+    /// Number of segments with a seal.
     pub sealed: u64,
-    /// How many bytes they have.
+    /// Size of the segments, in bytes.
     pub bytes: u64,
-    /// How many lines are good.
+    /// Number of good lines.
     pub good_lines: u64,
-    /// How many seals there are, also of segments that were removed or rewritten.
+    /// Number of seals, including those of segments that were removed or rewritten.
     pub seals: u64,
     /// The last seal.
     pub head: Option<SealHead>,
-    /// Everything that is not as decklog wrote it.
+    /// All damage: bytes that are not as decklog wrote them.
     pub damage: Vec<Damage>,
-    /// Lines that count and break a rule that only writers keep: a value that is out of its range,
-    /// or that another record has which may not share it.
+    /// Readable lines that break a rule of writers: a value out of its range, or a value that must
+    /// be unique and is not.
     pub violations: Vec<Damage>,
-    /// Sequence numbers that no line has, up to the greatest that one has or had when it was
-    /// sealed, and that no removal accounts for.
+    /// Missing sequence numbers, up to the greatest one that a line has or had when it was sealed,
+    /// that no removal accounts for.
     pub gaps: Vec<SeqRange>,
-    /// Sequence numbers that several lines have.
+    /// Sequence numbers of more than one line.
     pub repeats: Vec<SeqRange>,
-    /// How many lines were taken out of the log, by why, as `removals.jsonl` says. They are no
-    /// damage. Those of a removal that was interrupted and done again are counted twice.
+    /// Number of removed lines by reason, as `removals.jsonl` says. They are not damage. A removal
+    /// that was interrupted and repeated is counted twice.
     pub removed: BTreeMap<RemovalReason, u64>,
-    /// Segments that were to be rewritten, joined or removed by someone who was interrupted, and
-    /// are as they were before. They are no damage.
+    /// Segments of interrupted rewrites that are still as they were before. They are not damage.
     pub interrupted: Vec<String>,
-    /// Files in day directories that are none of the store's, and what is no directory under the
-    /// name of a day. They are no damage.
+    /// Files in day directories that do not belong to the store, and files that have the name of a
+    /// day. They are not damage.
     pub foreign: Vec<String>,
 }
 
 impl Verification {
-    /// Whether every byte is as it was written and no line is missing.
+    /// Whether there is no damage, no broken rule, and no missing or repeated sequence number.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
             && self.violations.is_empty()
