@@ -1,0 +1,85 @@
+//! The settings under the lock: reads them from the manifest, and replaces them there.
+
+use std::sync::Arc;
+
+use super::Txn;
+use crate::error::{Error, Result};
+use crate::storage::full_path;
+use crate::store::commit::head::Head;
+use crate::store::commit::write_policy::WritePolicy;
+use crate::store::manifest::Manifest;
+use crate::store::{Inner, Settings};
+
+impl<'s> Txn<'s> {
+    /// Reads the settings, if they may have been changed since this handle did.
+    pub(super) fn read_settings(&mut self) -> Result<()> {
+        let writer = &mut *self.writer;
+        let shared = writer.head.as_ref().and_then(Head::shared_settings);
+        let count = shared.unwrap_or(writer.header.settings);
+        if writer.settings_count != Some(count) {
+            let policies = &self.inner.policies;
+            writer.policy = policies.use_manifest(policies.manifest()?, Some(count));
+            writer.settings_count = Some(count);
+        }
+        Ok(())
+    }
+
+    /// Reads the settings, also where nothing says that they were changed.
+    pub(in crate::store) fn reload_settings(&mut self) -> Result<Settings> {
+        self.writer.settings_count = None;
+        self.read_settings()?;
+        Ok(self.inner.policies.known_settings())
+    }
+
+    pub(in crate::store) fn inner(&self) -> &'s Inner {
+        self.inner
+    }
+
+    /// What records must have passed to be written now.
+    pub(in crate::store) fn policy(&self) -> &Arc<WritePolicy> {
+        &self.writer.policy
+    }
+
+    /// Replaces the settings in the manifest; returns them.
+    pub(in crate::store) fn change_settings(
+        &mut self,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Settings> {
+        let known = self.inner.policies.manifest()?;
+        let mut settings = known.settings.clone();
+        change(&mut settings);
+        if settings != known.settings {
+            settings.check()?;
+            self.replace_manifest(&known.with_settings(settings.clone())?)?;
+        }
+        Ok(settings)
+    }
+
+    /// Notes in the manifest under which key user ids are hashed from now on.
+    pub(in crate::store) fn note_user_id_key(&mut self, fingerprint: Option<String>) -> Result<()> {
+        let mut manifest = self.inner.policies.manifest()?;
+        manifest.key_fingerprint = fingerprint;
+        self.replace_manifest(&manifest)
+    }
+
+    /// Replaces the manifest, and lets everyone read it.
+    fn replace_manifest(&mut self, manifest: &Manifest) -> Result<()> {
+        // Before, as who has the lock next reads it: should this process die now, nothing was
+        // changed, and after it everyone knows. And after, for who reads it without the lock.
+        self.call_for_settings()?;
+        manifest.write(&*self.inner.storage)?;
+        self.call_for_settings()?;
+        self.read_settings()
+    }
+
+    fn call_for_settings(&mut self) -> Result<()> {
+        let writer = &mut *self.writer;
+        let Some(head) = &writer.head else {
+            return Ok(());
+        };
+        head.call_for_settings(&mut writer.header).map_err(|e| {
+            let path = full_path(&*self.inner.storage, "HEAD");
+            Error::io("write HEAD", &path, e)
+        })
+    }
+}
