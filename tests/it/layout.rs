@@ -430,3 +430,44 @@ fn the_proof_that_the_document_shows_is_made_so_and_holds() {
     shown.check(None).unwrap();
     assert_eq!((shown.index, shown.lines, shown.path.len()), (2, 4, 2));
 }
+
+/// The rows of a kind's table: the fields' names, and whether they are key or lookup fields.
+fn table(kind: Kind) -> Vec<(&'static str, &'static str)> {
+    let (_, section) = LAYOUT.split_once(&format!("\n### {kind}\n")).unwrap();
+    let section = section.split("\n##").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let fields = rows.flat_map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let place = cells[3].split(' ').next().unwrap();
+        let names = cells[1].split('`').skip(1).step_by(2);
+        names.map(move |name| (name, place))
+    });
+    fields.collect()
+}
+
+#[test]
+fn the_document_lists_every_field_of_each_kind_with_its_place() {
+    for kind in Kind::ALL {
+        let (shown, schema) = (table(kind), kind.schema());
+        let schema = serde_json::to_value(schema).unwrap();
+        let fields = schema["fields"].as_array().unwrap();
+        let mut names: Vec<&str> = fields.iter().map(|f| f["name"].as_str().unwrap()).collect();
+        let mut listed: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
+        for place in ["key", "lookup"] {
+            let in_place = fields.iter().filter(|field| field["place"] == place);
+            let expected: Vec<&str> = in_place.map(|f| f["name"].as_str().unwrap()).collect();
+            let marked = shown.iter().filter(|(_, its)| *its == place);
+            let marked: Vec<&str> = marked.map(|(name, _)| *name).collect();
+            // A rollup's group belongs to its key as well.
+            let marked = if kind == Kind::Rollups {
+                &marked[..expected.len()]
+            } else {
+                &marked
+            };
+            assert_eq!(marked, expected, "{place} fields of {kind}");
+        }
+        names.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, names, "{kind}");
+    }
+}
