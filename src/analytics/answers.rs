@@ -14,7 +14,7 @@ use crate::record::{Day, Timestamp};
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct RowKey {
     /// The first day of the bucket, or the Monday of a week of which only later days are asked
-    /// for; left out where all days are told together.
+    /// for; left out where all days are added up.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
@@ -305,7 +305,7 @@ reports! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveRow {
-    /// The first day of the bucket; left out where all days are told together.
+    /// The first day of the bucket; left out where all days are added up.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,

@@ -34,7 +34,7 @@ impl Groups {
     }
 }
 
-/// Which dimensions are told apart, in the order of a [`Group`].
+/// The dimensions to group by, in the order of a [`Group`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Mask([bool; 4]);
 

@@ -49,8 +49,7 @@ macro_rules! report {
 }
 
 impl Analytics {
-    /// Messages and tokens, in any role: by model, configuration and day unless told otherwise, of
-    /// all days.
+    /// Messages and tokens, in any role, of all days. By default by model, configuration and day.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a query that cannot be answered, as
@@ -75,7 +74,7 @@ impl Analytics {
         })
     }
 
-    /// What requests came to: by model and configuration unless told otherwise, of the current
+    /// What requests came to: by default by model and configuration, of the current
     /// UTC day and the six before it if no day is given.
     pub fn models(&self, query: &AnalyticsQuery) -> Result<ModelsReport> {
         let last_week = Defaults {
@@ -86,14 +85,14 @@ impl Analytics {
         report!(ModelsReport { ModelRow }: self, scope, query, has_answers, rows::models)
     }
 
-    /// How long requests took: by orchestration mode unless told otherwise, of all days.
+    /// How long requests took: by default by orchestration mode, of all days.
     pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
         let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
         let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.latency_count);
         report!(LatencyReport { LatencyRow }: self, scope, query, says, rows::latency)
     }
 
-    /// Which sorts of tasks requests were of: by task type unless told otherwise, of all days.
+    /// Which sorts of tasks requests were of: by default by task type, of all days.
     pub fn tasks(&self, query: &AnalyticsQuery) -> Result<TasksReport> {
         let scope = query.scope("tasks", &all_days(&[Dimension::TaskType]))?;
         let mut kept = self.caught_up()?;
@@ -126,14 +125,14 @@ impl Analytics {
         })
     }
 
-    /// How full context windows were at requests: by model unless told otherwise, of all days.
+    /// How full context windows were at requests: by default by model, of all days.
     pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
         let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
         let says = |row: &Row<'_>| row.any(|sums| sums.context_utilization_count);
         report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
     }
 
-    /// How often the context was compressed for a request: by model unless told otherwise, of all
+    /// How often the context was compressed for a request: by default by model, of all
     /// days.
     pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
         let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
@@ -141,7 +140,7 @@ impl Analytics {
         report!(CompressionReport { CompressionRow }: self, scope, query, says, rows::compression)
     }
 
-    /// Errors of messages in any role, by type: and by model unless told otherwise, of all days.
+    /// Errors of messages in any role, by type: and by default by model, of all days.
     /// With the latest of them that are in the log.
     pub fn errors(&self, query: &AnalyticsQuery) -> Result<ErrorsReport> {
         let scope = query.scope("errors", &all_days(&[Dimension::Model]))?;
@@ -183,7 +182,7 @@ impl Analytics {
         Ok(samples)
     }
 
-    /// How many conversations were held: by day unless told otherwise, of all days. It has no
+    /// How many conversations were held: by default by day, of all days. It has no
     /// groups.
     ///
     /// # Errors

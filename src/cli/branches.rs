@@ -10,7 +10,7 @@ use super::escape::one_line;
 use super::output::{Colour, Output, Span};
 use super::show::grouped;
 
-/// How deep a node is drawn at most; of a deeper one the depth is told as a number.
+/// Maximum depth that is drawn; of a deeper node the depth is printed as a number.
 const LEVELS_MAX: usize = 40;
 /// How wide a level is drawn.
 const LEVEL_COLUMNS: usize = 3;

@@ -13,7 +13,7 @@ use super::show::count;
 pub const KEEPS_ALL: &str =
     "The new store keeps everything: its settings retention.* say forever ('decklog config get').";
 
-/// The records that a list shows on a terminal unless told otherwise.
+/// Default number of records that a list shows on a terminal.
 pub const LIMIT_ON_TERMINAL: usize = 50;
 
 /// When a record is acknowledged.
@@ -122,7 +122,7 @@ impl Context {
     }
 }
 
-/// The store, once the person was told of what is wrong with it.
+/// The store, after warnings of damage were printed.
 fn told(store: Store) -> Result<Store, Failure> {
     let damage = store.damage()?;
     told_of_manifest(&damage);

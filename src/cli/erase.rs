@@ -104,7 +104,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     for file in &erased.foreign {
         output::say(&format!(
-            "{} holds some of it and is none of the store's files: delete it by hand",
+            "{} holds some of it, but is not a file of the store: delete it by hand",
             one_line(file)
         ));
     }

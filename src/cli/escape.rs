@@ -74,7 +74,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The start of an escaped text that fits into so many columns.
+/// The start of an escaped text that fits into `columns`.
 pub fn clipped(text: &str, columns: usize) -> Cow<'_, str> {
     let width = |c: char| c.width().unwrap_or(0);
     let mut used = 0;

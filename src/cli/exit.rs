@@ -47,7 +47,7 @@ impl From<Exit> for ExitCode {
 pub enum Failure {
     /// No one reads standard output any more.
     BrokenPipe,
-    /// To be told on standard error.
+    /// The message for standard error.
     Told(Exit, String),
 }
 

@@ -62,7 +62,7 @@ pub struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// A list that begins at one end unless told otherwise.
+    /// A list with a default order.
     pub fn from(default: Order, part: Part, none: &'a str) -> List<'a> {
         List {
             part,

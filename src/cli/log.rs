@@ -1,4 +1,4 @@
-//! What servers tell of themselves.
+//! The log messages of servers.
 
 use std::io::IsTerminal;
 

@@ -114,7 +114,7 @@ pub enum Colour {
     Dim = 2,
 }
 
-/// The start of a line that fits into so many columns.
+/// The start of a line that fits into `columns`.
 fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
     let whole: String = spans.iter().map(|span| &*span.text).collect();
     let fitting = escape::clipped(&whole, columns);

@@ -45,7 +45,7 @@ enum Command {
         /// read-only reads, developer also records and changes, admin also erases
         #[arg(long, value_name = "ROLE", value_parser = one_of(AccessRole::ALL, AccessRole::as_str))]
         role: AccessRole,
-        /// Refuse it after so many days. Default: never
+        /// Number of days until it expires. Default: it does not expire
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=DAYS_MAX))]
         expires_days: Option<i64>,
     },

@@ -15,10 +15,10 @@ use crate::store::Store;
 pub struct SupervisorState {
     /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
     pub telegram_offset: i64,
-    /// The `revision` of the latest `revision.promoted`; null if there is none.
+    /// The `revision` of the latest `revision.promoted`; null if none exists.
     #[cfg_attr(feature = "wire", schema(required))]
     pub current_good_rev: Option<String>,
-    /// The `process.started` of the supervisor; null if there is none.
+    /// The `process.started` of the supervisor; null if none exists.
     #[cfg_attr(feature = "wire", schema(required))]
     pub supervisor_id: Option<i64>,
     /// How many workers this supervisor has spawned.

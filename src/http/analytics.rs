@@ -167,14 +167,14 @@ report!(
     "/analytics/usage",
     UsageReport,
     ReportParams,
-    "Messages and tokens: by model, configuration and day unless told otherwise."
+    "Messages and tokens. Default groups: model, configuration and day."
 );
 report!(
     models,
     "/analytics/models",
     ModelsReport,
     ReportParams,
-    "Requests, latency, tokens, context utilization and errors: by model and configuration, of the last seven days, unless told otherwise; most requests first."
+    "Requests, latency, tokens, context utilization and errors; most requests first. Default groups: model and configuration. Default period: the last seven days."
 );
 report!(
     errors,
@@ -223,5 +223,5 @@ report!(
     "/analytics/dashboard",
     DashboardMetrics,
     DayParams,
-    "What a dashboard shows: of today unless told otherwise."
+    "The metrics of a dashboard. Default period: today."
 );

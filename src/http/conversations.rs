@@ -279,7 +279,7 @@ struct WithMessages {
     messages: Vec<ConversationMessage>,
 }
 
-/// A conversation, and where those of its messages begin that are not told.
+/// A conversation, and where the messages that are left out begin.
 #[derive(Serialize, ToSchema)]
 struct WithNext {
     #[serde(flatten)]

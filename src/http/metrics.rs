@@ -58,7 +58,7 @@ fn times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 17))
 }
 
-/// What requests are told apart by. Never anything that a client makes up.
+/// The labels of requests. Never a text that a client chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
     method: &'static str,

@@ -17,7 +17,7 @@ use crate::wire::fields::{AnyInt, Int};
 
 /// The most records of a page.
 pub(super) const LIMIT_MAX: usize = 1_000;
-/// The records of a page unless told otherwise.
+/// Default number of records of a page.
 pub(super) const LIMIT: usize = 100;
 
 /// The query of a request. A parameter that there is not is an error: it would be ignored.

@@ -1,4 +1,4 @@
-//! What a client is told that did something wrong, or met a store that cannot: RFC 9457.
+//! Errors as problem details (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

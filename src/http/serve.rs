@@ -82,7 +82,7 @@ pub struct Options {
     pub header_timeout: Duration,
     /// How long a request's body may take to come. Default: 30 s.
     pub body_timeout: Duration,
-    /// How long a record may take to be acknowledged; then the client is told to send it again.
+    /// Write timeout: how long a record may take to be acknowledged before the client gets 503.
     /// Default: 30 s.
     pub write_timeout: Duration,
     /// How long a client may take nothing of an answer that waits for it. Default: 30 s.
@@ -90,7 +90,7 @@ pub struct Options {
     /// The tools offered at `/mcp`. Default: those that most agents need.
     #[cfg(feature = "mcp")]
     pub mcp_tools: crate::mcp::Tools,
-    /// Streams at the same time; others are told to try again. Default: 64.
+    /// Maximum number of concurrent streams; others get 503. Default: 64.
     pub streams_max: usize,
     /// Records that may wait to be written. Default: 10,000.
     pub queue_records_max: usize,
@@ -189,7 +189,7 @@ impl Server {
     /// Listens at an address; port 0 for any that is free.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if the address is taken or is none of this machine;
+    /// [`Io`](crate::ErrorKind::Io) if the address is in use or does not belong to this machine;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files that hold no certificate or key, and
     /// for an address that other machines can reach while
     /// [`require_auth`](crate::PrivacySettings::require_auth) is false;

@@ -118,7 +118,7 @@ struct Filter {
     conversation_id: Option<Uuid>,
 }
 
-/// What tells of which conversation a line is.
+/// How the conversation of a line is found.
 #[derive(Deserialize)]
 struct Ids {
     id: Option<Uuid>,

@@ -21,7 +21,7 @@ pub(super) struct Fault {
 }
 
 const INVALID_PARAMS: &str = "INVALID_PARAMS";
-/// How much is told of what a client sent, or of what failed.
+/// Maximum length of what an error repeats of the client's input, or of a failure.
 const CHARS_MAX: usize = 1_000;
 
 fn clipped(text: String) -> String {
@@ -54,7 +54,7 @@ impl Fault {
         fault
     }
 
-    /// What a client is told beside the message.
+    /// Details of the error beside its message.
     fn into_details(self) -> Map<String, Value> {
         let mut details = self.details;
         if self.code == INVALID_PARAMS {

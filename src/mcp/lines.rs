@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Reads on to the next message, which is then in `next`, or to a line that is none. `None` at
+    /// Reads on to the next message, which is then in `next`, or to an invalid line. `None` at
     /// the end.
     async fn advance(&mut self) -> Option<Result<(), Refused>> {
         self.answers_written().await;
@@ -147,7 +147,7 @@ async fn write<W: AsyncWrite + Unpin>(output: &Mutex<Option<W>>, line: &[u8]) ->
     output.flush().await
 }
 
-/// Why a line is no message, for who sent it.
+/// Why a line is not a valid message, for its sender.
 #[derive(Debug, PartialEq)]
 struct Refused {
     id: Value,
@@ -200,7 +200,7 @@ fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused>
     Err(Refused { id, code, message })
 }
 
-/// What can be read of a message that is none.
+/// What can be read of an invalid message.
 #[derive(Default)]
 struct Seen {
     has_id: bool,

@@ -1,4 +1,4 @@
-//! The server: what a client is told of it, and how its calls are run.
+//! The server: how it describes itself, and how its calls are run.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -159,7 +159,7 @@ pub fn role(context: &RequestContext<RoleServer>) -> AccessRole {
     AccessRole::Admin
 }
 
-/// What a client is told at first: also of damage, which is never kept silent.
+/// The instructions for a client. They report damage, too.
 fn instructions(store: &Store) -> String {
     let damage = store.damage().map_or(0, |damage| damage.len());
     if damage == 0 {

@@ -1,5 +1,5 @@
-//! Subscriptions: a client is told which of the resources it named have changed, once for all that
-//! came since it was last told. Nothing here outlives the connection.
+//! Subscriptions: a client is notified which of the resources it named have changed, once for all that
+//! changed since the last notification. Nothing here outlives the connection.
 
 mod changes;
 
@@ -18,7 +18,7 @@ use super::uri::Uri;
 use crate::store::Store;
 use crate::wire::feed::{Feed, Listener};
 
-/// Connections and streams that are told of changes at the same time.
+/// Maximum number of connections and streams that are notified of changes.
 pub(super) const STREAMS_MAX: usize = 1_024;
 /// Before the log is looked at again after that failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,12 +44,12 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn full() -> Fault {
-    let message = "as many clients as may be are told of changes: try again later";
+    let message = "the maximum number of clients with subscriptions is reached: try again later";
     Fault::new("TOO_MANY", message)
 }
 
 impl Connection {
-    /// Has the client be told of what changes from now on.
+    /// Notifies the client of changes from now on.
     pub(super) async fn subscribe(
         &self,
         feed: &Arc<Feed>,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has it not be told of one any more, and of nothing at all if that was the last one.
+    /// Ends one subscription, and all notifications if it was the last one.
     pub(super) fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
         let mut teller = lock(&self.teller);
         let mut wanted = lock(&self.wanted);
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// What of a filter can be met. That is promised before the stream begins, so that what comes
-    /// meanwhile must be told, too.
+    /// meanwhile must be notified, too.
     pub(super) fn accept(
         &self,
         store: &Store,
@@ -168,7 +168,7 @@ impl Drop for Connection {
     }
 }
 
-/// Where a client is told.
+/// Where notifications are sent.
 enum Client {
     /// Up to the protocol of 2025-11-25.
     Peer(Peer<RoleServer>),
@@ -216,7 +216,7 @@ impl Telling {
             let is_all = match is_all {
                 Ok(is_all) => is_all,
                 Err(error) => {
-                    tracing::warn!(%error, "what changed cannot be told, as the log cannot be read");
+                    tracing::warn!(%error, "clients are not notified of changes: the log cannot be read");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }

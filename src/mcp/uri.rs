@@ -11,7 +11,7 @@ use crate::record::{Day, Kind};
 /// Longer ones name nothing: an id has no more than 1,024 bytes, each of which may take three.
 const URI_BYTES_MAX: usize = 4 << 10;
 const SCHEME: &str = "decklog://";
-/// What there is to read, as clients are told where they name something else.
+/// The URIs that can be read, for error messages.
 const ALL: &str = "decklog://conversations/{id}, decklog://days/{day}/{kind}, decklog://events/{id}/tree and decklog://thoughts/{task_id}";
 
 // The kinds of records that resources of each sort show.

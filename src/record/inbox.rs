@@ -131,7 +131,7 @@ record! {
 impl InboxStep {
     pub(super) fn check(&self) -> Result<()> {
         if self.id < 1 {
-            let message = format!("id {} is none of a task: ids begin at 1", self.id);
+            let message = format!("id is {}: ids of tasks begin at 1", self.id);
             return Err(Error::invalid(message));
         }
         Ok(())

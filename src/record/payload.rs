@@ -25,7 +25,7 @@ pub(crate) enum Form {
 /// Decides how `text` is stored. JSON objects, arrays, numbers, `true` and `false` are stored as
 /// they are, unless they have white space around them or a line break in them; any other text is
 /// stored as a string. A JSON string that reads as a number, `true` or `false` is stored as it is,
-/// too, so that `"4.5"` and `4.5` are told apart. Each form gives the very bytes back.
+/// too, so that `"4.5"` and `4.5` differ. Each form gives the very bytes back.
 ///
 /// # Errors
 /// JSON that no reader could be expected to read: nested past [`JSON_DEPTH_MAX`] or with a lone

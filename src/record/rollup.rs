@@ -61,7 +61,7 @@ record! {
         [sum] compressed: u64,
         /// How many have an `error`.
         [sum] errors: u64,
-        /// How many of these are of each `error_type`. The first 1000 types are told apart, by the
+        /// How many of these are of each `error_type`. The first 1000 types are counted, by the
         /// messages' sequence numbers; errors of others, as those of none, count in `errors` alone.
         [counts, default] errors_by_type: BTreeMap<String, u64>,
         /// How many conversations the messages are of.
@@ -85,7 +85,7 @@ pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The four by which messages of a day are told apart.
+/// The four dimensions by which messages of a day are grouped.
 pub(crate) type Group = [Option<String>; 4];
 
 impl Rollup {

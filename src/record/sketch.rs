@@ -106,7 +106,7 @@ impl Sketch {
     }
 }
 
-/// As [`Sketch::quantile`], of so many numbers in buckets that come in order.
+/// As [`Sketch::quantile`], of `count` numbers in buckets in ascending order.
 fn quantile(count: u64, buckets: impl Iterator<Item = (u16, u64)>, q: f64) -> Option<f64> {
     let rank = (q.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
     let mut sum = 0_u64;

@@ -9,7 +9,7 @@ use super::sketch::Sketch;
 use super::{ConversationMessage, Role, check_name};
 use crate::error::{Error, Result};
 
-/// The most types of errors that are told apart.
+/// Maximum number of types of errors that are counted one by one.
 pub(super) const ERROR_TYPES_MAX: usize = 1_000;
 
 /// What some messages add up to. Sums stop at the greatest number there is.
@@ -43,7 +43,7 @@ pub struct MessageSums {
     pub compressed: u64,
     /// How many have an `error`.
     pub errors: u64,
-    /// How many of these are of each `error_type`. The first 1000 types are told apart; errors of
+    /// How many of these are of each `error_type`. The first 1000 types are counted; errors of
     /// others, as those of none, count in `errors` alone.
     pub errors_by_type: BTreeMap<String, u64>,
 }

@@ -151,7 +151,7 @@ impl Day {
         (start, start + DAY_MS)
     }
 
-    /// The day that is so many days before this one, or the first there is.
+    /// The day that is a number of days before this one, or 1970-01-01.
     pub(crate) fn minus(self, days: u32) -> Day {
         Day(self.0.saturating_sub(days))
     }

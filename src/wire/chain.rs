@@ -1,4 +1,4 @@
-//! What is told of a chain to who may not know where files are.
+//! The check of a chain as answers have it: without the paths of files.
 
 use serde::Serialize;
 use utoipa::ToSchema;

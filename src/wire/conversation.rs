@@ -1,4 +1,4 @@
-//! A conversation as it is told.
+//! A conversation as answers have it.
 
 use serde::Serialize;
 use utoipa::ToSchema;

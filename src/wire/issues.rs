@@ -13,7 +13,7 @@ const TOLD_CHARS_MAX: usize = 1_000;
 /// The largest number of issues in an error.
 const ISSUES_MAX: usize = 20;
 
-/// A field at fault, as Zod tells of one.
+/// A field at fault, as Zod reports one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Issue {
     /// What sort of fault it is, in Zod's words: `invalid_type`, also of a field that is missing,

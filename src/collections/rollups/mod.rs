@@ -87,7 +87,7 @@ impl Store {
 
     /// Writes what the messages of a day add up to, and returns once that is on disk: those of
     /// its messages that have no greater sequence number than the one returned may be removed
-    /// then, and [`rollups`](Store::rollups) still tells of them. Again after a crash, or with
+    /// then, and [`rollups`](Store::rollups) still includes them. Again after a crash, or with
     /// nothing new, it counts nothing twice.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub(crate) trait Adds {
 }
 
 /// Reads a day, and has `begin` begin a sum with what its rollups say, which takes its messages.
-/// `seen` is told in the same moment what else is to be known of the log.
+/// `seen` is called under the same guard.
 pub(crate) fn sum_day<T: Adds, S>(
     store: &Store,
     day: Day,

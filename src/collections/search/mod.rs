@@ -17,7 +17,7 @@ use crate::line::{Envelope, Value};
 use crate::record::{Day, Kind};
 use crate::store::{Hit, Scope, Step, Store};
 
-/// The longest key that is told whole; that of a record which decklog wrote is shorter.
+/// Maximum length of a key that is returned whole; keys that decklog wrote are shorter.
 const KEY_BYTES_MAX: usize = 2048;
 
 /// What to look for in the log.

@@ -16,7 +16,7 @@ const COMPILED_BYTES_MAX: usize = 64 << 20;
 const SNIPPET_CHARS: usize = 160;
 /// The most of it that stands before what was sought.
 const BEFORE_CHARS: usize = 60;
-/// The longest path to a text that is told whole.
+/// Maximum length of a path to a text that is returned whole.
 const FIELD_BYTES_MAX: usize = 512;
 /// Lines of decklog's own go no deeper.
 const DEPTH_MAX: usize = 256;
@@ -131,7 +131,7 @@ fn string_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The text that a string of a line says; `None` if it is none.
+/// The text of a JSON string in a line; `None` if it is not valid.
 fn text_of(quoted: &[u8]) -> Option<Cow<'_, str>> {
     if memchr::memchr(b'\\', quoted).is_none() {
         let text = quoted.get(1..quoted.len() - 1)?;

@@ -70,7 +70,7 @@ struct Lost {
     broken: ChainBreak,
 }
 
-/// Checks the chain of one task, or of all. `go_on` is told how many records were looked at, and
+/// Checks the chain of one task, or of all. `go_on` gets the number of records checked so far, and
 /// may end it: `None` then. Writers get their turn meanwhile: what they add may be checked, too.
 pub(super) fn check(
     inner: &Inner,

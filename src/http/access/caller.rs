@@ -9,7 +9,7 @@ use crate::privacy::AccessRole;
 /// The cookie that a browser has once it logged in.
 pub(super) const COOKIE: &str = "decklog_session";
 
-/// What everyone may ask for: how the server is, what it offers, and to be let in.
+/// Public requests: health, the description of the API, and login.
 pub(super) const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", super::login::PATH];
 
 /// The role that a request needs; `None` if it needs none.

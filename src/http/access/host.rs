@@ -16,7 +16,7 @@ pub(super) enum Host {
 
 impl Host {
     /// Reads a name, an IPv4 address of four decimal numbers, or an IPv6 address in brackets, and
-    /// no other spelling. `None` for what is none of them.
+    /// no other spelling. `None` for anything else.
     pub(super) fn parse(text: &str) -> Option<Host> {
         if let Some(rest) = text.strip_prefix('[') {
             let ip: Ipv6Addr = rest.strip_suffix(']')?.parse().ok()?;

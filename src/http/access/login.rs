@@ -12,7 +12,7 @@ use crate::http::app::Shared;
 use crate::http::problem::Problem;
 
 pub(super) const PATH: &str = "/login";
-/// What a browser is shown once it is let in.
+/// The page that a browser shows after login.
 const AFTERWARDS: &str = "/analytics/dashboard";
 
 pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {

@@ -111,7 +111,7 @@ impl Gatekeeper {
         })
     }
 
-    /// The role of who asks, if they may do so; `None` for what everyone may.
+    /// The role of the client, if it may make the request; `None` for public requests.
     fn check_caller(&self, request: &Request, from: From) -> Result<Option<AccessRole>, Problem> {
         let needed = caller::needed(request.method(), request.uri().path());
         let role = needed.map(|needed| self.check_shown(needed, request.headers(), from));
@@ -164,7 +164,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Whether they would still be let in.
+    /// Whether the token is still valid.
     pub(super) fn is_let_in(&self) -> bool {
         let keeper = &self.app.gatekeeper;
         let read = AccessRole::ReadOnly;
@@ -177,7 +177,7 @@ impl Caller {
     }
 }
 
-/// Who shows something, told apart from others without what they show.
+/// A client's credential, as a fingerprint that does not reveal it.
 #[cfg(feature = "mcp")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shower(Option<[u8; 32]>);

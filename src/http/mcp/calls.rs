@@ -41,7 +41,7 @@ impl Drop for Call {
     }
 }
 
-/// What is told of a request until it is answered, whether its client reads it or not.
+/// Notifications of a request until it is answered, whether its client reads them or not.
 pub(super) struct Told<S: Stream<Item = ServerSseMessage> + Send + 'static> {
     /// `None` once it has ended.
     messages: Option<Pin<Box<S>>>,

@@ -43,7 +43,7 @@ const VERSION: &str = "mcp-protocol-version";
 const SESSIONS_UNTIL: &str = "2026-07-28";
 /// The request whose answer is a stream of what changes, without an end.
 const LISTEN: &str = "subscriptions/listen";
-/// The longest message of an error that is told on.
+/// Maximum length of an error message that is passed on.
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;

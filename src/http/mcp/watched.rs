@@ -14,7 +14,7 @@ use super::sessions::InUse;
 use crate::http::access::Caller;
 use crate::http::metrics::Counted;
 
-/// Between two looks at whether the client is still let in.
+/// How often the client's access is checked again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -15,7 +15,7 @@ const LIST_BYTES_MAX: usize = 8 << 10;
 const LOOKED_AT_MAX: usize = 50;
 const TEXT_BYTES_MAX: usize = 500;
 
-/// The types of events that tell of a failure.
+/// The types of events that report a failure.
 const FAILED: [&str; 7] = [
     event_type::AGENT_FAILED,
     event_type::TOOL_CALL_FAILED,

@@ -1,4 +1,4 @@
-//! Prompts: what a person asks a model to tell of the log. Each is an instruction and what it takes to
+//! Prompts: what a person asks a model about the log. Each is an instruction and what it takes to
 //! follow it, as data: what agents and tools wrote is in no instruction.
 
 mod failures;

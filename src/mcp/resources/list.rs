@@ -81,7 +81,7 @@ pub(super) fn list(
     }
 }
 
-/// Adds at most so many of the sort that a place is in; says where the list goes on.
+/// Adds a limited number of resources of one sort; returns where the list goes on.
 fn some(
     store: &Store,
     reach: Reach,

@@ -1,4 +1,4 @@
-//! What clients want to be told of, and which of it new lines change.
+//! The resources that clients subscribed to, and which of them new lines change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,12 +13,12 @@ use crate::store::{LogLine, PagedReader, Store};
 
 /// Uris that a connection may be subscribed to, or a stream be asked for, at a time.
 pub(super) const URIS_MAX: usize = 256;
-/// Pages of lines that are looked through before what they concern is told.
+/// Pages of lines that are read before notifications are sent.
 const PAGES_AT_ONCE: usize = 64;
 /// Parents of events that are kept in memory.
 const PARENTS_MAX: usize = 1 << 16;
 
-/// What a client wants to be told of: its names for each.
+/// The subscriptions of a client: its names for each resource.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted(pub(super) BTreeMap<Subject, BTreeSet<String>>);
 
@@ -61,7 +61,7 @@ impl Wanted {
 pub(super) struct Watcher {
     store: Store,
     lines: PagedReader,
-    /// What changed and was not told yet.
+    /// What changed since the last notification.
     pub(super) changed: BTreeSet<Subject>,
     /// The parents of events that were looked up.
     parents: HashMap<i64, Option<i64>>,

@@ -18,7 +18,7 @@ pub(super) use crate::wire::fields::Moment as Time;
 use crate::wire::issues::issues;
 use crate::wire::pages::{After, Paged, paged};
 
-/// The most records of a page, and how many unless told otherwise.
+/// Maximum and default number of records of a page.
 const LIMIT_MAX: usize = 200;
 const LIMIT: usize = 50;
 /// A character of a text, from 0.

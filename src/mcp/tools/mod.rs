@@ -173,7 +173,7 @@ impl Tools {
         }
     }
 
-    /// All tools. Servers offer those that `default` names, unless told otherwise.
+    /// All tools. By default, servers offer those that `default` names.
     ///
     /// ```
     /// use decklog::mcp::Tools;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 const DEPTH_MAX: u32 = 32;
-/// Integers of so many digits are exact in a double, and are written so.
+/// Maximum number of digits of integers that are exact in a double.
 const DIGITS_MAX: usize = 15;
 
 /// The canonical form of a text.
