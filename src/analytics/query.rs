@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::record::{Day, now, words};
 
-/// The most rows of a report unless told otherwise.
+/// Default number of rows of a report.
 pub const ROWS_DEFAULT: usize = 1_000;
-/// The most rows that a report can be asked for.
+/// Maximum number of rows that a report can be asked for.
 pub const ROWS_MAX: usize = 100_000;
 
 words! {
@@ -75,7 +75,7 @@ pub struct AnalyticsQuery {
     pub group: Option<Vec<Dimension>>,
     /// How long the times are that are told one by one.
     pub bucket: Option<Bucket>,
-    /// At most this many rows; 0 gives none, and the totals only. Default: 1,000; at most
+    /// Maximum number of rows; 0 gives the totals alone. Default: 1,000; at most
     /// 100,000.
     pub limit: Option<usize>,
 }
@@ -104,7 +104,7 @@ impl Scope {
     }
 }
 
-/// What a report does unless told otherwise.
+/// The defaults of a report.
 pub(super) struct Defaults {
     /// The current day and as many before it; `None` for all days.
     pub days_before: Option<u32>,

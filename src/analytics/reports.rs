@@ -16,11 +16,11 @@ use crate::collections::with_seqs;
 use crate::error::{Error, Result};
 use crate::record::{ConversationMessage, Day};
 
-/// The most messages with errors that are shown.
+/// Maximum number of messages with errors that are shown.
 const SAMPLES_MAX: usize = 20;
 /// The bytes of an error that are shown: the message itself has all of them.
 const SAMPLE_BYTES_MAX: usize = 4 << 10;
-/// The most names that a dashboard shows of each dimension.
+/// Maximum number of names that a dashboard shows of each dimension.
 const DASHBOARD_NAMES_MAX: usize = 100;
 
 /// A report of all days together, by these.

@@ -11,7 +11,7 @@ pub struct Args {
     /// The chat; its id may be negative
     #[arg(value_name = "CHAT", allow_hyphen_values = true)]
     chat: i64,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Show all there is to each entry, its id too

@@ -20,7 +20,7 @@ use super::show::{count, grouped};
 const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
 /// A bar for less than this would only flash up.
 const BAR_AFTER: Duration = Duration::from_millis(300);
-/// The most broken lines that text names; JSON names all.
+/// Maximum number of broken lines that text names; JSON names all.
 const BROKEN_SHOWN_MAX: usize = 20;
 
 /// Import session files of Claude Code and Codex

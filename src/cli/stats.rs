@@ -48,7 +48,7 @@ pub struct Args {
     /// Bucket size. Default: day for usage and active, else no buckets
     #[arg(long, value_parser = one_of(Bucket::ALL, Bucket::as_str))]
     bucket: Option<Bucket>,
-    /// At most this many rows. Default: 1000
+    /// Maximum number of rows. Default: 1000
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }

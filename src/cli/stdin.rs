@@ -9,7 +9,7 @@ use decklog::ndjson::{Input, read};
 
 /// The longest line that is read; of a longer one only its end is looked for.
 const LINE_BYTES_MAX: usize = 64 << 20;
-/// The most lines of a batch.
+/// Maximum number of lines of a batch.
 const BATCH_LINES: usize = 1000;
 /// The bytes at which a batch ends, and at which no more is read ahead.
 const BATCH_BYTES: usize = 8 << 20;

@@ -46,7 +46,7 @@ pub struct CallQuery {
     pub until: Option<i64>,
     /// Default: newest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of calls; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier page ended.
     pub after: Option<Cursor>,

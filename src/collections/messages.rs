@@ -34,7 +34,7 @@ pub struct MessageQuery {
     pub error: Option<bool>,
     /// By sequence within a conversation, else by time. Default: oldest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of messages; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier page ended.
     pub after: Option<Cursor>,

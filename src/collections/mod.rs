@@ -56,7 +56,7 @@ use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
 use crate::store::{PreparedRecord, Reads, Redacted, Store, Txn};
 
-/// The most records of a batch, for who makes batches of what never ends.
+/// Maximum number of records of a batch, for who makes batches of what never ends.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
 /// The bytes at which such a batch ends.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 << 20;

@@ -33,7 +33,7 @@ pub struct ProposalQuery {
     pub until: Option<i64>,
     /// Default: newest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of proposals; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier page ended.
     pub after: Option<Cursor>,

@@ -42,7 +42,7 @@ pub struct TurnQuery {
     pub until: Option<i64>,
     /// Default: oldest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of turns; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier page ended.
     pub after: Option<Cursor>,

@@ -53,7 +53,7 @@ struct ActiveParams {
     until: Option<Day>,
     /// Bucket size. Default: day.
     bucket: Option<Bucket>,
-    /// At most this many rows. Default: 1000.
+    /// Maximum number of rows. Default: 1000.
     #[param(value_type = Option<u32>, maximum = 100_000)]
     limit: Option<usize>,
 }
@@ -74,7 +74,7 @@ struct ReportParams {
     group: Option<Vec<Dimension>>,
     /// Bucket size. Default: no buckets.
     bucket: Option<Bucket>,
-    /// At most this many rows; 0 for the totals alone. Default: 1000.
+    /// Maximum number of rows; 0 for the totals alone. Default: 1000.
     #[param(value_type = Option<u32>, maximum = 100_000)]
     limit: Option<usize>,
 }

@@ -26,7 +26,7 @@ use crate::wire::issues::{Issue, issues, told};
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
 /// The longest body of which all faults are named: of a longer one, the first.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
-/// The most records of a body.
+/// Maximum number of records of a body.
 const BATCH_MAX: usize = 1_000;
 
 /// A body that is a JSON object.

@@ -24,7 +24,7 @@ pub(super) struct Memory {
     large_max: usize,
     small: AtomicUsize,
     large: AtomicUsize,
-    /// The most that was held since someone asked.
+    /// The maximum that was held since someone asked.
     most: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl Memory {
         self.large_max
     }
 
-    /// The most that was held since this was last asked, in bytes.
+    /// The maximum that was held since this was last asked, in bytes.
     #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
     pub(super) fn take_most(&self) -> usize {
         let held = self.bytes_held();

@@ -15,7 +15,7 @@ use super::problem::Problem;
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 use crate::wire::fields::{AnyInt, Int};
 
-/// The most records of a page.
+/// Maximum number of records of a page.
 pub(super) const LIMIT_MAX: usize = 1_000;
 /// Default number of records of a page.
 pub(super) const LIMIT: usize = 100;

@@ -29,7 +29,7 @@ use crate::store::Store;
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// So much is decompressed at a time.
 const READ_BYTES: usize = 64 << 10;
-/// The most lines of a body, blank ones included: there is an answer to each that is not.
+/// Maximum number of lines of a body, blank ones included: there is an answer to each that is not.
 const LINES_MAX: usize = 100_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {

@@ -16,7 +16,7 @@ use super::problem::{self, Problem};
 use crate::error::Error;
 use crate::record::{Record, Timestamp};
 
-/// The most rejections that are kept. Earlier ones are counted only.
+/// Maximum number of rejections that are kept. Earlier ones are counted only.
 const KEPT_MAX: usize = 1_000;
 /// The bytes of a reason that are kept.
 const REASON_BYTES_MAX: usize = 1 << 10;

@@ -224,7 +224,7 @@ impl Others {
     }
 }
 
-/// The most types that stand in the place of a content without texts.
+/// Maximum number of types that stand in the place of a content without texts.
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// The texts of a turn as its one content.

@@ -4,9 +4,9 @@ use uuid::Uuid;
 
 use crate::record::Conversation;
 
-/// The most characters of a title.
+/// Maximum number of characters of a title.
 const TITLE_CHARS_MAX: usize = 100;
-/// The most titles of a conversation that are known as ones which the import gave it.
+/// Maximum number of titles of a conversation that are known as ones which the import gave it.
 const TOLD_MAX: usize = 64;
 
 /// Who a title comes from. The greatest of those of a conversation stands.

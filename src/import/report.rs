@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// The most broken lines of one file that a report lists; the rest is one entry that counts them.
+/// Maximum number of broken lines of one file that a report lists; the rest is one entry that counts them.
 const BROKEN_LISTED_MAX: usize = 10_000;
-/// The most types of one file that a report tells apart; the rest is `(other types)`.
+/// Maximum number of types of one file that a report tells apart; the rest is `(other types)`.
 const TYPES_MAX: usize = 1_000;
-/// The most characters of a foreign type that a report shows.
+/// Maximum number of characters of a foreign type that a report shows.
 const TYPE_CHARS_MAX: usize = 100;
 
 /// How far an import has come, for a progress bar.

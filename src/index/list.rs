@@ -5,7 +5,7 @@ use std::slice;
 use super::bytes::{In, Out};
 use super::rows::{Position, RowId};
 
-/// The most rows in a chunk. Who inserts elsewhere than at the end moves half of them.
+/// Maximum number of rows in a chunk. Who inserts elsewhere than at the end moves half of them.
 const CHUNK_MAX: usize = 512;
 
 /// The rows themselves know where they stand: `position` tells, and must say of a row in the list

@@ -5,7 +5,7 @@ use super::Found;
 use super::pii::{Number, is_said_to_be, number, stands_alone};
 use super::text::starts_word;
 
-/// The most digits of a number with those of its country.
+/// Maximum number of digits of a number with those of its country.
 const DIGITS_MAX: usize = 15;
 
 fn found(start: usize, end: usize) -> Found {

@@ -143,7 +143,7 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// The most digits that a number of ours has, and one more.
+/// Maximum number of digits that a number of ours has, and one more.
 const DIGITS_MAX: usize = 20;
 
 /// A number with what separates its digits.

@@ -326,7 +326,7 @@ classes! {
     Hashes hashes: IdHashes;
 }
 
-/// The most fields that a type of record is found by.
+/// Maximum number of fields that a type of record is found by.
 pub(crate) const LOOKUPS_MAX: usize = 6;
 
 /// The values of a record's key, and of the fields that it is found by.

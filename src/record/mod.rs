@@ -63,7 +63,7 @@ pub(crate) use words::words;
 use crate::error::{Error, Result};
 use declare::{Field, FieldWriter, Fields, Maybe};
 
-/// The most bytes a name or id may have, such as `call_id`, `tool_name`, `model_used`.
+/// Maximum number of bytes a name or id may have, such as `call_id`, `tool_name`, `model_used`.
 pub const NAME_BYTES_MAX: usize = 1024;
 
 /// A kind of record: one stem of segment files.

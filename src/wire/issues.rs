@@ -5,10 +5,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
-/// The most characters of a name or a message that are shown.
+/// Maximum number of characters of a name or a message that are shown.
 #[cfg(feature = "mcp")]
 const SHOWN_CHARS_MAX: usize = 200;
-/// The most characters of a message among others.
+/// Maximum number of characters of a message among others.
 const TOLD_CHARS_MAX: usize = 1_000;
 /// The largest number of issues in an error.
 const ISSUES_MAX: usize = 20;

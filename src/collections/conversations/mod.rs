@@ -54,7 +54,7 @@ pub struct ConversationQuery {
     pub until: Option<i64>,
     /// By `created_at`. Default: newest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of conversations; 0 gives none. Default: 100.
     pub limit: usize,
     /// So many are passed over first. Default: 0.
     pub offset: usize,

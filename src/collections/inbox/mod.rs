@@ -24,7 +24,7 @@ pub struct TaskQuery {
     pub status: Option<TaskStatus>,
     /// By id. Default: oldest first.
     pub order: Order,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of tasks; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier page ended.
     pub after: Option<Cursor>,

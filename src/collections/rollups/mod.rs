@@ -28,7 +28,7 @@ use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Rollups;
 
-/// The most hashes of ids in a rollup, so that it fits a line: they have 16 bytes each there.
+/// Maximum number of hashes of ids in a rollup, so that it fits a line: they have 16 bytes each there.
 const HASHES_MAX: usize = 1 << 19;
 
 /// How often a day is begun anew whose rollups were written by another meanwhile.

@@ -31,7 +31,7 @@ pub struct SearchQuery {
     pub since: Option<i64>,
     /// Only what is before this time, in epoch milliseconds.
     pub until: Option<i64>,
-    /// At most this many; 0 gives none. Default: 100.
+    /// Maximum number of matches; 0 gives none. Default: 100.
     pub limit: usize,
     /// Goes on where an earlier search ended.
     pub after: Option<SearchCursor>,

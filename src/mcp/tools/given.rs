@@ -26,7 +26,7 @@ pub(super) type FromChar = Int<0, 0x7fff_ffff>;
 
 const FROM_CHAR: &str = "from_char";
 
-/// The most records that a client wants. More than a page may have is no error: the page ends before.
+/// Maximum number of records that a client wants. More than a page may have is no error: the page ends before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit(usize);
 

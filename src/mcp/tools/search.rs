@@ -17,7 +17,7 @@ use crate::record::{Client, ConversationStatus, Kind};
 use crate::wire::conversation::Whole;
 use crate::wire::fields::{KindName, SearchAfter};
 
-/// The most matches shown of a conversation.
+/// Maximum number of matches shown of a conversation.
 const MATCHES_MAX: usize = 3;
 /// Matches that are looked at at once, where more than one may be of a conversation.
 const AT_ONCE: usize = 100;

@@ -9,7 +9,7 @@ use crate::segment::Span;
 use crate::store::view::refresh::Retries;
 use crate::store::{Snapshot, Store};
 
-/// The most sequence numbers that a page spans.
+/// Maximum number of sequence numbers that a page spans.
 const PAGE_SEQS: u64 = 1_000;
 /// The bytes past which a page ends, unless it has one line.
 const PAGE_BYTES_MAX: usize = 256 << 10;
