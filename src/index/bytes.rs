@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::entry::Loc;
 
-/// Writes through a buffer; a failure is told at the end.
+/// Writes through a buffer; a failure is returned at the end.
 pub(super) struct Out<'a> {
     sink: &'a mut dyn Write,
     held: Vec<u8>,

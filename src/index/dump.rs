@@ -1,4 +1,4 @@
-//! The whole index as one run of bytes, and back. Whoever keeps it adds a checksum and says
+//! The whole index as one run of bytes, and back. The caller adds a checksum and says
 //! which store and which version it is of; what is read here may still be anything.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! The index: 64-bit hashes and locations, never the keys and never the payloads. It says where
-//! to look; whoever looks confirms the hit against the line itself.
+//! to look; the caller confirms the hit against the line itself.
 
 mod build;
 mod bytes;

@@ -53,7 +53,7 @@ pub(crate) struct Table {
     pub(super) history: HashMap<RowId, Vec<Loc>>,
 }
 
-/// Keys that share these bits of their hash are told apart by the rest, which the row has.
+/// Keys that share these bits of their hash differ in the rest, which the row has.
 pub(super) fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

@@ -52,7 +52,7 @@ impl Audit {
             }
             let end = fact.offset + fact.bytes.len() as u64;
             is_here &= misplaced.look(fact.envelope.at, fact.offset, end);
-            // One that is there twice is told as such.
+            // One that is there twice is reported as such.
             if seq < *last_seq {
                 report = Some(Report {
                     offset: fact.offset,

@@ -193,7 +193,7 @@ pub(crate) fn is_gone(e: &io::Error) -> bool {
     )
 }
 
-/// An open file that can be told from a later one of the same name.
+/// An open file with its identity, which differs from that of a later file of the same name.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub file: Arc<dyn StorageFile>,

@@ -30,7 +30,7 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
     for dir in above {
         let metadata = match fs::metadata(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            // What is wrong with the path is told by who opens it.
+            // What is wrong with the path is reported when it is opened.
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
             metadata => metadata?,
         };

@@ -185,7 +185,7 @@ impl Store {
         let last_seq = view.state.max_seq;
         let foreign = view.state.foreign.clone();
         let usage: Vec<Usage> = usage.collect();
-        // A manifest that does not read as one is told as damage.
+        // A manifest that does not read as one is reported as damage.
         let settings = self.settings().unwrap_or_default();
         // Without its settings, a store keeps everything.
         let next_removals = match inner.manifest_damage {

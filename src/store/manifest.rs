@@ -178,8 +178,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     }))
 }
 
-/// The manifest for who only reads: that it is missing or damaged hides no line, and the latter is
-/// told.
+/// The manifest for a reader: a missing or damaged manifest hides no line. Damage is returned.
 pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<Damage>)> {
     let damage = match read(storage) {
         Ok(Some(manifest)) => return Ok((manifest, None)),

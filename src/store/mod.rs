@@ -90,7 +90,7 @@ use crate::storage::Storage;
 /// A log: one directory, shared by any number of threads and processes.
 ///
 /// Clones share one handle; when the last one is dropped, what it wrote is synced to disk. What goes
-/// wrong then is told only by [`close`](Store::close).
+/// wrong then is returned only by [`close`](Store::close).
 ///
 /// ```
 /// use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity};

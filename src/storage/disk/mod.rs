@@ -79,7 +79,7 @@ impl Storage for Disk {
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let file = self.place()?.open_file(path, access)?;
-        // Whoever reads a pipe waits for its writer, and what is written to a device is gone.
+        // A reader of a pipe waits for its writer, and what is written to a device is gone.
         if !uninterrupted(|| sys::is_file(&file))? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

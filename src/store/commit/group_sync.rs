@@ -160,7 +160,7 @@ impl GroupSync {
         self.lock().failed.clone()
     }
 
-    /// Returns once everything up to the ticket is on disk. Whoever comes first syncs for all
+    /// Returns once everything up to the ticket is on disk. The first one syncs for all
     /// that wait.
     pub(in crate::store) fn wait(&self, ticket: Ticket) -> Result<()> {
         let mut has_come = false;

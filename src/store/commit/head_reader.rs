@@ -25,7 +25,7 @@ impl HeadReader {
         is_seen.then(|| head.commits().ok().flatten()).flatten()
     }
 
-    /// [`Header::settings`](super::head::Header::settings); `None` if it cannot be told.
+    /// [`Header::settings`](super::head::Header::settings); `None` if it is not known.
     pub(in crate::store) fn settings(&self, storage: &dyn Storage) -> Option<u64> {
         let head = self.head(storage).ok()?.0?;
         let read = || Some(head.header().ok()??.settings);

@@ -67,7 +67,7 @@ impl PolicyCache {
         Arc::clone(&cached.policy)
     }
 
-    /// The policy of the current settings, as far as can be told without the lock.
+    /// The policy of the current settings, as far as is known without the lock.
     pub(super) fn current(&self) -> Arc<WritePolicy> {
         loop {
             let now = self.head_reader.settings(&*self.storage);

@@ -115,7 +115,7 @@ impl WritePolicy {
 
     /// The fingerprint that the manifest must have before a record is written.
     pub(in crate::store) fn key_to_note(&self, record: &Record) -> Option<String> {
-        // Also of an id that came hashed: whoever has another key is to hash none here.
+        // Also for an id that came hashed: a process with another key must hash none here.
         let key = key_of_record(record).filter(|_| self.key_fingerprint.is_none());
         key.map(str::to_owned)
     }
@@ -129,7 +129,7 @@ pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<Str
         let Some(lookup) = user_lookup(name.kind) else {
             continue;
         };
-        // What cannot be read is told as damage.
+        // What cannot be read is reported as damage.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };

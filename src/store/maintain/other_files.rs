@@ -8,14 +8,14 @@ use crate::segment::SegmentName;
 use crate::storage::{Access, full_path, is_gone, read_full, replace_file};
 use crate::store::Inner;
 
-/// Files beside the segments, relative to the store.
+/// Files other than segments, relative to the store.
 #[derive(Debug, Default)]
 pub(crate) struct OtherFiles {
-    /// What repairs took out.
+    /// Files that repairs wrote.
     pub quarantined: Vec<String>,
-    /// What was written in part when a process died.
+    /// Partly written files of processes that died.
     pub leftovers: Vec<String>,
-    /// What others put there.
+    /// Files of other programs.
     pub foreign: Vec<String>,
 }
 

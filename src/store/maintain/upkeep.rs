@@ -50,15 +50,15 @@ impl Inner {
     }
 }
 
-/// What is to be done now and then, for who can be told to stop; whether segments became full since
-/// it was last done.
+/// The task of the upkeep thread. `has_full`: segments became full since its last run. It should
+/// return soon once `is_closing` is true.
 pub(crate) type UpkeepTask =
     fn(&Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()>;
 
-/// So often it is looked whether there is something to do.
+/// Time between two runs of the task.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// A thread that does the chores of a store while a handle that writes is open.
+/// The thread that runs the upkeep task while a handle that writes is open.
 #[derive(Debug, Default)]
 pub(in crate::store) struct UpkeepThread {
     process: Process,
@@ -167,7 +167,7 @@ impl Inner {
         str::from_utf8(text.get(..read)?).ok()?.parse().ok()
     }
 
-    /// Notes that all chores of a day are done, for who has the right to do them.
+    /// Notes that the upkeep of a day is complete. The caller holds [`Upkeep`].
     pub(crate) fn note_upkeep(&self, day: Day) -> Result<()> {
         let io = |e| Error::io("write", &full_path(&*self.storage, NAME), e);
         let file = self.storage.open(NAME, Access::Overwrite).map_err(io)?;

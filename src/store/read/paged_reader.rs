@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// A line that someone rewrote is told where it stands, whatever number it claims.
+    /// An edited line is returned where it stands, whatever number it claims.
     #[test]
     fn rewritten_lines_stay_in_their_places() {
         let dir = tempfile::tempdir().unwrap();

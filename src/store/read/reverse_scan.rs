@@ -62,7 +62,7 @@ pub(crate) enum Step {
     Day(Day),
     /// Some lines were read.
     Read,
-    /// Segments were replaced: what has no greater number than this is told once more.
+    /// Segments were replaced: lines up to this number are returned once more.
     Again(u64),
     /// There are no more lines.
     End,
@@ -163,7 +163,7 @@ impl ReverseScan<'_> {
         self.day
     }
 
-    /// The greatest number that a line of the day may have which was not told yet; `None` once all
+    /// The greatest number that a line of the day may have which was not returned yet; `None` once all
     /// were.
     pub(crate) fn rest(&self) -> Option<u64> {
         let bounds = self.parts.iter().map(|part| part.bound);

@@ -67,7 +67,7 @@ impl AppendOrder {
 mod tests {
     use super::*;
 
-    /// Whoever asks again and again hears of all that grew, and everyone knows the order.
+    /// Each caller learns of all that grew since its last call, and the order is right.
     #[test]
     fn nothing_that_grew_is_missed() {
         const SEGMENTS: u32 = 7;

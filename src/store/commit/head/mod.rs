@@ -25,7 +25,7 @@ const COMMITS_AT: usize = 1;
 const LAST_SEQ_AT: usize = 2;
 const HOLDER_AT: usize = 3;
 const LAPPED_AT: usize = 4;
-/// Not 0: someone waits for the lock. Whoever gives the lock away clears it, and who still waits
+/// Not 0: a process waits for the lock. Its holder clears it on release, and who still waits
 /// sets it again.
 const ASKED_AT: usize = 5;
 /// Changes with the settings: see [`Header::settings`].
@@ -170,7 +170,7 @@ impl Head {
         self.store(MOVED_AT, &[moved])
     }
 
-    /// What was appended after the commit numbered `after`. `None` if that cannot be told from
+    /// What was appended after the commit numbered `after`. `None` if that is not known from
     /// here.
     pub(in crate::store) fn changes_after(&self, after: u64) -> io::Result<Option<HeadChanges>> {
         const TRIES: usize = 4;
@@ -325,7 +325,7 @@ impl Head {
         }
     }
 
-    /// Lets whoever has the lock know that someone waits for it.
+    /// Tells the holder of the lock that another process waits for it.
     pub(in crate::store) fn request_lock(&self) {
         if let Some(words) = &self.shared {
             words.store(ASKED_AT, 1);

@@ -145,7 +145,7 @@ impl Writer {
             }
         }
         let mut state = inner.lock_state();
-        // Whoever is still noted as the writer died or failed while it wrote.
+        // A process that is still noted as the holder died or failed while it wrote.
         let intact = found.filter(|header| header.holder == 0 && state.is_sound());
         let mut header = intact.unwrap_or(head::Header {
             // Past what anyone saw.
@@ -226,8 +226,8 @@ impl Writer {
         if !follows_at_once
             || is_lock_requested && now.duration_since(self.times.taken) >= LEASE_MAX
         {
-            // Whoever waits is asleep: given back and taken again at once, the lock would never
-            // be seen to be free.
+            // A waiting process sleeps: released and taken again at once, the lock would never
+            // seem free.
             self.times.given = is_lock_requested.then_some(now);
             return false;
         }

@@ -35,7 +35,7 @@ use crate::store::view::parallel_scan::line_end;
 use crate::store::view::state::State;
 use crate::store::{Durability, Inner, Reads};
 
-/// More room than this is given back after a transaction.
+/// A larger scratch buffer is freed after a transaction.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
 /// What one handle on a store needs to write.
@@ -48,7 +48,7 @@ pub(in crate::store) struct Writer {
     times: LeaseTimes,
     /// By the segment's place, the latest first.
     handles: Vec<(u32, Handle)>,
-    /// How many of them there are at the most; and files that wait for a sync in a transaction.
+    /// Maximum number of handles, and of files that wait for a sync in a transaction.
     handles_max: usize,
     recent: RecentLines,
     /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.

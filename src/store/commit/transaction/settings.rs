@@ -35,7 +35,7 @@ impl<'s> Txn<'s> {
         self.inner
     }
 
-    /// What records must have passed to be written now.
+    /// The policy that records must have passed to be written now.
     pub(in crate::store) fn policy(&self) -> &Arc<WritePolicy> {
         &self.writer.policy
     }
@@ -65,7 +65,7 @@ impl<'s> Txn<'s> {
     /// Replaces the manifest, and lets everyone read it.
     fn replace_manifest(&mut self, manifest: &Manifest) -> Result<()> {
         // Before, as who has the lock next reads it: should this process die now, nothing was
-        // changed, and after it everyone knows. And after, for who reads it without the lock.
+        // changed, and after it everyone knows. And after, for those who read without the lock.
         self.call_for_settings()?;
         manifest.write(&*self.inner.storage)?;
         self.call_for_settings()?;

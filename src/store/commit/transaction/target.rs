@@ -213,7 +213,7 @@ impl Txn<'_> {
         let opened = Named::open(&*self.inner.storage, &path, Access::Append);
         let named = opened.map_err(|e| self.io("open", segment, e))?;
         self.check_lock()?;
-        // Whoever made the file, here or in another process, may not have come to sync its name.
+        // The process that made the file may not have synced the directory.
         let day = self.state.segments[segment as usize].name.day;
         self.inner.sync.mark_dir(&day.to_string());
         self.inner.sync.mark_dir("");

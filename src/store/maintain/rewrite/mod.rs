@@ -78,7 +78,7 @@ fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
     }
 }
 
-/// Removes a file that came to nothing; if that fails, whoever writes it again does.
+/// Removes an abandoned file. If that fails, the next rewrite replaces it.
 fn discard(storage: &dyn Storage, path: &str) {
     let _ = storage.remove_file(path);
 }

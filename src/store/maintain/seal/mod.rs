@@ -43,8 +43,7 @@ impl Store {
         self.seal_before(Day::of(now_ms)?, now_ms, &|| false)
     }
 
-    /// Seals what is full, or of a day before this one; ends after the segment at which it is told
-    /// to.
+    /// Seals what is full, or of a day before this one; stops after a segment once `is_over`.
     pub(crate) fn seal_before(
         &self,
         today: Day,
@@ -137,8 +136,7 @@ fn place_of(view: &Snapshot<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(S
 }
 
 impl Inner {
-    /// What this handle knows of the store's seals, for who takes the write lock later or never,
-    /// but does not hold it yet.
+    /// The seal log of this handle. Must be taken before the write lock, if both are.
     pub(crate) fn seals(&self) -> MutexGuard<'_, SealLog> {
         self.seals.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,7 +171,7 @@ impl Inner {
                     false
                 }
                 None => is_over,
-                // A longer one is not what was sealed: who verifies is told.
+                // A longer one is not what was sealed: verification reports it.
                 Some(seal) => !segment.is_sealed && segment.expected_len() == seal.bytes,
             };
             if is_due {

@@ -82,7 +82,7 @@ pub(super) fn copies(
     let mut seen: BTreeMap<u64, bool> = repeats.iter().map(|one| (one.first, false)).collect();
     let mut found = Vec::new();
     for name in names.iter().copied() {
-        // What cannot be read was told before.
+        // What cannot be read was reported before.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };

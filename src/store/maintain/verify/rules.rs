@@ -56,7 +56,7 @@ impl Rules {
             )
         });
         for name in names {
-            // What cannot be read was told before.
+            // What cannot be read was reported before.
             let Ok(file) = storage.open(&name.path(), Access::Read) else {
                 continue;
             };

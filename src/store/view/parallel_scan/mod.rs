@@ -50,7 +50,7 @@ pub(in crate::store) struct ScanResult {
 }
 
 /// The last bytes of a line, LF not counted: most of its checksum, by which a segment that was
-/// cut and has grown again is told from one that has only grown.
+/// cut and has grown again differs from one that has only grown.
 pub(in crate::store) type LineEnd = [u8; 16];
 
 /// How a line without its LF ends; `None` if it is shorter than that.
@@ -105,7 +105,7 @@ impl Run {
 }
 
 /// Reads all jobs; the results are in the jobs' order. A segment that cannot be read, or is gone, is
-/// told as such; other failures fail all.
+/// reported as such; other failures fail all.
 pub(in crate::store) fn scan_parallel(
     storage: &dyn Storage,
     hasher: Hasher,
@@ -313,7 +313,7 @@ impl Part {
             if !is_altered {
                 misplaced.look(envelope.at, offset, offset + len as u64);
             }
-            // What is beyond that is told.
+            // What is beyond that is reported.
             let Ok(offset) = u32::try_from(offset) else {
                 return;
             };

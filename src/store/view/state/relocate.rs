@@ -38,7 +38,7 @@ impl State {
         can_tell && self.moved != before
     }
 
-    /// Takes in which segments were rewritten since. Where that cannot be told, the state is stale.
+    /// Takes in which segments were rewritten since. Where that is not known, the state is stale.
     pub(super) fn relocate(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
         let moved = head.moved()?;
         let known = self.moved.unwrap_or(moved);
@@ -136,7 +136,7 @@ impl State {
         true
     }
 
-    /// Has damage be told where it stands now; `false` if some of it is gone.
+    /// Moves reported damage to where it stands now; `false` if some of it is gone.
     fn move_damage(&mut self, relocations: &Relocations, places: &[u32], to: u32) -> bool {
         let to = relocations.map(places, to);
         let paths: Vec<String> = relocations
