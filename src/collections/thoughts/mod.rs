@@ -22,7 +22,7 @@ use crate::record::{
 use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
-/// Places in [`Kind::lookups`].
+/// Places among the lookup fields of a line.
 const TASK: usize = 0;
 const PREV_HASH: usize = 1;
 const HASH: usize = 2;
