@@ -1,8 +1,10 @@
-//! How long a POST takes beside reads of a large store: each answered over one connection, alone and
-//! while another connection reads one thing over and over.
+//! How long an append takes beside reads of a large store, alone and while another thread reads one
+//! thing over and over: first appends and reads of one handle, then POSTs, each answered over one
+//! connection, beside reads over another.
 //!
-//! `cargo bench --bench beside_reads`; `DECKLOG_BENCH_CONVERSATIONS` says how large the store is, and
-//! `DECKLOG_BENCH_SECONDS` how long each row takes.
+//! `cargo bench --bench beside_reads`; `DECKLOG_BENCH_CONVERSATIONS` says how large the store is,
+//! `DECKLOG_BENCH_SECONDS` how long each row takes, and `DECKLOG_BENCH_RUNS` of how many runs of a row
+//! the medians are. `DECKLOG_BENCH_POSTS=0` leaves the POSTs out.
 
 // A bench says what went wrong by stopping there.
 #![allow(clippy::expect_used)]
@@ -18,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use decklog::http::{Options, Server};
 use decklog::{
-    Client, Conversation, ConversationMessage, ConversationStatus, Event, NewThought, Record, Role,
-    Store, ThoughtType, Timestamp, event_type,
+    Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus, Event,
+    NewThought, Order, Record, Role, SearchQuery, Store, ThoughtType, Timestamp, event_type,
 };
 use uuid::Uuid;
 
@@ -37,6 +39,10 @@ fn measure(dir: &Path) {
     let conversations = count("DECKLOG_BENCH_CONVERSATIONS", tiny::size(300_000, 300));
     let store = Store::open(dir.join("log")).expect("a store");
     let large = fill(&store, conversations);
+    appends(&store, large, Uuid::from_u128(large.as_u128() + 1));
+    if count("DECKLOG_BENCH_POSTS", 1) == 0 {
+        return;
+    }
     let server = Server::bind(
         store,
         "127.0.0.1:0".parse().expect("an address"),
@@ -75,6 +81,115 @@ fn measure(dir: &Path) {
     }
     stop.stop();
     serving.join().expect("the server ends");
+}
+
+/// Measures appends to one conversation beside the longest reads of the same handle, of which some
+/// are of another.
+fn appends(store: &Store, large: Uuid, other: Uuid) {
+    type Read<'a> = (&'a str, &'a (dyn Fn() + Sync));
+    let all = ConversationQuery::default();
+    let of = |query: ConversationQuery| {
+        let list = store.conversations(&query).expect("listed");
+        assert!(list.items.len() <= query.limit);
+    };
+    let two_fields = ConversationQuery {
+        status: Some(ConversationStatus::Completed),
+        project: Some("app-1".to_owned()),
+        limit: 1,
+        ..all.clone()
+    };
+    let below = ConversationQuery {
+        workspace: Some("/home/me".to_owned()),
+        ..all.clone()
+    };
+    let far = ConversationQuery {
+        offset: count("DECKLOG_BENCH_CONVERSATIONS", tiny::size(300_000, 300)) / 2,
+        order: Order::OldestFirst,
+        ..all.clone()
+    };
+    let search = |text: &str| {
+        let query = SearchQuery {
+            text: text.to_owned(),
+            ..SearchQuery::default()
+        };
+        store.search(&query).expect("searched");
+    };
+    let reads: [Read<'_>; 13] = [
+        ("nothing", &|| std::thread::sleep(Duration::from_millis(1))),
+        ("a busy thread", &|| {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(1) {}
+        }),
+        ("conversations, the latest 100", &|| of(all.clone())),
+        ("conversations by status and project", &|| {
+            of(two_fields.clone());
+        }),
+        ("conversations of a directory", &|| of(below.clone())),
+        ("conversations from the middle on", &|| of(far.clone())),
+        ("session tree", &|| {
+            store.session_tree(large).expect("drawn");
+        }),
+        ("event tree", &|| {
+            store.event_tree(1).expect("drawn");
+        }),
+        ("search, nothing found", &|| search("no one said this")),
+        ("first report", &|| {
+            store.analytics().catch_up().expect("read");
+        }),
+        ("chain of thoughts", &|| {
+            store.thoughts().verify_chain("task").expect("checked");
+        }),
+        ("last 100 lines", &|| {
+            store.last_lines(100).expect("read");
+        }),
+        ("first lines of a follower", &|| {
+            let mut follow = store.follow(0).expect("followed");
+            follow.next_lines(Duration::ZERO).expect("read");
+        }),
+    ];
+    println!(
+        "{:<40} {:>8} {:>8} {:>8} {:>10}",
+        "ms an append, beside", "median", "p99", "max", "read"
+    );
+    for (name, read) in reads {
+        let runs = count("DECKLOG_BENCH_RUNS", tiny::size(5, 1));
+        let runs: Vec<[f64; 4]> = (0..runs).map(|_| beside(store, other, read)).collect();
+        let [median, p99, max, read] =
+            [0, 1, 2, 3].map(|of| at(&sorted(runs.iter().map(|run| run[of]).collect()), 0.5));
+        println!("{name:<40} {median:>8.3} {p99:>8.3} {max:>8.2} {read:>10.2}");
+    }
+}
+
+/// Appends beside one read over and over: the median time, the 99th percentile and the longest; and
+/// the median time of a read.
+fn beside(store: &Store, conversation: Uuid, read: &(dyn Fn() + Sync)) -> [f64; 4] {
+    let lasts = Duration::from_secs(count("DECKLOG_BENCH_SECONDS", tiny::size(3, 1)) as u64);
+    let lasts = tiny::size(lasts, lasts / 20);
+    let is_over = AtomicBool::new(false);
+    let (appends, reads) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut times = Vec::new();
+            while !is_over.load(Ordering::Relaxed) || times.is_empty() {
+                let began = Instant::now();
+                read();
+                times.push(ms(began));
+            }
+            times
+        });
+        let (mut times, began) = (Vec::new(), Instant::now());
+        while began.elapsed() < lasts || !reader.is_finished() {
+            is_over.store(began.elapsed() >= lasts, Ordering::Relaxed);
+            let message = ConversationMessage::new(conversation, Role::User, "What is 1 + 1?");
+            let asked = Instant::now();
+            store.record(message).expect("recorded");
+            times.push(ms(asked));
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        (times, reader.join().expect("read"))
+    });
+    let (appends, reads) = (sorted(appends), sorted(reads));
+    let [median, p99, max] = [0.5, 0.99, 1.0].map(|part| at(&appends, part));
+    [median, p99, max, at(&reads, 0.5)]
 }
 
 /// Measures POSTs beside one read.

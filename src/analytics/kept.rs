@@ -15,8 +15,6 @@ use crate::index::RowId;
 use crate::record::{Day, Kind};
 use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
 
-/// So many messages are read at a time; writers wait for no more.
-const MESSAGES_AT_A_TIME: usize = 128;
 /// Days are added up by no more threads than this.
 const THREADS_MAX: usize = 8;
 
@@ -146,17 +144,12 @@ impl Kept {
                 self.days.insert(day, KeptDay { messages, ..kept });
             }
         }
-        for seqs in news.messages.chunks(MESSAGES_AT_A_TIME) {
-            for message in store
-                .inner()
-                .with_snapshot(|view| read_messages(view, seqs))?
-            {
-                let day = Day::of(message.at).ok();
-                if let Some(kept) = day.and_then(|day| self.days.get_mut(&day)) {
-                    kept.add(message);
-                }
+        read_messages(store.inner(), &news.messages, |message| {
+            let day = Day::of(message.at).ok();
+            if let Some(kept) = day.and_then(|day| self.days.get_mut(&day)) {
+                kept.add(message);
             }
-        }
+        })?;
         for (day, mut kept) in read_all(store, &news.unread)? {
             // So that the first reports after this one are as fast as others.
             for mask in Mask::USUAL {

@@ -162,23 +162,22 @@ impl Analytics {
 
     /// Messages with errors, by their sequence numbers, as they stand in the log.
     fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
-        let inner = self.store.inner();
         let mut samples = Vec::new();
-        // One at a time, as each may be long.
-        for seq in seqs {
-            let found =
-                inner.with_snapshot(|view| with_seqs::<Box<ConversationMessage>>(view, &[*seq]))?;
-            samples.extend(found.into_iter().filter_map(|(.., message)| {
-                Some(ErrorSample {
+        with_seqs(
+            self.store.inner(),
+            seqs,
+            |_, _, message: Box<ConversationMessage>| {
+                let message = *message;
+                samples.extend(message.error.map(|error| ErrorSample {
                     id: message.id,
                     conversation_id: message.conversation_id,
                     timestamp: message.timestamp,
                     model_used: message.model_used,
                     error_type: message.error_type,
-                    error: shortened(&message.error?),
-                })
-            }));
-        }
+                    error: shortened(&error),
+                }));
+            },
+        )?;
         Ok(samples)
     }
 

@@ -12,9 +12,6 @@ use crate::error::Result;
 use crate::record::{Day, Event, event_type};
 use crate::store::{Store, Watermark};
 
-/// Events that are read at a time, while writers wait.
-const EVENTS_AT_A_TIME: usize = 128;
-
 /// The payload of the event, as far as it counts. What is of another type is taken as missing.
 #[derive(Deserialize)]
 struct Payload {
@@ -37,23 +34,17 @@ impl Turns {
     /// Takes in the events that came since, or all of them if lines were moved or removed.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
         let before = self.watermark;
-        let (now, is_added_to, seqs) = store.inner().with_snapshot(|view| {
-            let now = view.watermark();
-            let since = before.filter(|watermark| now.has_same_rows(*watermark));
-            let after = since.map_or(0, |watermark| watermark.last_seq);
-            let seqs = seqs_of_events(view, event_type::TURN_COMPLETED, after);
-            Ok((now, since.is_some(), seqs))
-        })?;
+        let inner = store.inner();
+        let now = inner.with_snapshot(|view| Ok(view.watermark()))?;
+        let since = before.filter(|watermark| now.has_same_rows(*watermark));
+        let after = since.map_or(0, |watermark| watermark.last_seq);
+        let seqs = seqs_of_events(inner, event_type::TURN_COMPLETED, (after, now.last_seq))?;
         // What fails half-way is done again from the beginning.
         self.watermark = None;
-        if !is_added_to {
+        if since.is_none() {
             self.days.clear();
         }
-        for seqs in seqs.chunks(EVENTS_AT_A_TIME) {
-            for (_, _, event) in store.inner().with_snapshot(|view| with_seqs(view, seqs))? {
-                self.add(&event);
-            }
-        }
+        with_seqs(inner, &seqs, |_, _, event| self.add(&event))?;
         self.watermark = Some(now);
         Ok(())
     }

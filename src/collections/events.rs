@@ -1,11 +1,11 @@
 //! Events: appended, each under its parent.
 
-use super::page::{Cursor, Order, Page, Walk, page, page_of};
+use super::page::{Cursor, Order, Page, PartEnd, Walk, page, page_of};
 use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
+use crate::store::{Inner, Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
@@ -234,15 +234,36 @@ pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event
     Ok(None)
 }
 
-/// The sequence numbers past one of the events of a type.
-pub(crate) fn seqs_of_type(view: &Snapshot<'_>, event_type: &str, after: u64) -> Vec<u64> {
-    let table = view.table(KIND);
-    let hash = view.hasher().lookup(event_type);
-    let first = table.row_from_seq(after.saturating_add(1));
-    let rows = (first.0..).map(RowId);
-    let rows = rows.map_while(|id| table.row(id).map(|row| (id, row)));
-    let found = rows.filter(|(id, row)| row.stands() && table.has_lookup(*id, 1, hash));
-    found.map(|(_, row)| row.seq).collect()
+/// The sequence numbers of the events of a type that are greater than one number, and no greater than
+/// another.
+pub(crate) fn seqs_of_type(
+    inner: &Inner,
+    event_type: &str,
+    (mut after, upto): (u64, u64),
+) -> Result<Vec<u64>> {
+    let mut seqs = Vec::new();
+    let hash = inner.hasher().lookup(event_type);
+    while after < upto {
+        let (found, seen) = inner.with_snapshot(|view| {
+            let table = view.table(KIND);
+            let first = table.row_from_seq(after + 1);
+            let rows = (first.0..).map(RowId);
+            let rows = rows.map_while(|id| table.row(id).map(|row| (id, row)));
+            let (mut found, mut end) = (Vec::new(), PartEnd::new());
+            for (id, row) in rows.take_while(|(_, row)| row.seq <= upto) {
+                if row.stands() && table.has_lookup(id, 1, hash) {
+                    found.push(row.seq);
+                }
+                if end.has_come(false) {
+                    return Ok((found, row.seq));
+                }
+            }
+            Ok((found, upto))
+        })?;
+        seqs.extend(found);
+        after = seen;
+    }
+    Ok(seqs)
 }
 
 /// As [`children`], giving writers their turn meanwhile.

@@ -9,7 +9,7 @@ use super::as_of::assertion;
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
-use crate::store::{Inner, Reads, Snapshot};
+use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
 words! {
     /// The order of a list, by the records' own time or by the ids that the log gave; records of one
@@ -181,11 +181,13 @@ pub(super) fn page_of<T>(
         Ok(page.items.len())
     };
     let (mut limit, mut len) = (walk.limit, 0);
-    let mut part_walk = walk;
+    let (mut part_walk, mut ahead) = (walk, ReadAhead::default());
     'all: loop {
         // One more tells whether there is another page.
         part_walk.limit = (limit - len).saturating_add(1);
-        let part = inner.with_snapshot(|view| part(view, kind, part_walk, &passes, &read))?;
+        let part = inner.with_snapshot_ahead(&mut ahead, |view| {
+            part(view, kind, part_walk, &passes, &read)
+        })?;
         for item in part.items {
             let comes_first = |(before, _): &(Cursor, T)| comes_first(walk.order, *before, item.0);
             while let Some(item) = revived.next_if(comes_first) {
@@ -233,7 +235,7 @@ fn part<T>(
     let is_listed = |row| walk.as_of.is_none() || table.history(row).is_none();
     let mut rows = ordered(table, walk);
     let mut end = PartEnd::new();
-    let mut items = Vec::new();
+    let (mut items, mut seen) = (Vec::new(), None);
     let mut some: Vec<Position> = Vec::new();
     let at_a_time = walk.limit.min(ROWS_AT_A_TIME);
     loop {
@@ -262,13 +264,19 @@ fn part<T>(
             });
         }
         for position in view.reading(kind, &some, |position| position.row) {
+            let item = match read(view, position.row) {
+                // What comes next is to be read first.
+                Err(_) if view.lacks_lines() && seen.is_some() => {
+                    let bytes = view.bytes_read();
+                    return Ok(Part { items, bytes, seen });
+                }
+                item => item?,
+            };
             let cursor = cursor_at(position);
-            if let Some((_, item)) = read(view, position.row)? {
-                items.push((cursor, item));
-            }
+            seen = Some(cursor);
+            items.extend(item.map(|(_, item)| (cursor, item)));
             let bytes = view.bytes_read();
             if items.len() == walk.limit || bytes >= walk.bytes_max || end.has_come(true) {
-                let seen = Some(cursor);
                 return Ok(Part { items, bytes, seen });
             }
         }
@@ -302,20 +310,27 @@ fn with_past<T>(
         let rows = table.rows_with_history();
         Ok(rows.filter_map(|row| Some(table.row(row)?.key())).collect())
     })?;
-    let mut found = Vec::new();
+    let (mut found, mut ahead) = (Vec::new(), ReadAhead::default());
     let mut left = left.as_slice();
     while !left.is_empty() {
-        let (some, count) = inner.with_snapshot(|view| {
+        let (some, count) = inner.with_snapshot_ahead(&mut ahead, |view| {
             let table = view.table(kind);
             let mut end = PartEnd::new();
             let mut some = Vec::new();
+            let stood = |key: &KeyHash| -> Result<Option<(Cursor, T)>> {
+                let Some(row) = table.find(*key) else {
+                    return Ok(None);
+                };
+                let Some(stood) = assertion(view, kind, row, as_of)? else {
+                    return Ok(None);
+                };
+                let seq = stood.seq.unwrap_or(0);
+                Ok(read(view, row)?.map(|(at, item)| (Cursor { at, seq }, item)))
+            };
             for (place, key) in left.iter().enumerate() {
-                if let Some(row) = table.find(*key)
-                    && let Some(stood) = assertion(view, kind, row, as_of)?
-                    && let Some((at, item)) = read(view, row)?
-                {
-                    let seq = stood.seq.unwrap_or(0);
-                    some.push((Cursor { at, seq }, item));
+                match stood(key) {
+                    Err(_) if view.lacks_lines() && place > 0 => return Ok((some, place)),
+                    item => some.extend(item?),
                 }
                 if end.has_come(true) {
                     return Ok((some, place + 1));

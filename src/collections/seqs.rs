@@ -1,29 +1,51 @@
 //! Records by the sequence numbers of their lines.
 
+use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
 use crate::error::Result;
 use crate::index::RowId;
 use crate::line::TypedRecord;
-use crate::store::{Reads, Snapshot};
+use crate::store::{Inner, ReadAhead, Reads};
 
-/// The records with these sequence numbers, but for those that are gone; each with its number and
-/// its time.
+/// Calls `take` with the records that have these sequence numbers, but for those that are gone; each
+/// with its number and its time. Some are read at a time, between which writers get their turn.
 pub(crate) fn with_seqs<T: TypedRecord>(
-    view: &Snapshot<'_>,
+    inner: &Inner,
     seqs: &[u64],
-) -> Result<Vec<(u64, i64, T)>> {
-    let table = view.table(T::KIND);
-    let row = |seq: &u64| {
-        let id = table.row_from_seq(*seq);
-        let row = table.row(id).filter(|row| row.seq == *seq)?;
-        Some((id, *seq, row.at))
-    };
-    let rows: Vec<(RowId, u64, i64)> = seqs.iter().filter_map(row).collect();
-    let mut found = Vec::with_capacity(rows.len());
-    for (id, seq, at) in view.reading(T::KIND, &rows, |(id, ..)| id) {
-        if let Some(record) = standing_as(view, id)? {
-            found.push((seq, at, record));
+    mut take: impl FnMut(u64, i64, T),
+) -> Result<()> {
+    let (mut left, mut ahead) = (seqs, ReadAhead::default());
+    while !left.is_empty() {
+        let (found, count) = inner.with_snapshot_ahead(&mut ahead, |view| {
+            let table = view.table(T::KIND);
+            let row = |seq: &u64| {
+                let id = table.row_from_seq(*seq);
+                let row = table.row(id).filter(|row| row.seq == *seq)?;
+                Some((id, *seq, row.at))
+            };
+            let some = left.iter().take(ROWS_AT_A_TIME);
+            let rows: Vec<Option<(RowId, u64, i64)>> = some.map(row).collect();
+            view.expect(T::KIND, rows.iter().flatten().map(|(id, ..)| *id));
+            let (mut found, mut end) = (Vec::new(), PartEnd::new());
+            for (place, (id, seq, at)) in rows
+                .iter()
+                .enumerate()
+                .filter_map(|(place, row)| Some((place, (*row)?)))
+            {
+                match standing_as(view, id) {
+                    Err(_) if view.lacks_lines() && place > 0 => return Ok((found, place)),
+                    record => found.extend(record?.map(|record| (seq, at, record))),
+                }
+                if end.has_come(true) {
+                    return Ok((found, place + 1));
+                }
+            }
+            Ok((found, rows.len()))
+        })?;
+        for (seq, at, record) in found {
+            take(seq, at, record);
         }
+        left = left.get(count..).unwrap_or_default();
     }
-    Ok(found)
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::page::Order;
+use super::page::{Order, ROWS_AT_A_TIME};
 use super::{
     CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, calls, conversations,
     messages, turns,
@@ -193,12 +193,14 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     };
     let mut turns = turns::list(inner, &query, usize::MAX, None)?.items;
     // Sub-agents share the thread and have conversations, and so trees, of their own.
-    let are_others = inner.with_snapshot(|view| {
-        let turns = turns.iter();
-        let is_other =
-            |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);
-        Ok(turns.map(is_other).collect::<Vec<_>>())
-    })?;
+    let mut are_others = Vec::with_capacity(turns.len());
+    for some in turns.chunks(ROWS_AT_A_TIME) {
+        are_others.extend(inner.with_snapshot(|view| {
+            let is_other =
+                |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);
+            Ok(some.iter().map(is_other).collect::<Vec<_>>())
+        })?);
+    }
     let mut are_others = are_others.into_iter();
     turns.retain(|_| are_others.next() != Some(true));
     let origins = origins(&turns);

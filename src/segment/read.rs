@@ -68,6 +68,29 @@ impl Window {
         Ok(&self.room[range])
     }
 
+    /// Where in [`bytes`](Self::bytes) a line stands that was read, if it is whole.
+    pub(crate) fn held(
+        &self,
+        segment: u32,
+        identity: u64,
+        offset: u64,
+    ) -> Option<std::ops::Range<usize>> {
+        let (at, of, _) = self.of.as_ref()?;
+        let is_of_it = (*at, *of) == (segment, identity);
+        self.find(offset).filter(|_| is_of_it)
+    }
+
+    /// What was read last.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.room[..self.filled]
+    }
+
+    /// The segment of what was read last, its identity, and where in it that starts.
+    pub(crate) fn place(&self) -> Option<(u32, u64, u64)> {
+        let (segment, identity, _) = self.of.as_ref().filter(|_| self.filled > 0)?;
+        Some((*segment, *identity, self.start))
+    }
+
     /// A whole line that was read already.
     fn find(&self, offset: u64) -> Option<std::ops::Range<usize>> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;

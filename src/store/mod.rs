@@ -76,6 +76,7 @@ use self::open_file_limits::OpenFileLimits;
 pub(crate) use self::process::Process;
 use self::read::file_cache::FileCache;
 use self::view::fair_lock::FairLock;
+pub(crate) use self::view::read_ahead::ReadAhead;
 use self::view::sidecar;
 pub(crate) use self::view::snapshot::{Reads, Snapshot};
 use self::view::state::State;

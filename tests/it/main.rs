@@ -68,6 +68,7 @@ mod search;
 mod secrets;
 mod settings;
 mod sidecar;
+mod slow_reads;
 mod spelling;
 mod support;
 #[cfg(target_os = "linux")]

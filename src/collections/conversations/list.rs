@@ -2,7 +2,7 @@
 //! that are listed.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page_of};
 use super::{ConversationList, ConversationQuery, KIND, Names, is_within, read, stats};
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::index::{Hasher, Position, RowId, Select, Table, status_state};
 use crate::line::Op;
 use crate::record::Client;
-use crate::store::{Inner, Reads, Snapshot};
+use crate::store::{Inner, Reads};
 
 // As in [`Kind::lookups`](crate::record::Kind::lookups).
 const WORKSPACE: usize = 0;
@@ -211,21 +211,43 @@ impl Wanted {
 
 /// The hashes of the workspaces that are this directory or below it. The index has no names: a line
 /// of each workspace is read.
-fn workspaces(view: &Snapshot<'_>, directory: &str) -> Result<Vec<(u32, u32)>> {
-    let table = view.table(KIND);
-    let mut seen = HashSet::new();
-    let mut within = Vec::new();
-    for row in table.walk(Select::All, Position::FIRST, Position::END) {
-        if let Some(value) = table.value(row, WORKSPACE)
-            && seen.insert(value)
-            && let Some(conversation) = read(view, row)?
-            && let Some(workspace) = conversation.workspace
-            && is_within(directory, &workspace)
-        {
-            within.push(value);
-        }
+fn workspaces(inner: &Inner, directory: &str) -> Result<Vec<(u32, u32)>> {
+    let seen = RefCell::new(HashMap::new());
+    let mut from = Some(Position::FIRST);
+    while let Some(start) = from {
+        from = inner.with_snapshot(|view| {
+            let table = view.table(KIND);
+            let (mut seen, mut end) = (seen.borrow_mut(), PartEnd::new());
+            let after = |row: RowId| {
+                let place = table.place(Select::All, row);
+                place.map(|place| Position::after(place.at, place.seq))
+            };
+            let mut last = None;
+            for row in table.walk(Select::All, start, Position::END) {
+                if let Some(value) = table.value(row, WORKSPACE)
+                    && !seen.contains_key(&value)
+                {
+                    let workspace = match read(view, row) {
+                        Err(_) if view.lacks_lines() && last.is_some() => {
+                            return Ok(last.and_then(after));
+                        }
+                        found => found?.and_then(|found| found.workspace),
+                    };
+                    let is_within = |workspace: String| is_within(directory, &workspace);
+                    seen.insert(value, workspace.is_some_and(is_within));
+                }
+                last = Some(row);
+                if end.has_come(false) {
+                    return Ok(after(row));
+                }
+            }
+            Ok(None)
+        })?;
     }
-    Ok(within)
+    let within = seen.into_inner().into_iter();
+    Ok(within
+        .filter_map(|(value, is_within)| is_within.then_some(value))
+        .collect())
 }
 
 /// Lists what a query asks for, and says whether others follow; `user_ids` are the forms of its
@@ -237,8 +259,7 @@ pub(super) fn list(
     bytes_max: usize,
 ) -> Result<(ConversationList, bool)> {
     let workspace = query.workspace.as_deref();
-    let workspaces =
-        workspace.map(|directory| inner.with_snapshot(|view| workspaces(view, directory)));
+    let workspaces = workspace.map(|directory| workspaces(inner, directory));
     let wanted = Wanted::new(query, user_ids, workspaces.transpose()?, inner.hasher());
     let mut list = ConversationList {
         items: Vec::new(),

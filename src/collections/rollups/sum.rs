@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use uuid::Uuid;
 
-use super::{KIND, TRIES_MAX, standing_rollups, walk};
-use crate::collections::page::ROWS_AT_A_TIME;
+use super::{KIND, TRIES_MAX, standing_rollups};
+use crate::collections::page::PartEnd;
 use crate::collections::with_seqs;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Position, Select};
 use crate::record::{
     ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
 };
-use crate::store::{Reads, Snapshot, Store};
+use crate::store::{Inner, Reads, Snapshot, Store};
 
 /// What the log has of a day.
 pub(crate) struct Found {
@@ -23,18 +24,38 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn of(view: &Snapshot<'_>, day: Day) -> Result<Found> {
-        let table = view.table(Kind::Messages);
-        let rows = walk(view, Kind::Messages, day.bounds_ms());
-        let mut messages: Vec<u64> = rows
-            .filter_map(|row| table.row(row).map(|row| row.seq))
-            .collect();
-        messages.sort_unstable();
+    /// What there is but for the messages.
+    fn begin(view: &Snapshot<'_>, day: Day) -> Result<Found> {
         Ok(Found {
             rollups: standing_rollups(view, day)?,
-            messages,
+            messages: Vec::new(),
             last_seq: view.last_seq(),
         })
+    }
+
+    /// Takes in which messages there were then.
+    fn list_messages(&mut self, inner: &Inner, day: Day) -> Result<()> {
+        let (start, end) = day.bounds_ms();
+        let (mut from, until) = (Some(Position::before(start)), Position::before(end));
+        while let Some(start) = from {
+            let (seqs, next) = inner.with_snapshot(|view| {
+                let table = view.table(Kind::Messages);
+                let (mut seqs, mut end) = (Vec::new(), PartEnd::new());
+                for row in table.walk(Select::All, start, until) {
+                    let Some(row) = table.row(row) else { continue };
+                    seqs.push(row.seq);
+                    if end.has_come(false) {
+                        return Ok((seqs, Some(Position::after(row.at, row.seq))));
+                    }
+                }
+                Ok((seqs, None))
+            })?;
+            let known = seqs.into_iter().filter(|seq| *seq <= self.last_seq);
+            self.messages.extend(known);
+            from = next;
+        }
+        self.messages.sort_unstable();
+        Ok(())
     }
 }
 
@@ -54,13 +75,11 @@ pub(crate) fn sum_day<T: Adds, S>(
 ) -> Result<(Found, T, S)> {
     let inner = store.inner();
     for _ in 0..TRIES_MAX {
-        let (found, seen) = inner.with_snapshot(|view| Ok((Found::of(view, day)?, seen(view))))?;
+        let (mut found, seen) =
+            inner.with_snapshot(|view| Ok((Found::begin(view, day)?, seen(view))))?;
+        found.list_messages(inner, day)?;
         let mut sum = begin(&found);
-        for seqs in found.messages.chunks(ROWS_AT_A_TIME) {
-            for message in inner.with_snapshot(|view| read(view, seqs))? {
-                sum.add(message);
-            }
-        }
+        read(inner, &found.messages, |message| sum.add(message))?;
         if inner.with_snapshot(|view| standing_rollups(view, day))? == found.rollups {
             return Ok((found, sum, seen));
         }
@@ -81,21 +100,19 @@ pub(crate) struct Message {
 }
 
 /// What is to be counted of the messages with these sequence numbers, but for those that are gone.
-pub(crate) fn read(view: &Snapshot<'_>, seqs: &[u64]) -> Result<Vec<Message>> {
-    let found = with_seqs::<Box<ConversationMessage>>(view, seqs)?;
-    let messages = found.into_iter().map(|(seq, at, message)| {
+pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -> Result<()> {
+    with_seqs(inner, seqs, |seq, at, message: Box<ConversationMessage>| {
         let (id, conversation) = (message.id, message.conversation_id);
         let (group, counted) = Counted::of(*message);
-        Message {
+        take(Message {
             seq,
             at,
             id,
             conversation,
             group,
             counted,
-        }
-    });
-    Ok(messages.collect())
+        });
+    })
 }
 
 /// What a day's rollups and messages add up to, the messages in the order of their sequence

@@ -1,19 +1,21 @@
 //! Checks of chains: every hash recomputed from what the lines say now.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::page::PartEnd;
+use super::super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::{KIND, select};
 use crate::collections::collision;
 use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
+use crate::line::Decoded;
 use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
-use crate::store::{Inner, Reads, Snapshot};
+use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
 /// What a check of one task's chain found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -77,28 +79,27 @@ pub(super) fn check(
     task_id: Option<&str>,
     go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<BTreeMap<String, ChainCheck>>> {
-    let mut checks: BTreeMap<String, ChainCheck> = BTreeMap::new();
-    let mut lost = Vec::new();
-    let (mut from, mut seen) = (Position::FIRST, 0);
-    'parts: loop {
-        let view = inner.snapshot()?;
-        let table = view.table(KIND);
-        let mut end = PartEnd::new();
-        for id in table.walk(select(view.hasher(), task_id), from, Position::END) {
-            if go_on(seen).is_break() {
-                return Ok(None);
-            }
-            seen += 1;
-            check_one(&view, task_id, id, &mut checks, &mut lost);
-            if end.has_come(true) {
-                let place = table.place(Select::All, id);
-                let at = place.map_or(i64::MAX, |place| place.at);
-                from = Position::before(at.saturating_add(1));
-                continue 'parts;
-            }
+    let checking = RefCell::new(Checking {
+        checks: BTreeMap::new(),
+        lost: Vec::new(),
+        from: Position::FIRST,
+        seen: 0,
+    });
+    let (go_on, mut ahead) = (RefCell::new(go_on), ReadAhead::default());
+    loop {
+        let part = inner.with_snapshot_ahead(&mut ahead, |view| {
+            let (mut checking, mut go_on) = (checking.borrow_mut(), go_on.borrow_mut());
+            check_part(view, task_id, &mut checking, *go_on)
+        });
+        match part? {
+            ControlFlow::Break(()) => return Ok(None),
+            ControlFlow::Continue(true) => {}
+            ControlFlow::Continue(false) => break,
         }
-        break;
     }
+    let Checking {
+        mut checks, lost, ..
+    } = checking.into_inner();
     let view = inner.snapshot()?;
     for lost in lost {
         tell_lost(&view, &mut checks, task_id, lost);
@@ -114,17 +115,60 @@ pub(super) fn check(
     Ok(Some(checks))
 }
 
+/// How far a check is.
+struct Checking {
+    checks: BTreeMap<String, ChainCheck>,
+    lost: Vec<Lost>,
+    /// Where it goes on.
+    from: Position,
+    /// How many records were looked at.
+    seen: u64,
+}
+
+/// Checks some records; whether there may be more.
+fn check_part(
+    view: &Snapshot<'_>,
+    task_id: Option<&str>,
+    checking: &mut Checking,
+    go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), bool>> {
+    let table = view.table(KIND);
+    let select = select(view.hasher(), task_id);
+    let rows = table.walk(select, checking.from, Position::END);
+    let ahead = table.walk(select, checking.from, Position::END);
+    view.expect(KIND, ahead.take(ROWS_AT_A_TIME));
+    let mut end = PartEnd::new();
+    for id in rows {
+        let Some(row) = table.row(id) else { continue };
+        let found = match view.read_checked(KIND, row.asserted) {
+            Err(e) if view.lacks_lines() => return Err(e),
+            found => found,
+        };
+        if go_on(checking.seen).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        checking.seen += 1;
+        check_one(view, task_id, id, found, checking);
+        let place = table.place(select, id);
+        checking.from = place.map_or(Position::END, |place| Position::after(place.at, place.seq));
+        if end.has_come(true) {
+            return Ok(ControlFlow::Continue(true));
+        }
+    }
+    Ok(ControlFlow::Continue(false))
+}
+
 /// Checks the record of a row against those before it.
 fn check_one(
     view: &Snapshot<'_>,
     task_id: Option<&str>,
     id: RowId,
-    checks: &mut BTreeMap<String, ChainCheck>,
-    lost: &mut Vec<Lost>,
+    found: Result<(Decoded, bool)>,
+    Checking { checks, lost, .. }: &mut Checking,
 ) {
     let table = view.table(KIND);
     let Some(row) = table.row(id) else { return };
-    let (record, fault) = match view.read_checked(KIND, row.asserted) {
+    let (record, fault) = match found {
         Ok((decoded, is_good)) => match decoded.record {
             Record::Thought(record) => {
                 let fault = if !is_good {

@@ -16,9 +16,12 @@ impl Thoughts<'_> {
         let genesis = inner.hasher().lookup(GENESIS_HASH);
         let may_be_first = |table: &Table, row| may_be_first(table, row, genesis);
         page::page_of(inner, KIND, walk, may_be_first, |view, row| {
-            let record = read(view, row)?;
-            let record = record.filter(|record| is_first(view, row, record));
-            Ok(record.map(|record| (record.timestamp.at(), record)))
+            match read(view, row)? {
+                Some(record) if is_first(view, row, &record)? => {
+                    Ok(Some((record.timestamp.at(), record)))
+                }
+                _ => Ok(None),
+            }
         })
     }
 
@@ -59,16 +62,21 @@ fn is_first_of_its_hash(table: &Table, row: RowId) -> bool {
 
 /// Whether a record is the first of its task. Others may have begun a chain as if there was none,
 /// and two tasks may have the same hash.
-fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> bool {
+fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> Result<bool> {
     if is_first_of_its_hash(view.table(KIND), row) {
-        return true;
+        return Ok(true);
     }
-    let before = rows(view, Some(&record.task_id)).take_while(|before| *before != row);
-    record.prev_hash == GENESIS_HASH
-        && !before.into_iter().any(|before| {
-            let before = read(view, before).ok().flatten();
-            before.is_some_and(|before| before.task_id == record.task_id)
-        })
+    if record.prev_hash != GENESIS_HASH {
+        return Ok(false);
+    }
+    for before in rows(view, Some(&record.task_id)).take_while(|before| *before != row) {
+        match read(view, before) {
+            Err(e) if view.lacks_lines() => return Err(e),
+            Ok(Some(before)) if before.task_id == record.task_id => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::standing_as;
 use crate::error::{Error, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind};
-use crate::store::{Inner, Reads, Store, Watermark};
+use crate::store::{Inner, ReadAhead, Reads, Store, Watermark};
 
 const KIND: Kind = Kind::Events;
 /// What a node takes beside its texts, roughly.
@@ -160,13 +160,15 @@ fn event(inner: &Inner, id: i64) -> Result<Option<Event>> {
     inner.with_snapshot(|view| find(view, id))
 }
 
-/// The rows of a tree, as far as they were found.
+/// The rows of a tree and their numbers, as far as they were found.
 #[derive(Default)]
 struct OfTree {
     watermark: Option<Watermark>,
-    rows: Vec<RowId>,
+    rows: Vec<(RowId, u64)>,
     /// Those before this one were looked below.
     next: usize,
+    /// Where to go on below that one.
+    from: Option<Position>,
 }
 
 /// The events from a root on, and maybe others, read in the order in which they were logged.
@@ -176,10 +178,10 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
     let Some(seqs) = seqs_of_tree(inner, root)? else {
         return Ok(None);
     };
-    let mut events = Vec::new();
+    let (mut events, mut ahead) = (Vec::new(), ReadAhead::default());
     let mut left = seqs.as_slice();
     while !left.is_empty() {
-        let read = inner.with_snapshot(|view| {
+        let read = inner.with_snapshot_ahead(&mut ahead, |view| {
             let table = view.table(KIND);
             let row = |seq: &u64| {
                 let id = table.row_from_seq(*seq);
@@ -224,48 +226,62 @@ fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
     loop {
         let found = inner.with_snapshot(|view| {
             let table = view.table(KIND);
-            let Some((root, _)) = view.find(KIND, [itoa::Buffer::new().format(root), ""]) else {
-                return Ok(ControlFlow::Break(Some(Vec::new())));
+            let found = view.find(KIND, [itoa::Buffer::new().format(root), ""]);
+            let Some((root, row)) = found else {
+                *known.borrow_mut() = OfTree::default();
+                return Ok(ControlFlow::Break(true));
             };
             let mut known = known.borrow_mut();
-            let OfTree {
-                watermark,
-                rows,
-                next,
-            } = &mut *known;
+            let now = view.watermark();
             // Rows get other ids where some were removed.
-            if watermark.is_none_or(|watermark| !watermark.has_same_rows(view.watermark())) {
-                (*rows, *next) = (vec![root], 0);
+            if !known.watermark.is_some_and(|then| then.has_same_rows(now)) {
+                *known = OfTree {
+                    rows: vec![(root, row.seq)],
+                    ..OfTree::default()
+                };
             }
-            *watermark = Some(view.watermark());
+            known.watermark = Some(now);
             let mut end = PartEnd::new();
             let mut text = itoa::Buffer::new();
-            while let Some(row) = rows.get(*next).copied() {
-                *next += 1;
+            while let Some((row, _)) = known.rows.get(known.next).copied() {
                 let Some(id) = table.place(Select::All, row).map(|place| place.at) else {
-                    return Ok(ControlFlow::Break(None));
+                    return Ok(ControlFlow::Break(false));
                 };
                 let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
-                let before = rows.len();
-                rows.extend(table.walk(select, Position::FIRST, Position::END));
-                if rows[before..].iter().any(|child| *child <= row) || rows.len() > table.len() {
-                    return Ok(ControlFlow::Break(None));
+                let from = known.from.take().unwrap_or(Position::FIRST);
+                for child in table.walk(select, from, Position::END) {
+                    let Some(of_child) = table.row(child) else {
+                        continue;
+                    };
+                    known.rows.push((child, of_child.seq));
+                    if child <= row || known.rows.len() > table.len() {
+                        return Ok(ControlFlow::Break(false));
+                    }
+                    if end.has_come(false) {
+                        let place = table.place(select, child);
+                        known.from = place.map(|place| Position::after(place.at, place.seq));
+                        return Ok(ControlFlow::Continue(()));
+                    }
                 }
+                known.next += 1;
                 if end.has_come(false) {
                     return Ok(ControlFlow::Continue(()));
                 }
             }
-            rows.sort_unstable();
-            if rows.windows(2).any(|pair| pair[0] == pair[1]) {
-                return Ok(ControlFlow::Break(None));
-            }
-            let seqs = rows.iter().filter_map(|row| table.row(*row));
-            Ok(ControlFlow::Break(Some(seqs.map(|row| row.seq).collect())))
+            Ok(ControlFlow::Break(true))
         })?;
-        if let ControlFlow::Break(found) = found {
-            return Ok(found);
+        match found {
+            ControlFlow::Continue(()) => {}
+            ControlFlow::Break(false) => return Ok(None),
+            ControlFlow::Break(true) => break,
         }
     }
+    let mut rows = known.into_inner().rows;
+    rows.sort_unstable();
+    if rows.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Ok(None);
+    }
+    Ok(Some(rows.into_iter().map(|(_, seq)| seq).collect()))
 }
 
 /// The events from a root on, as a tree is drawn. Trees may be of any depth.

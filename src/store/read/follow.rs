@@ -4,18 +4,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::change_watch::ChangeWatch;
-use super::lines::{LogLine, read_lines};
+use super::lines::{LogLine, SegmentView, read_lines};
 use crate::error::{ErrorKind, Result};
-use crate::segment::Span;
 use crate::store::view::parallel_scan::LineEnd;
-use crate::store::view::refresh::Retries;
 use crate::store::view::state::{Segment, State};
-use crate::store::{Snapshot, Store};
+use crate::store::{Inner, Store};
 
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
-        self.inner().with_snapshot(|view| last_lines(view, count))
+        let latest_first = |(): &mut (), state: &State| {
+            let ids = state.append_order.latest_first();
+            ids.map(|id| SegmentView::new(state, id as usize)).collect()
+        };
+        let inner = self.inner();
+        inner.look_and_read(&mut (), latest_first, |(), segments| {
+            last_lines(inner, segments, count)
+        })
     }
 
     /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
@@ -90,6 +95,21 @@ struct News {
     read: HashMap<(usize, u64), ReadTo>,
 }
 
+/// What there is to be read.
+struct Seen {
+    /// Segments were replaced or cut.
+    other: Option<Other>,
+    grown: Vec<SegmentView>,
+    /// Up to where all that grew was looked at.
+    point: u64,
+}
+
+struct Other {
+    generation: u64,
+    max_seq: u64,
+    may_have_last: Option<Vec<SegmentView>>,
+}
+
 impl Follow {
     /// Returns the lines appended since the last call, in order. Waits up to `timeout` for the
     /// first.
@@ -143,53 +163,62 @@ impl Follow {
     }
 
     fn poll(&mut self) -> Result<Vec<LogLine>> {
-        let (mut retries, mut news) = (Retries::default(), News::default());
-        loop {
-            let store = self.store.clone();
-            let view = store.inner().snapshot()?;
-            let moved = view.state.moved;
-            match self.try_poll(&view, &mut news) {
-                // A segment was taken away or replaced a moment ago, or a line changed. What was
-                // read by then need not be read again.
-                Err(_) if retries.are_left() => {
-                    drop(view);
-                    store.inner().rescan_after_failure(&mut retries, moved)?;
-                }
-                polled => {
-                    polled?;
-                    return Ok(self.take(news, &view));
-                }
-            }
+        let store = self.store.clone();
+        let inner = store.inner();
+        // What was read before a failure need not be read again.
+        let mut polling = (self, News::default());
+        inner.look_and_read(
+            &mut polling,
+            |(follow, _), state| follow.look(state),
+            |(follow, news), seen| {
+                let point = seen.point;
+                follow.read(inner, seen, news)?;
+                Ok(follow.take(std::mem::take(news), point))
+            },
+        )
+    }
+
+    fn look(&mut self, state: &State) -> Seen {
+        // What cannot be read for a while is not gone.
+        let is_other = self.generation != state.generation && state.unreadable.is_empty();
+        if self.segments != state.segments.len() {
+            let new = state.segments.iter().skip(self.segments);
+            let mut days = new.map(|segment| segment.name.day);
+            self.has_new_day |= days.any(|day| !self.watch.knows(day));
+            self.segments = state.segments.len();
+        }
+        let since = self.seen.filter(|_| !is_other);
+        let grown = grown(state, since).into_iter();
+        Seen {
+            other: is_other.then(|| Other {
+                generation: state.generation,
+                max_seq: state.max_seq,
+                may_have_last: self.may_have_last(state),
+            }),
+            grown: grown.map(|id| SegmentView::new(state, id)).collect(),
+            point: state.append_order.point(),
         }
     }
 
-    fn try_poll(&mut self, view: &Snapshot<'_>, news: &mut News) -> Result<()> {
-        // What cannot be read for a while is not gone.
-        if self.generation != view.state.generation && view.state.unreadable.is_empty() {
+    fn read(&mut self, inner: &Inner, seen: Seen, news: &mut News) -> Result<()> {
+        if let Some(other) = seen.other {
             // Segments were replaced or cut: nothing is where it was. What is recorded after the
             // end of the log was taken away may get its numbers again.
             let before = self.seq;
-            self.seq = if self.is_same_log(view)? {
-                self.seq.min(view.state.max_seq)
+            self.seq = if self.is_same_log(inner, other.may_have_last)? {
+                self.seq.min(other.max_seq)
             } else {
                 0
             };
             if self.seq < before {
                 *news = News::default();
             }
-            self.generation = view.state.generation;
+            self.generation = other.generation;
             self.before.extend(self.read.drain());
             self.seen = None;
         }
-        if self.segments != view.state.segments.len() {
-            let new = view.state.segments.iter().skip(self.segments);
-            let mut days = new.map(|segment| segment.name.day);
-            self.has_new_day |= days.any(|day| !self.watch.knows(day));
-            self.segments = view.state.segments.len();
-        }
-        for id in self.grown(&view.state) {
-            let segment = &view.state.segments[id];
-            let place = (id, segment.identity);
+        for segment in seen.grown {
+            let place = (segment.id, segment.identity);
             let now = (segment.end, segment.last);
             if news.read.get(&place) == Some(&now) {
                 continue;
@@ -201,11 +230,8 @@ impl Follow {
             if segment.end > from || known.is_none() {
                 let after = self.seq;
                 if segment.end > from && segment.last_seq > after {
-                    lines(view, id, from, &mut |line| {
-                        if line.seq > after {
-                            news.lines.push(line);
-                        }
-                    })?;
+                    let (lines, _) = read_lines(inner, &segment, segment.rest(from), after)?;
+                    news.lines.extend(lines);
                 }
                 news.read.insert(place, now);
             }
@@ -214,9 +240,9 @@ impl Follow {
     }
 
     /// Takes in what is news, up to what was seen; the lines.
-    fn take(&mut self, news: News, view: &Snapshot<'_>) -> Vec<LogLine> {
+    fn take(&mut self, news: News, point: u64) -> Vec<LogLine> {
         let News { mut lines, read } = news;
-        self.seen = Some(view.state.append_order.point());
+        self.seen = Some(point);
         lines.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         lines.dedup_by(|a, b| a.is_copy_of(b));
         self.read.extend(read);
@@ -227,74 +253,71 @@ impl Follow {
         lines
     }
 
-    /// The segments that may have lines that were not handed out, each once.
-    fn grown(&self, state: &State) -> BTreeSet<usize> {
-        match self.seen {
-            Some(point) => {
-                let grown = state.append_order.since(point).iter();
-                grown.map(|id| *id as usize).collect()
-            }
-            None => (0..state.segments.len()).collect(),
-        }
-    }
-}
-
-fn last_lines(view: &Snapshot<'_>, count: usize) -> Result<Vec<LogLine>> {
-    let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
-    for id in view.state.append_order.latest_first() {
-        let id = id as usize;
-        let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
-        if count == 0 || (last.len() >= count && view.state.segments[id].last_seq < first) {
-            break;
-        }
-        lines(view, id, 0, &mut |line| {
-            let mut same = last.range((line.seq, 0, 0)..=(line.seq, usize::MAX, u64::MAX));
-            if !same.any(|(_, known)| line.is_copy_of(known)) {
-                last.insert((line.seq, id, line.offset), line);
-            }
-            if last.len() > count {
-                last.pop_first();
-            }
-        })?;
-    }
-    Ok(last.into_values().collect())
-}
-
-impl Follow {
-    /// Whether anything is left of what was read: if not, all was taken away, and the log begins
-    /// again.
-    fn is_same_log(&self, view: &Snapshot<'_>) -> Result<bool> {
+    /// The segments in which the last line that was handed out may stand, if nothing is left of what
+    /// was read: of other files, as of a copy that was put back.
+    fn may_have_last(&self, state: &State) -> Option<Vec<SegmentView>> {
         let ends: HashSet<LineEnd> = self.read.values().filter_map(|(_, end)| *end).collect();
         let is_known = |(id, segment): (usize, &Segment)| {
             let is_same = self.read.contains_key(&(id, segment.identity));
             segment.end > 0 && (is_same || segment.last.is_some_and(|last| ends.contains(&last)))
         };
-        let mut segments = view.state.segments.iter().enumerate();
+        let mut segments = state.segments.iter().enumerate();
         if ends.is_empty() || segments.any(is_known) {
-            return Ok(true);
+            return None;
         }
-        // Other files, as of a copy that was put back: the last line handed out may stand there.
+        let segments = state.segments.iter().enumerate();
+        let segments =
+            segments.filter(|(_, segment)| segment.end > 0 && segment.last_seq >= self.seq);
+        Some(
+            segments
+                .map(|(id, _)| SegmentView::new(state, id))
+                .collect(),
+        )
+    }
+
+    /// Whether anything is left of what was read: if not, all was taken away, and the log begins
+    /// again.
+    fn is_same_log(&self, inner: &Inner, may_have_last: Option<Vec<SegmentView>>) -> Result<bool> {
+        let Some(segments) = may_have_last else {
+            return Ok(true);
+        };
         let mut is_there = false;
-        for (id, segment) in view.state.segments.iter().enumerate() {
-            if segment.end > 0 && segment.last_seq >= self.seq {
-                lines(view, id, 0, &mut |line| {
-                    let this = (line.seq, line.text);
-                    is_there |= self.last.as_ref() == Some(&this);
-                })?;
-            }
+        for segment in segments {
+            let (lines, _) = read_lines(inner, &segment, segment.rest(0), 0)?;
+            let mut these = lines.into_iter().map(|line| (line.seq, line.text));
+            is_there |= these.any(|this| self.last.as_ref() == Some(&this));
         }
         Ok(is_there)
     }
 }
 
-/// Calls `sink` for every line of a segment from `from` up to where the view knows it.
-fn lines(view: &Snapshot<'_>, id: usize, from: u64, sink: &mut dyn FnMut(LogLine)) -> Result<()> {
-    let span = Span {
-        from,
-        stop: u64::MAX,
-        until: view.state.segments[id].end,
-    };
-    let (lines, _) = read_lines(view, id, span, 0)?;
-    lines.into_iter().for_each(sink);
-    Ok(())
+/// The segments that may have lines which came after a point, each once.
+fn grown(state: &State, since: Option<u64>) -> BTreeSet<usize> {
+    match since {
+        Some(point) => {
+            let grown = state.append_order.since(point).iter();
+            grown.map(|id| *id as usize).collect()
+        }
+        None => (0..state.segments.len()).collect(),
+    }
+}
+
+fn last_lines(inner: &Inner, segments: Vec<SegmentView>, count: usize) -> Result<Vec<LogLine>> {
+    let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
+    for segment in segments {
+        let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
+        if count == 0 || (last.len() >= count && segment.last_seq < first) {
+            break;
+        }
+        for line in read_lines(inner, &segment, segment.rest(0), 0)?.0 {
+            let mut same = last.range((line.seq, 0, 0)..=(line.seq, usize::MAX, u64::MAX));
+            if !same.any(|(_, known)| line.is_copy_of(known)) {
+                last.insert((line.seq, segment.id, line.offset), line);
+            }
+            if last.len() > count {
+                last.pop_first();
+            }
+        }
+    }
+    Ok(last.into_values().collect())
 }

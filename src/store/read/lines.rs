@@ -1,13 +1,14 @@
 //! Lines as they stand in a segment, with trustworthy sequence numbers.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Loc;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
-use crate::segment::{Fact, Found, Span, scan_part};
+use crate::segment::{Fact, Found, SegmentName, Span, scan_part};
 use crate::storage::full_path;
-use crate::store::Snapshot;
+use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
+use crate::store::view::parallel_scan::LineEnd;
+use crate::store::view::state::{KnownDamage, State};
 
 /// A line as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,42 +32,76 @@ impl LogLine {
     }
 }
 
+/// What the state knows of a segment, for who reads its lines while the state is not locked.
+#[derive(Debug)]
+pub(in crate::store) struct SegmentView {
+    /// Its place in the store's list.
+    pub id: usize,
+    pub identity: u64,
+    /// After the last line that is known.
+    pub end: u64,
+    pub last_seq: u64,
+    pub last: Option<LineEnd>,
+    name: SegmentName,
+    damage: KnownDamage,
+    /// The greatest number of the log.
+    max_seq: u64,
+}
+
+impl SegmentView {
+    pub(in crate::store) fn new(state: &State, id: usize) -> SegmentView {
+        let segment = &state.segments[id];
+        SegmentView {
+            id,
+            identity: segment.identity,
+            end: segment.end,
+            last_seq: segment.last_seq,
+            last: segment.last,
+            name: segment.name,
+            damage: state.known_damage(id),
+            max_seq: state.max_seq,
+        }
+    }
+
+    /// From `from` up to where it ends.
+    pub(in crate::store) fn rest(&self, from: u64) -> Span {
+        Span {
+            from,
+            stop: u64::MAX,
+            until: self.end,
+        }
+    }
+}
+
 /// The lines of a span of a segment, but those with numbers up to `after`, and where the next line
 /// starts.
 ///
 /// # Errors
 /// [`Damaged`](ErrorKind::Damaged) where they are not what the view knows: it is too old.
 pub(in crate::store) fn read_lines(
-    view: &Snapshot<'_>,
-    id: usize,
+    inner: &Inner,
+    segment: &SegmentView,
     span: Span,
     after: u64,
 ) -> Result<(Vec<LogLine>, u64)> {
-    let segment = &view.state.segments[id];
-    let storage = &*view.inner.storage;
+    let storage = &*inner.storage;
     let path = segment.name.path();
     let kind = segment.name.kind;
     let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
     // The file that the view knows, not one that has its name by now.
-    let place = u32::try_from(id).unwrap_or(u32::MAX);
-    let file = view
-        .inner
-        .files
-        .get(storage, place, segment.name, segment.identity)?;
+    let place = u32::try_from(segment.id).unwrap_or(u32::MAX);
+    let files = &inner.files;
+    let file = files.get(storage, place, segment.name, segment.identity)?;
     let (mut lines, mut seqs) = (Vec::new(), Vec::new());
     let mut changed = None;
     let (mut end, mut stop) = (span.from, span.stop);
     loop {
         let mut found = |found: Found<'_>| {
-            if let Some(report) = found.report() {
-                let offset = report.offset as u32;
-                let loc = Loc {
-                    segment: id as u32,
-                    offset,
-                };
-                if changed.is_none() && !view.state.knows_damage(loc) {
-                    changed = Some(report.offset);
-                }
+            if let Some(report) = found.report()
+                && changed.is_none()
+                && !segment.damage.has(report.offset)
+            {
+                changed = Some(report.offset);
             }
             found.facts(kind, &mut |fact: Fact<'_>| {
                 let Fact {
@@ -105,7 +140,7 @@ pub(in crate::store) fn read_lines(
         }
         stop = end.saturating_add(1);
     }
-    clamp_altered_seqs(&mut seqs, 0, view.state.max_seq);
+    clamp_altered_seqs(&mut seqs, 0, segment.max_seq);
     let read = lines.into_iter().zip(seqs);
     let read = read.filter_map(|((offset, text), (seq, _))| {
         let line = LogLine {

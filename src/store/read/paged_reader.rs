@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::lines::{LogLine, read_lines};
+use super::lines::{LogLine, SegmentView, read_lines};
 use crate::error::Result;
 use crate::record::{Day, Kind};
 use crate::segment::Span;
-use crate::store::view::refresh::Retries;
-use crate::store::{Snapshot, Store};
+use crate::store::view::state::{Segment, State};
+use crate::store::{Inner, Store};
 
 /// Maximum number of sequence numbers that a page spans.
 const PAGE_SEQS: u64 = 1_000;
@@ -84,25 +84,19 @@ impl PagedReader {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the store cannot be read. Nothing is lost by that.
     pub(crate) fn page(&mut self) -> Result<Vec<LogLine>> {
-        let mut retries = Retries::default();
         let store = self.store.clone();
-        loop {
-            let view = store.inner().snapshot()?;
-            let moved = view.state.moved;
-            match self.try_page(&view) {
-                // A segment was taken away or replaced a moment ago, or a line changed.
-                Err(_) if retries.are_left() => {
-                    drop(view);
-                    self.generation = None;
-                    store.inner().rescan_after_failure(&mut retries, moved)?;
-                }
-                page => return page,
+        let inner = store.inner();
+        inner.look_and_read(self, PagedReader::look, |reader, segments| {
+            let page = reader.try_page(inner, &segments);
+            if page.is_err() {
+                reader.generation = None;
             }
-        }
+            page
+        })
     }
 
-    fn try_page(&mut self, view: &Snapshot<'_>) -> Result<Vec<LogLine>> {
-        let state = &view.state;
+    /// The segments that have lines which were not handed out.
+    fn look(&mut self, state: &State) -> Vec<SegmentView> {
         // What is recorded after the end of the log was taken away may get its numbers again.
         // What cannot be read for a while is not gone.
         if state.unreadable.is_empty() {
@@ -118,14 +112,22 @@ impl PagedReader {
                 }
             }
         }
-        let mut open = Vec::new();
-        for (id, segment) in state.segments.iter().enumerate() {
+        let segments = state.segments.iter().enumerate();
+        let has_news = |segment: &Segment| {
             let place = (segment.name.day, segment.name.kind);
-            if segment.last_seq > self.seq
-                && self.only.is_none_or(|only| only == place)
-                && let Some(next) = self.next_of(view, id)?
-            {
-                open.push((next, id));
+            segment.last_seq > self.seq && self.only.is_none_or(|only| only == place)
+        };
+        let segments = segments.filter(|(_, segment)| has_news(segment));
+        segments
+            .map(|(id, _)| SegmentView::new(state, id))
+            .collect()
+    }
+
+    fn try_page(&mut self, inner: &Inner, segments: &[SegmentView]) -> Result<Vec<LogLine>> {
+        let mut open = Vec::new();
+        for (nth, segment) in segments.iter().enumerate() {
+            if let Some(next) = self.next_of(inner, segment)? {
+                open.push((next, nth));
             }
         }
         open.sort_unstable();
@@ -134,11 +136,11 @@ impl PagedReader {
         };
         let mut upto = first.saturating_add(PAGE_SEQS - 1);
         let mut found = Found::default();
-        for (next, id) in open {
+        for (next, nth) in open {
             if next > upto {
                 break;
             }
-            self.gather(view, id, &mut upto, &mut found)?;
+            self.gather(inner, (segments, nth), &mut upto, &mut found)?;
         }
         let lines = found.lines.into_values();
         let mut lines: Vec<LogLine> = lines.collect();
@@ -150,17 +152,17 @@ impl PagedReader {
     }
 
     /// The number of the first line of a segment that was not handed out, if there is one.
-    fn next_of(&mut self, view: &Snapshot<'_>, id: usize) -> Result<Option<u64>> {
-        let segment = &view.state.segments[id];
-        let place = self.places.entry((id, segment.identity)).or_default();
+    fn next_of(&mut self, inner: &Inner, segment: &SegmentView) -> Result<Option<u64>> {
+        let place = self.places.entry((segment.id, segment.identity));
+        let place = place.or_default();
         let is_unread = (place.offset, place.next) == (0, None);
         if let Some(began) = self.began.filter(|_| is_unread)
-            && begins(view, id, began, self.seq)
+            && begins(inner, segment, began, self.seq)
         {
             place.offset = began;
         }
         while place.next.is_none() && place.offset < segment.end {
-            let (lines, end) = stride(view, id, place.offset, self.seq)?;
+            let (lines, end) = stride(inner, segment, place.offset, self.seq)?;
             match lines.first() {
                 Some(line) => {
                     place.offset = line.offset;
@@ -175,16 +177,17 @@ impl PagedReader {
     /// Takes in the lines of a segment up to a number, which is lowered where they are too many.
     fn gather(
         &mut self,
-        view: &Snapshot<'_>,
-        id: usize,
+        inner: &Inner,
+        (segments, nth): (&[SegmentView], usize),
         upto: &mut u64,
         found: &mut Found,
     ) -> Result<()> {
-        let segment = &view.state.segments[id];
-        let mut place = self.places.get(&(id, segment.identity)).copied();
+        let segment = &segments[nth];
+        let id = (segment.id, segment.identity);
+        let mut place = self.places.get(&id).copied();
         let mut offset = place.take().unwrap_or_default().offset;
         'segment: while offset < segment.end {
-            let (lines, end) = stride(view, id, offset, self.seq)?;
+            let (lines, end) = stride(inner, segment, offset, self.seq)?;
             offset = end;
             for line in lines {
                 if line.seq > *upto {
@@ -193,12 +196,12 @@ impl PagedReader {
                     break 'segment;
                 }
                 found.bytes += line.text.len();
-                found.lines.insert((line.seq, id, line.offset), line);
-                self.put_back(view, upto, found);
+                found.lines.insert((line.seq, nth, line.offset), line);
+                self.put_back(segments, upto, found);
             }
         }
         // Where some of it was put back, that is where it goes on.
-        let known = self.places.entry((id, segment.identity)).or_default();
+        let known = self.places.entry(id).or_default();
         let was_put_back = known.next.is_some_and(|next| next > *upto);
         if !was_put_back {
             *known = place.unwrap_or(Place { offset, next: None });
@@ -207,8 +210,8 @@ impl PagedReader {
     }
 
     /// Leaves the last lines for the next page, where they are too many.
-    fn put_back(&mut self, view: &Snapshot<'_>, upto: &mut u64, found: &mut Found) {
-        while let (Some((first, ..)), Some(((seq, id, offset), _))) = (
+    fn put_back(&mut self, segments: &[SegmentView], upto: &mut u64, found: &mut Found) {
+        while let (Some((first, ..)), Some(((seq, nth, offset), _))) = (
             found.lines.first_key_value().map(|(key, _)| *key),
             found.lines.last_key_value().map(|(key, line)| (*key, line)),
         ) {
@@ -220,7 +223,7 @@ impl PagedReader {
             if let Some((_, line)) = found.lines.pop_last() {
                 found.bytes -= line.text.len();
             }
-            let identity = view.state.segments[id].identity;
+            let SegmentView { id, identity, .. } = segments[nth];
             let next = Some(seq);
             self.places.insert((id, identity), Place { offset, next });
         }
@@ -228,8 +231,8 @@ impl PagedReader {
 }
 
 /// Whether a line with this number begins there. Segments are rewritten, and anything may be asked.
-fn begins(view: &Snapshot<'_>, id: usize, offset: u64, seq: u64) -> bool {
-    let until = view.state.segments[id].end;
+fn begins(inner: &Inner, segment: &SegmentView, offset: u64, seq: u64) -> bool {
+    let until = segment.end;
     if offset >= until {
         return false;
     }
@@ -238,7 +241,7 @@ fn begins(view: &Snapshot<'_>, id: usize, offset: u64, seq: u64) -> bool {
         stop: offset + 1,
         until,
     };
-    let read = read_lines(view, id, line, seq.saturating_sub(1));
+    let read = read_lines(inner, segment, line, seq.saturating_sub(1));
     let lines = read.map_or_else(|_| Vec::new(), |(lines, _)| lines);
     let first = lines.first().map(|line| (line.offset, line.seq));
     first == Some((offset, seq))
@@ -246,13 +249,18 @@ fn begins(view: &Snapshot<'_>, id: usize, offset: u64, seq: u64) -> bool {
 
 /// The next lines of a segment that come after `seq`, and where the first one starts that was not
 /// read.
-fn stride(view: &Snapshot<'_>, id: usize, from: u64, seq: u64) -> Result<(Vec<LogLine>, u64)> {
+fn stride(
+    inner: &Inner,
+    segment: &SegmentView,
+    from: u64,
+    seq: u64,
+) -> Result<(Vec<LogLine>, u64)> {
     let span = Span {
         from,
         stop: from.saturating_add(STRIDE_BYTES),
-        until: view.state.segments[id].end,
+        until: segment.end,
     };
-    read_lines(view, id, span, seq)
+    read_lines(inner, segment, span, seq)
 }
 
 #[cfg(test)]

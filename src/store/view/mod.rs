@@ -7,6 +7,7 @@ pub(super) mod altered_seqs;
 pub(super) mod append_order;
 pub(super) mod fair_lock;
 pub(super) mod parallel_scan;
+pub(super) mod read_ahead;
 pub(super) mod refresh;
 pub(super) mod relocations;
 pub(super) mod sidecar;

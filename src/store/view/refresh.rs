@@ -4,7 +4,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::full_path;
 use crate::store::commit::head::Head;
 use crate::store::commit::reentrancy;
+use crate::store::view::read_ahead::ReadAhead;
+use crate::store::view::state::State;
 use crate::store::{Inner, Snapshot, root_check};
+
+/// Who asks for more lines than this, one after the other and none of them expected, has the others
+/// read while the state is locked.
+const MISSES_MAX: u32 = 100;
 
 /// How often something was asked that met something else than was known.
 #[derive(Debug, Default)]
@@ -87,17 +93,64 @@ impl Inner {
     }
 
     /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
-    /// a moment ago, looks at all segments and asks again.
+    /// a moment ago, looks at all segments and asks again. So it does with each line that was not
+    /// read yet: files are read while the state is not locked.
     pub(crate) fn with_snapshot<T>(&self, ask: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
+        self.with_snapshot_ahead(&mut ReadAhead::default(), ask)
+    }
+
+    /// As [`with_snapshot`](Self::with_snapshot), for who asks several times for lines that stand
+    /// together.
+    pub(crate) fn with_snapshot_ahead<T>(
+        &self,
+        ahead: &mut ReadAhead,
+        ask: impl Fn(&Snapshot<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut retries = Retries::default();
+        let mut misses = 0;
+        ahead.trim();
+        loop {
+            let known = std::mem::take(ahead);
+            let view = self.snapshot()?;
+            let view = view.with_ahead(known, misses > MISSES_MAX);
+            let moved = view.state.moved;
+            let mut answer = ask(&view);
+            *ahead = view.into_ahead();
+            if !ahead.is_missing() {
+            } else if answer.is_ok() {
+                ahead.forget_missing();
+            } else if let Err(e) = self.read_missing(ahead) {
+                answer = Err(e);
+            } else {
+                misses += 1;
+                continue;
+            }
+            match answer {
+                Err(e) if e.kind() == ErrorKind::Damaged && retries.are_left() => {
+                    ahead.clear();
+                    self.rescan_after_failure(&mut retries, moved)?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Looks at the state, and reads files by what `look` saw there, while the state is not locked.
+    /// Where that fails, as where a segment was taken away or replaced a moment ago or a line
+    /// changed, looks at all segments and begins anew.
+    pub(in crate::store) fn look_and_read<R, S, T>(
+        &self,
+        reader: &mut R,
+        look: impl Fn(&mut R, &State) -> S,
+        read: impl Fn(&mut R, S) -> Result<T>,
+    ) -> Result<T> {
         let mut retries = Retries::default();
         loop {
             let view = self.snapshot()?;
-            let moved = view.state.moved;
-            match ask(&view) {
-                Err(e) if e.kind() == ErrorKind::Damaged && retries.are_left() => {
-                    drop(view);
-                    self.rescan_after_failure(&mut retries, moved)?;
-                }
+            let (moved, seen) = (view.state.moved, look(reader, &view.state));
+            drop(view);
+            match read(reader, seen) {
+                Err(_) if retries.are_left() => self.rescan_after_failure(&mut retries, moved)?,
                 answer => return answer,
             }
         }

@@ -1,8 +1,9 @@
 //! A snapshot: the state at one moment, and the lines that it points to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::sync::RwLockReadGuard;
 
+use super::read_ahead::ReadAhead;
 use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
@@ -53,7 +54,9 @@ pub(crate) trait Reads {
 pub(crate) struct Snapshot<'a> {
     pub(in crate::store) inner: &'a Inner,
     pub(in crate::store) state: RwLockReadGuard<'a, State>,
-    window: RefCell<Window>,
+    ahead: RefCell<ReadAhead>,
+    /// Lines that were not read ahead are read while the state is locked.
+    reads_files: bool,
     _reentrancy_guard: ReentrancyGuard,
     bytes_read: Cell<usize>,
 }
@@ -76,20 +79,18 @@ impl Reads for Snapshot<'_> {
     }
 
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
-        let mut window = self.window.borrow_mut();
-        let line = self.intact_line(&mut window, loc)?;
-        self.inner.decode(&self.state, kind, loc, line)
+        let line = self.intact_line(loc)?;
+        self.inner.decode(&self.state, kind, loc, &line)
     }
 
     #[inline]
     fn read_as<T: TypedRecord>(&self, loc: Loc) -> Result<Option<T>> {
-        let mut window = self.window.borrow_mut();
-        let line = self.intact_line(&mut window, loc)?;
-        match decode_as(line) {
+        let line = self.intact_line(loc)?;
+        match decode_as(&line) {
             Ok(record) => Ok(record),
             Err(reason) => self
                 .inner
-                .decode_piece(&self.state, loc, line, &reason, decode_as),
+                .decode_piece(&self.state, loc, &line, &reason, decode_as),
         }
     }
 }
@@ -102,10 +103,31 @@ impl<'a> Snapshot<'a> {
         Snapshot {
             inner,
             state,
-            window: RefCell::default(),
+            ahead: RefCell::default(),
+            reads_files: true,
             _reentrancy_guard: ReentrancyGuard::of(inner),
             bytes_read: Cell::default(),
         }
+    }
+
+    /// Has it know lines that were read before; says whether it may read others.
+    pub(super) fn with_ahead(self, ahead: ReadAhead, reads_files: bool) -> Snapshot<'a> {
+        Snapshot {
+            ahead: RefCell::new(ahead),
+            reads_files,
+            ..self
+        }
+    }
+
+    /// Ends it; what was read ahead, and what is missing there.
+    pub(super) fn into_ahead(self) -> ReadAhead {
+        self.ahead.into_inner()
+    }
+
+    /// Whether a line was asked for that is to be read first. Who has something else to tell by
+    /// then does so, and goes on with that line the next time.
+    pub(crate) fn lacks_lines(&self) -> bool {
+        self.ahead.borrow().is_missing()
     }
 
     /// How long the lines are that were read, together.
@@ -113,17 +135,38 @@ impl<'a> Snapshot<'a> {
         self.bytes_read.get()
     }
 
-    fn note_read(&self, line: &[u8]) {
+    /// The line at a place.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) also where it was not read ahead, and must be.
+    fn line(&self, loc: Loc) -> Result<Ref<'_, [u8]>> {
+        let identity = self.state.segments[loc.segment as usize].identity;
+        let ahead = self.ahead.borrow();
+        let mut place = ahead.find(loc, identity);
+        drop(ahead);
+        if place.is_none() {
+            let mut ahead = self.ahead.borrow_mut();
+            ahead.miss(&self.state, loc);
+            if self.reads_files {
+                ahead.trim();
+                self.inner.read_missing(&mut ahead)?;
+                place = ahead.find(loc, identity);
+            }
+        }
+        let Some(place) = place else {
+            return Err(Error::new(ErrorKind::Damaged, "the line is not read yet"));
+        };
+        let line = Ref::map(self.ahead.borrow(), |ahead| ahead.line(place));
         let bytes = self.bytes_read.get();
         self.bytes_read.set(bytes.saturating_add(line.len()));
+        Ok(line)
     }
 
     /// The line at a place. One that is not as decklog wrote it must be known to be so: it may
     /// have changed since it was indexed, by this handle or by who left the sidecar.
-    fn intact_line<'w>(&self, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
-        let line = self.inner.read_line(&self.state, window, loc)?;
-        self.note_read(line);
-        if !is_intact(line) && !self.state.knows_damage(loc) {
+    fn intact_line(&self, loc: Loc) -> Result<Ref<'_, [u8]>> {
+        let line = self.line(loc)?;
+        if !is_intact(&line) && !self.state.knows_damage(loc) {
             let (path, offset) = self.place(loc);
             let message = "the line was changed since it was indexed";
             let path = full_path(&*self.inner.storage, &path);
@@ -137,11 +180,8 @@ impl<'a> Snapshot<'a> {
     /// `None` where the line is not surely as decklog writes it.
     #[cfg(feature = "http")]
     pub(crate) fn read_json(&self, kind: Kind, loc: Loc) -> Result<Option<String>> {
-        let mut window = self.window.borrow_mut();
         // Its checksum is looked at there; who reads another line as a record is told of damage.
-        let line = self.inner.read_line(&self.state, &mut window, loc)?;
-        self.note_read(line);
-        Ok(object_of(kind, line))
+        Ok(object_of(kind, &self.line(loc)?))
     }
 
     /// These, of which `row` tells the rows, for who reads the lines of each before it takes the
@@ -152,48 +192,31 @@ impl<'a> Snapshot<'a> {
         these: &[T],
         row: impl Fn(T) -> RowId,
     ) -> impl Iterator<Item = T> {
-        let mut expected = 0;
-        these.iter().enumerate().map(move |(place, this)| {
-            if place == expected {
-                let ahead = these[place..].iter().map(|this| row(*this));
-                expected += self.expect(kind, ahead).max(1);
-            }
-            *this
-        })
+        self.expect(kind, these.iter().map(|this| row(*this)));
+        these.iter().copied()
     }
 
-    /// Has the lines of these rows read at once, as many as stand together; says how many.
-    pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) -> usize {
+    /// Has the lines of these rows read with the first of them, those that stand together at once.
+    pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) {
         let table = self.table(kind);
-        let mut extents = rows.map_while(|row| table.extent(row));
-        let Some(mut all) = extents.next() else {
-            return 0;
-        };
-        let mut count = 1;
-        for extent in extents {
-            match together(all, extent) {
-                Some(both) => all = both,
-                None => break,
+        let mut ahead = self.ahead.borrow_mut();
+        let expected = &mut ahead.expected;
+        expected.clear();
+        for extent in rows.filter_map(|row| table.extent(row)) {
+            let last = expected.last_mut();
+            match last.and_then(|last| Some((together(*last, extent)?, last))) {
+                Some((both, last)) => *last = both,
+                None => expected.push(extent),
             }
-            count += 1;
         }
-        let Extent {
-            segment,
-            start,
-            end,
-        } = all;
-        let mut window = self.window.borrow_mut();
-        window.expect(segment, u64::from(start), u64::from(end));
-        count
     }
 
     /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
-        let mut window = self.window.borrow_mut();
-        let line = self.inner.read_line(&self.state, &mut window, loc)?;
-        let decoded = self.inner.decode(&self.state, kind, loc, line)?;
-        let piece = piece_at(line).and_then(|len| line.get(..len));
-        let is_good = matches!(classify(kind, piece.unwrap_or(line)), Line::Good(_));
+        let line = self.line(loc)?;
+        let decoded = self.inner.decode(&self.state, kind, loc, &line)?;
+        let piece = piece_at(&line).and_then(|len| line.get(..len));
+        let is_good = matches!(classify(kind, piece.unwrap_or(&line)), Line::Good(_));
         Ok((decoded, is_good))
     }
 

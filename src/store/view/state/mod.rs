@@ -4,6 +4,7 @@ mod relocate;
 mod rescan;
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::RangeInclusive;
 
 use self::rescan::is_as_read;
 use super::altered_seqs::clamp_altered_seqs;
@@ -68,6 +69,20 @@ impl Segment {
     /// The length that the file has if no one touched it since.
     pub(in crate::store) fn expected_len(&self) -> u64 {
         self.end + self.tail.map_or(0, |tail| tail.len)
+    }
+}
+
+/// The lines of a segment that were found to be other than decklog wrote them.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct KnownDamage {
+    /// Past the limit, a line may be one that is not listed.
+    is_listed: bool,
+    ranges: Vec<RangeInclusive<u64>>,
+}
+
+impl KnownDamage {
+    pub(in crate::store) fn has(&self, offset: u64) -> bool {
+        !self.is_listed || self.ranges.iter().any(|range| range.contains(&offset))
     }
 }
 
@@ -352,17 +367,29 @@ impl State {
 
     /// Whether the line at a place was found to be other than decklog wrote it.
     pub(in crate::store) fn knows_damage(&self, loc: Loc) -> bool {
-        let name = self.segments[loc.segment as usize].name;
-        let (path, offset) = (name.path(), u64::from(loc.offset));
-        let is_there = |damage: &Damage| {
-            let range = damage.offset..=damage.offset + damage.length;
+        let known = self.known_damage(loc.segment as usize);
+        known.has(loc.offset.into())
+    }
+
+    /// The damage that was found in a segment.
+    pub(in crate::store) fn known_damage(&self, segment: usize) -> KnownDamage {
+        let name = self.segments[segment].name;
+        let path = if self.damage.is_empty() {
+            String::new()
+        } else {
+            name.path()
+        };
+        let is_there = |damage: &&Damage| {
             // As it was written, but not where or how often it was.
             let is_whole = [DamageClass::Repeated, DamageClass::Misplaced].contains(&damage.class);
-            damage.file == path && !is_whole && range.contains(&offset)
+            damage.file == path && !is_whole
         };
-        // Past the limit, it may be one that is not listed.
-        self.damage_listed[name.kind as usize] == DAMAGE_LISTED_MAX
-            || self.damage.iter().any(is_there)
+        let ranges = self.damage.iter().filter(is_there);
+        let ranges = ranges.map(|damage| damage.offset..=damage.offset + damage.length);
+        KnownDamage {
+            is_listed: self.damage_listed[name.kind as usize] < DAMAGE_LISTED_MAX,
+            ranges: ranges.collect(),
+        }
     }
 
     /// The files of a day in which lines are not as decklog wrote them, or not where it did.

@@ -1,0 +1,207 @@
+//! Lines that are read from files while the state is not locked.
+//!
+//! A closure that asks the state for lines finds those that were read before. At the first other
+//! one it ends with an error: the lock is released, the line is read together with those that are
+//! expected to be asked for next, and the closure is called again.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::index::{Extent, Loc};
+use crate::line::LINE_BYTES_MAX;
+use crate::segment::{SegmentName, Window};
+use crate::storage::full_path;
+use crate::store::Inner;
+use crate::store::view::state::{Segment, State};
+
+/// What is expected is read up to this many bytes at a time.
+const READ_BYTES_MAX: usize = 256 << 10;
+/// What was read for earlier calls is kept up to this many bytes.
+const KEPT_BYTES_MAX: usize = 512 << 10;
+
+/// Lines that were read, and those that are to be.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    /// What was read last.
+    window: Window,
+    /// What was read before.
+    kept: Vec<Kept>,
+    /// Where lines stand that will be asked for next.
+    pub(super) expected: Vec<Extent>,
+    /// What is to be read: the line that was asked for, and expected ones.
+    missing: Vec<Run>,
+}
+
+/// Some bytes of a segment.
+#[derive(Debug)]
+struct Kept {
+    segment: u32,
+    identity: u64,
+    start: u64,
+    bytes: Vec<u8>,
+    /// They are one line, which has no LF: the file ends there, or the line is too long.
+    is_cut: bool,
+}
+
+/// Lines that stand together, of which the one at `offset` is needed.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    segment: u32,
+    name: SegmentName,
+    identity: u64,
+    offset: u64,
+    extent: Extent,
+}
+
+/// Where a line is that was read.
+pub(super) struct Place {
+    /// Of `kept`; none for the window.
+    kept: Option<usize>,
+    range: Range<usize>,
+}
+
+impl ReadAhead {
+    /// Forgets all that was read.
+    pub(super) fn clear(&mut self) {
+        *self = ReadAhead::default();
+    }
+
+    /// Forgets what was read for earlier calls, if that is much.
+    pub(super) fn trim(&mut self) {
+        let kept: usize = self.kept.iter().map(|kept| kept.bytes.len()).sum();
+        if kept + self.window.bytes().len() > KEPT_BYTES_MAX {
+            self.clear();
+        }
+    }
+
+    /// The line at a place, if it was read.
+    pub(super) fn find(&self, loc: Loc, identity: u64) -> Option<Place> {
+        let (segment, offset) = (loc.segment, u64::from(loc.offset));
+        if let Some(range) = self.window.held(segment, identity, offset) {
+            return Some(Place { kept: None, range });
+        }
+        self.kept.iter().enumerate().rev().find_map(|(nth, kept)| {
+            if (kept.segment, kept.identity) != (segment, identity) {
+                return None;
+            }
+            let start = usize::try_from(offset.checked_sub(kept.start)?).ok()?;
+            let rest = kept.bytes.get(start..)?;
+            let len = match memchr::memchr(b'\n', rest) {
+                None if kept.is_cut && start == 0 => rest.len(),
+                lf => lf?,
+            };
+            let range = start..start + len;
+            let kept = Some(nth);
+            Some(Place { kept, range })
+        })
+    }
+
+    pub(super) fn line(&self, place: Place) -> &[u8] {
+        let bytes = match place.kept {
+            None => self.window.bytes(),
+            Some(nth) => self.kept.get(nth).map_or(&[][..], |kept| &kept.bytes),
+        };
+        bytes.get(place.range).unwrap_or_default()
+    }
+
+    /// Notes that the line at a place is to be read, and what is expected after it.
+    pub(super) fn miss(&mut self, state: &State, loc: Loc) {
+        let run = |offset: u32, extent: Extent| {
+            let Segment { name, identity, .. } = state.segments[extent.segment as usize];
+            Run {
+                segment: extent.segment,
+                name,
+                identity,
+                offset: offset.into(),
+                extent,
+            }
+        };
+        let Loc { segment, offset } = loc;
+        let has_it = |extent: &Extent| {
+            extent.segment == segment && (extent.start..extent.end).contains(&offset)
+        };
+        self.missing.clear();
+        let Some(first) = self.expected.iter().position(has_it) else {
+            let (start, end) = (offset, offset);
+            let alone = Extent {
+                segment,
+                start,
+                end,
+            };
+            self.missing.push(run(offset, alone));
+            return;
+        };
+        self.missing.push(run(offset, self.expected[first]));
+        let mut bytes = 0;
+        let rest = self.expected[first + 1..].iter().take_while(|extent| {
+            bytes += (extent.end - extent.start) as usize;
+            bytes <= READ_BYTES_MAX
+        });
+        let rest = rest.map(|extent| run(extent.start, *extent));
+        self.missing.extend(rest);
+    }
+
+    /// Whether lines are to be read.
+    pub(super) fn is_missing(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    pub(super) fn forget_missing(&mut self) {
+        self.missing.clear();
+    }
+
+    /// Takes what the window has out of the way of the next read.
+    fn keep(&mut self) {
+        if let Some((segment, identity, start)) = self.window.place() {
+            self.kept.push(Kept {
+                segment,
+                identity,
+                start,
+                bytes: self.window.bytes().to_vec(),
+                is_cut: false,
+            });
+        }
+    }
+}
+
+impl Inner {
+    /// Reads the lines that are missing.
+    pub(super) fn read_missing(&self, ahead: &mut ReadAhead) -> Result<()> {
+        let storage = &*self.storage;
+        let mut read = 0;
+        for run in std::mem::take(&mut ahead.missing) {
+            // Where they are longer than was expected, the others are read when they are asked for.
+            if read > READ_BYTES_MAX {
+                break;
+            }
+            let Run {
+                segment,
+                name,
+                identity,
+                offset,
+                extent,
+            } = run;
+            ahead.keep();
+            ahead.window.turn_to(segment, identity, || {
+                self.files.get(storage, segment, name, identity)
+            })?;
+            let (start, end) = (u64::from(extent.start), u64::from(extent.end));
+            ahead.window.expect(segment, start, end);
+            let line = ahead.window.line(offset, LINE_BYTES_MAX);
+            let io = |e| Error::io("read the segment", &full_path(storage, &name.path()), e);
+            let bytes = line.map_err(io)?.len();
+            read += ahead.window.bytes().len();
+            if ahead.window.held(segment, identity, offset).is_none() {
+                let bytes = ahead.window.line(offset, bytes).map_err(io)?.to_vec();
+                ahead.kept.push(Kept {
+                    segment,
+                    identity,
+                    start: offset,
+                    bytes,
+                    is_cut: true,
+                });
+            }
+        }
+        Ok(())
+    }
+}
