@@ -115,18 +115,31 @@ impl Capture {
         self.owner.queue.push(1, job.bytes, [job])
     }
 
-    /// Queues checked records, all or none, and has each answer told to who waits for it; that is done on
-    /// the thread that writes and must not take long. They are written at once.
+    /// Queues checked records, all or none, and has the answers told to who waits for them, if anyone
+    /// does; that is done on the thread that writes and must not take long. They are written at once.
+    /// No records have no answer.
     ///
     /// # Errors
     /// As [`record`](Capture::record); then no answer comes.
     #[cfg(feature = "http")]
-    pub(crate) fn record_all(&self, records: Vec<(Record, IfKnown, Option<Answer>)>) -> Result<()> {
-        let job = |(record, if_known, answer)| {
+    pub(crate) fn record_all(
+        &self,
+        records: Vec<(Record, IfKnown)>,
+        answer: Option<Answer>,
+    ) -> Result<()> {
+        let job = |(record, if_known)| {
             let job = self.job(record, if_known)?;
-            Ok(Job { answer, ..job })
+            let is_awaited = answer.is_some();
+            Ok(Job { is_awaited, ..job })
         };
-        let jobs = records.into_iter().map(job).collect::<Result<Vec<_>>>()?;
+        let mut jobs = records.into_iter().map(job).collect::<Result<Vec<_>>>()?;
+        if let Some(last) = jobs.last_mut() {
+            last.answer = answer;
+        }
+        self.push_all(jobs)
+    }
+
+    fn push_all(&self, jobs: Vec<Job>) -> Result<()> {
         let bytes = jobs.iter().map(|job| job.bytes).sum();
         self.owner.queue.push(jobs.len(), bytes, jobs)
     }
@@ -147,8 +160,7 @@ impl Capture {
             .into_iter()
             .map(|(record, if_known)| self.job(record.checked()?, if_known))
             .collect::<Result<Vec<_>>>()?;
-        let bytes = jobs.iter().map(|job| job.bytes).sum();
-        self.owner.queue.push(jobs.len(), bytes, jobs)
+        self.push_all(jobs)
     }
 
     /// Queues a model's whole answer, as the next message of its conversation, filled from the
@@ -230,9 +242,10 @@ impl Capture {
             return Err(Error::invalid(message).with_key(key));
         }
         Ok(Job {
-            record,
+            record: Some(record),
             if_known,
             bytes,
+            is_awaited: false,
             answer: None,
         })
     }

@@ -24,17 +24,20 @@ const GATHER_AWAITED: Duration = Duration::from_micros(200);
 /// After so many times that nothing came it sleeps until it is woken.
 const QUIET_ROUNDS_MAX: u32 = 20;
 
-/// Is told what became of a record, on the thread that writes. Dropped without a word if that
-/// thread fails.
-pub(crate) type Answer = Box<dyn FnOnce(Result<Ack>) + Send>;
+/// Is told what became of the records of one call, on the thread that writes. Dropped without a word
+/// if that thread fails.
+pub(crate) type Answer = Box<dyn FnOnce(Vec<Result<Ack>>) + Send>;
 
 /// A checked record on its way to the log.
 pub(super) struct Job {
-    pub(super) record: Record,
+    /// Until it is written.
+    pub(super) record: Option<Record>,
     pub(super) if_known: IfKnown,
     /// The length of its texts.
     pub(super) bytes: usize,
-    /// Who waits for what becomes of it.
+    /// Whether someone waits for what becomes of it.
+    pub(super) is_awaited: bool,
+    /// With the last of those that are awaited together: who waits.
     pub(super) answer: Option<Answer>,
 }
 
@@ -67,7 +70,7 @@ struct State {
     phase: Phase,
     /// Callers that wait on `answered`.
     waiting: usize,
-    /// For how many of `jobs` someone waits.
+    /// How many wait for some of `jobs`.
     awaited: usize,
     /// How many are worth a batch.
     awaited_min: usize,

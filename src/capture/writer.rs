@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::queue::{Job, Queue, ended};
 use super::stats::Answers;
-use crate::collections::{Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES};
+use crate::collections::{
+    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, PreparedBatch, RECORD_BYTES,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::store::Store;
@@ -26,6 +28,8 @@ pub(super) struct Writer {
     drain_timeout: Duration,
     /// Why nothing more is tried: whatever comes has failed.
     gave_up: Option<Error>,
+    /// What became of the first of those that are awaited together.
+    awaited: Vec<Result<Ack>>,
 }
 
 /// Answers for what waits should the thread end in a panic.
@@ -50,6 +54,7 @@ impl Writer {
             on_error,
             drain_timeout,
             gave_up: None,
+            awaited: Vec::new(),
         }
     }
 
@@ -60,23 +65,35 @@ impl Writer {
         while self.queue.take(&mut jobs) {
             while !jobs.is_empty() {
                 let len = batch_len(&jobs);
-                let answers = self.write(&jobs, len);
+                let answers = self.write(&mut jobs, len);
                 self.settle(jobs.drain(..len), answers);
             }
         }
     }
 
     /// Writes the first `len` records; tries again for as long as another process holds the lock.
-    fn write(&mut self, jobs: &VecDeque<Job>, len: usize) -> Result<Vec<Result<Ack>>> {
+    fn write(&mut self, jobs: &mut VecDeque<Job>, len: usize) -> Result<Vec<Result<Ack>>> {
+        let is_told = self.on_error.is_some();
+        let mut batch: Option<PreparedBatch> = None;
         loop {
             if let Some(error) = &self.gave_up {
                 return Err(error.clone());
             }
-            let records = jobs.iter().take(len);
-            // It is kept here to be told of, and tried again, as it was given.
-            let records = records.map(|job| (Ok(job.record.clone()), job.if_known));
+            let put = || {
+                let records = jobs.iter_mut().take(len).filter_map(|job| {
+                    // It is kept here, as it was given, where it may have to be told of.
+                    let record = if is_told && !job.is_awaited {
+                        job.record.clone()
+                    } else {
+                        job.record.take()
+                    };
+                    Some((Ok(record?), job.if_known))
+                });
+                let batch = batch.get_or_insert_with(|| self.store.prepare_batch(records));
+                self.store.put_prepared(batch)
+            };
             // The store forgets what a transaction that was cut short left in its memory.
-            match catch_unwind(AssertUnwindSafe(|| self.store.put_batch(records))) {
+            match catch_unwind(AssertUnwindSafe(put)) {
                 // Then nothing was written.
                 Ok(Err(e)) if e.kind() == ErrorKind::Locked => {
                     if self.queue.may_retry(&e, self.drain_timeout) {
@@ -100,7 +117,7 @@ impl Writer {
             Err(error) => (Vec::new().into_iter(), Some(error)),
         };
         let mut settled = Answers::default();
-        let mut awaited = Vec::new();
+        let mut told = Vec::new();
         for job in jobs {
             settled.bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
@@ -119,22 +136,25 @@ impl Writer {
                     settled.last_error = Some(error.clone());
                 }
             }
-            match (job.answer, answer) {
-                (Some(tell), answer) => awaited.push((tell, answer)),
-                (None, Err(error)) => self.tell(&error, &job.record),
-                (None, Ok(_)) => {}
+            if job.is_awaited {
+                self.awaited.push(answer);
+            } else if let Err(error) = answer {
+                self.tell(&error, job.record.as_ref());
+            }
+            if let Some(tell) = job.answer {
+                told.push((tell, std::mem::take(&mut self.awaited)));
             }
         }
         // Those who wait find room when they come again.
         self.queue.settle(settled);
-        for (tell, answer) in awaited {
+        for (tell, answers) in told {
             // As in `tell`.
-            let _ = catch_unwind(AssertUnwindSafe(|| tell(answer)));
+            let _ = catch_unwind(AssertUnwindSafe(|| tell(answers)));
         }
     }
 
-    fn tell(&mut self, error: &Error, record: &Record) {
-        if let Some(on_error) = &mut self.on_error {
+    fn tell(&mut self, error: &Error, record: Option<&Record>) {
+        if let (Some(on_error), Some(record)) = (&mut self.on_error, record) {
             // A panic there is the program's own, which its hook shows; the records go on.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(error, record)));
         }

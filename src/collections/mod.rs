@@ -246,18 +246,32 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
     ) -> Result<Vec<Result<Ack>>> {
-        // What it takes to check and admit them is done before the lock is taken.
+        self.put_prepared(&mut self.prepare_batch(records))
+    }
+
+    /// Does for records that were checked what takes no lock.
+    pub(crate) fn prepare_batch(
+        &self,
+        records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
+    ) -> PreparedBatch {
         let prepare = |(record, if_known): (Result<Record>, IfKnown)| {
             let prepared = record.and_then(|record| self.inner().policies().prepare(record));
             (prepared, if_known)
         };
-        let prepared: Vec<_> = records.into_iter().map(prepare).collect();
+        PreparedBatch(records.into_iter().map(prepare).collect())
+    }
+
+    /// Puts a batch. Where the lock was not to be had, the batch is as before.
+    pub(crate) fn put_prepared(&self, batch: &mut PreparedBatch) -> Result<Vec<Result<Ack>>> {
         self.inner().transact(|txn| {
             let put_one = |(record, if_known)| put_prepared(txn, record, if_known);
-            Ok(prepared.into_iter().map(put_one).collect())
+            Ok(batch.0.drain(..).map(put_one).collect())
         })
     }
 }
+
+/// Records to be put under one lock, each by the rule that goes with it.
+pub(crate) struct PreparedBatch(Vec<(Result<PreparedRecord>, IfKnown)>);
 
 /// Checks a record that a caller gives. The arguments of a call must have the hash that is given with
 /// them, unless they were redacted before, as those of a call that was read from a log.

@@ -76,7 +76,8 @@ pub(super) struct App {
 #[derive(Clone)]
 pub(super) struct Answers(mpsc::UnboundedSender<Told>);
 
-type Told = (oneshot::Sender<Result<Ack>>, Result<Ack>);
+type Acks = Vec<Result<Ack>>;
+type Told = (oneshot::Sender<Acks>, Acks);
 
 impl Answers {
     /// The other end is for [`hand_on`](Self::hand_on). No more are on their way than may be
@@ -86,15 +87,15 @@ impl Answers {
         (Answers(answers), told)
     }
 
-    fn tell(&self, to: oneshot::Sender<Result<Ack>>, ack: Result<Ack>) {
+    fn tell(&self, to: oneshot::Sender<Acks>, acks: Acks) {
         // At the end of the server no one waits any more.
-        let _ = self.0.send((to, ack));
+        let _ = self.0.send((to, acks));
     }
 
     pub(super) async fn hand_on(mut told: mpsc::UnboundedReceiver<Told>) {
-        while let Some((to, ack)) = told.recv().await {
+        while let Some((to, acks)) = told.recv().await {
             // Who does not wait any more needs no answer.
-            let _ = to.send(ack);
+            let _ = to.send(acks);
         }
     }
 }
@@ -171,28 +172,19 @@ impl App {
         &self,
         records: Vec<(Record, IfKnown)>,
         wait: Option<Wait>,
-    ) -> Result<Option<Vec<Result<Ack>>>, Problem> {
+    ) -> Result<Option<Acks>, Problem> {
         // What may well be refused is not promised: the client waits for the answer.
         let wait = wait.filter(|wait| *wait != Wait::None || !self.doubt.is_set());
-        let mut answers = Vec::with_capacity(records.len());
-        let queued = records.into_iter().map(|(record, if_known)| {
-            let answer = (wait != Some(Wait::None)).then(|| {
-                let (told, answer) = oneshot::channel();
-                answers.push(answer);
-                let answers = self.answers.clone();
-                Box::new(move |ack| answers.tell(told, ack)) as Answer
-            });
-            (record, if_known, answer)
-        });
-        self.capture.record_all(queued.collect())?;
-        if wait == Some(Wait::None) {
+        let is_awaited = wait != Some(Wait::None) && !records.is_empty();
+        let (told, answer) = oneshot::channel();
+        let answers = self.answers.clone();
+        let tell = is_awaited.then(|| Box::new(move |acks| answers.tell(told, acks)) as Answer);
+        self.capture.record_all(records, tell)?;
+        if !is_awaited {
             return Ok(None);
         }
         let acknowledged = async {
-            let mut acks = Vec::with_capacity(answers.len());
-            for answer in answers {
-                acks.push(answer.await.map_err(|_| panicked())?);
-            }
+            let acks = answer.await.map_err(|_| panicked())?;
             self.doubt.note(&acks);
             let is_any_in_log = acks.iter().any(Result::is_ok);
             if wait == Some(Wait::Disk) && is_any_in_log {
