@@ -1,6 +1,7 @@
 //! `/records`: records of any kind, one a line.
 
 mod lines;
+mod zstd;
 
 use std::io::Read;
 
@@ -15,6 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) use self::lines::describe as describe_lines;
+use self::zstd::ZstdReader;
 use super::app::{App, Shared};
 use super::body::{check_type, push, read};
 use super::memory::Gathered;
@@ -172,7 +174,7 @@ impl Coding {
         let mut from: Box<dyn Read + '_> = match self {
             Coding::Identity => return Ok(body),
             Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
-            Coding::Zstd => Box::new(zstd::Decoder::new(&body[..]).map_err(|e| broken(&e))?),
+            Coding::Zstd => Box::new(ZstdReader::new(&body, app.limits.body_bytes_max)),
         };
         let mut whole = Gathered::new(&app.bodies, app.limits.body_bytes_max);
         let mut room = vec![0; READ_BYTES];
