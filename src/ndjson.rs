@@ -16,7 +16,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::collections::Ack;
+use crate::collections::{Ack, IfKnown, given};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::store::Store;
@@ -33,7 +33,8 @@ pub struct Input {
 }
 
 /// Records what is a record, each taken or rejected by itself; the answers are in the order of the
-/// lines, with their numbers.
+/// lines, with their numbers. A record without a time is that of now: sent again with its id, it is
+/// compared without the time.
 ///
 /// # Errors
 /// As [`Store::record_batch`].
@@ -41,13 +42,17 @@ pub fn record(store: &Store, inputs: Vec<Input>) -> Result<Vec<(u64, Result<Ack>
     let mut records = Vec::with_capacity(inputs.len());
     let mut read = Vec::with_capacity(inputs.len());
     for Input { line, text } in inputs {
-        let record = text.and_then(|text| Record::from_json(&text));
-        read.push((line, record.map(|record| records.push(record))));
+        let given = text.and_then(|text| Record::from_line(&text));
+        let record = given.map(|given| {
+            let if_known = IfKnown::of_client(given.has_time);
+            records.push((self::given(given.record), if_known));
+        });
+        read.push((line, record));
     }
     let mut acks = if records.is_empty() {
         Vec::new().into_iter()
     } else {
-        store.record_batch(records)?.into_iter()
+        store.put_batch(records)?.into_iter()
     };
     let none = || Error::new(ErrorKind::Poisoned, "the store gave no answer");
     let answer = |(line, read): (u64, Result<()>)| {

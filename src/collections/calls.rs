@@ -131,12 +131,11 @@ pub(super) fn put_request(
 }
 
 /// Adds an outcome, unless the call has it, `but_time` if so.
-pub(super) fn put_done(
-    txn: &mut Txn<'_>,
-    redacted: &Redacted,
-    done: &ToolCallDone,
-    but_time: bool,
-) -> Result<Ack> {
+pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
+    let Record::CallDone(done) = redacted.record() else {
+        return Err(collision());
+    };
+    let is_latency_known = done.latency_ms != ToolCallDone::LATENCY_UNKNOWN;
     let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(done.request_id, &mut text), &*done.call_id];
@@ -150,10 +149,10 @@ pub(super) fn put_done(
         let is_same = |known: &ToolCallDone| {
             let done = ToolCallDone {
                 ended_at: time(done.ended_at, known.ended_at, but_time),
-                latency_ms: if but_time {
-                    known.latency_ms
-                } else {
+                latency_ms: if is_latency_known && !but_time {
                     done.latency_ms
+                } else {
+                    known.latency_ms
                 },
                 ..done.clone()
             };
@@ -168,9 +167,18 @@ pub(super) fn put_done(
         return lifecycle("the call was retracted: request it again before its outcome");
     }
     match first.map(done_at).transpose()? {
-        Some(first) => Err(second_outcome(&first, done)),
-        None => txn.push(redacted, Some(parent_id)).map(Ack::added),
+        Some(first) => return Err(second_outcome(&first, done)),
+        None if !is_latency_known => {
+            let started_at = request_at(txn.read(KIND, row.asserted)?)?.started_at.at;
+            redacted.assign(|record| {
+                if let Record::CallDone(done) = record {
+                    done.latency_ms = done.ended_at.at.saturating_sub(started_at).max(0);
+                }
+            });
+        }
+        None => {}
     }
+    txn.push(redacted, Some(parent_id)).map(Ack::added)
 }
 
 /// The parent of the call whose request stands at a place.

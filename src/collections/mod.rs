@@ -156,6 +156,17 @@ impl Ack {
     }
 }
 
+impl IfKnown {
+    /// The rule for a record of a client, which gave its time or left it to the log.
+    pub(crate) fn of_client(has_time: bool) -> IfKnown {
+        if has_time {
+            IfKnown::Compare
+        } else {
+            IfKnown::CompareExceptTime
+        }
+    }
+}
+
 impl Store {
     /// Records one fact. It is acknowledged, at the level that the store was opened with, when
     /// this returns.
@@ -306,7 +317,6 @@ fn put_by(txn: &mut Txn<'_>, redacted: &mut Redacted, if_known: IfKnown) -> Resu
     match if_known {
         IfKnown::Skip => put_if_new(txn, redacted),
         IfKnown::Compare => put(txn, redacted),
-        #[cfg(feature = "wire")]
         IfKnown::CompareExceptTime => put_again(txn, redacted),
     }
 }
@@ -343,16 +353,14 @@ pub(crate) enum IfKnown {
     Skip,
     /// The record is compared with it except for its time, which was given here: a client that
     /// sends it again gets another one.
-    #[cfg(feature = "wire")]
     CompareExceptTime,
 }
 
-#[cfg(feature = "wire")]
 fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     let put = match redacted.record() {
         Record::Turn(turn) => turns::put(txn, redacted, turn, true),
         Record::CallRequested(req) => calls::put_request(txn, redacted, req, true),
-        Record::CallDone(done) => calls::put_done(txn, redacted, done, true),
+        Record::CallDone(_) => calls::put_done(txn, redacted, true),
         Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, true),
         Record::Conversation(_) => conversations::put_again(txn, redacted),
         Record::Message(_) => messages::put(txn, redacted, true),
@@ -390,7 +398,7 @@ fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     let put = match redacted.record() {
         Record::Turn(turn) => turns::put(txn, redacted, turn, false),
         Record::CallRequested(req) => calls::put_request(txn, redacted, req, false),
-        Record::CallDone(done) => calls::put_done(txn, redacted, done, false),
+        Record::CallDone(_) => calls::put_done(txn, redacted, false),
         Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, false),
         Record::ProposalStep(step) => proposals::put_step(txn, redacted, step),
         Record::Conversation(_) => conversations::put(txn, redacted, false),

@@ -20,7 +20,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::app::{HELD, Shared};
 use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
-use crate::wire::issues::{Issue, issues, told};
+use crate::wire::issues::{Issue, issues};
 
 /// The longest answer in JSON: a page, and a record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
@@ -244,8 +244,7 @@ where
     if found.is_empty() {
         found.push(first);
     }
-    let field = found.first().map(Issue::pointer);
-    Problem::invalid(told(&found)).with_field(field.unwrap_or_default())
+    Problem::of_issues(&found)
 }
 
 /// One thing or an array of them.
@@ -253,22 +252,6 @@ pub(super) enum OneOrMore<T> {
     One(T),
     /// At least one, at most [`BATCH_MAX`].
     More(Vec<T>),
-}
-
-impl<T> OneOrMore<T> {
-    /// Checks each, with the JSON pointer to it, up to the first that fails.
-    pub(super) fn try_each(
-        &mut self,
-        mut check: impl FnMut(&mut T, &str) -> Result<(), Problem>,
-    ) -> Result<(), Problem> {
-        match self {
-            OneOrMore::One(one) => check(one, ""),
-            OneOrMore::More(more) => {
-                let mut more = more.iter_mut().enumerate();
-                more.try_for_each(|(nth, one)| check(one, &format!("/{nth}")))
-            }
-        }
-    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {

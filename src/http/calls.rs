@@ -9,17 +9,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made};
+use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Limit, Query, Time, WaitParams, id_in_path, same_as_path};
+use super::params::{AsOfParams, Limit, Query, Time, WaitParams, id_in_path, set_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put, or_not_there};
-use super::when::When;
 use crate::collections::{CallQuery, Order};
-use crate::record::{
-    CallStatus, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, payload_text,
-};
-use crate::wire::fields::Length;
+use crate::record::{CallStatus, ToolCallView};
+use crate::wire::new::{NewCall, NewOutcome};
 use crate::wire::pages::After;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -50,50 +47,6 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
     }
 }
 
-/// A call as it is asked for.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewCall {
-    /// The model request that asked for the call.
-    request_id: Uuid,
-    /// The call's id within the request, as the vendor gave it.
-    #[schema(min_length = 1, max_length = 1024)]
-    call_id: String,
-    /// The turn that made the call.
-    parent_id: Uuid,
-    /// Who offers the tool or the model, such as `anthropic`.
-    #[schema(max_length = 1024)]
-    vendor: String,
-    /// The tool's name.
-    #[schema(max_length = 1024)]
-    tool_name: String,
-    /// When the call started.
-    started_at: When,
-    /// SHA-256 of the arguments as canonical JSON. Default: computed from `arguments_json`. One of
-    /// the two is required, and both must agree.
-    #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
-    args_sha256: Option<String>,
-    /// The arguments: an object or array, kept to the byte, or a string.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    arguments_json: Option<String>,
-}
-
-impl From<NewCall> for ToolCallReq {
-    fn from(new: NewCall) -> ToolCallReq {
-        ToolCallReq {
-            request_id: new.request_id,
-            call_id: new.call_id,
-            parent_id: new.parent_id,
-            vendor: new.vendor,
-            tool_name: new.tool_name,
-            args_sha256: new.args_sha256.unwrap_or_default(),
-            arguments_json: new.arguments_json,
-            started_at: new.started_at.0,
-        }
-    }
-}
-
 /// Records that a tool is called.
 ///
 /// Sent again as it was, it is recorded once.
@@ -115,33 +68,8 @@ async fn request(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewCall>,
 ) -> Result<Made, Problem> {
-    let handed = Handed::one(ToolCallReq::from(new));
+    let handed = Handed::given(OneOrMore::One(new), None, |_, _| Ok(()))?;
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
-}
-
-/// What came of a call.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewOutcome {
-    /// The model request that asked for the call, as in the path. Default: that of the path.
-    request_id: Option<Uuid>,
-    /// The call's id within the request, as in the path. Default: that of the path.
-    #[schema(min_length = 1, max_length = 1024)]
-    call_id: Option<String>,
-    /// How it ended.
-    status: ToolStatus,
-    /// When it ended. An outcome cannot be taken back: `is_valid` must be true.
-    ended_at: When,
-    /// How long it took, in milliseconds.
-    latency_ms: Length,
-    /// What the tool returned: an object or array, kept to the byte, or a string.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    outcome_json: Option<String>,
-    /// The class of the error, such as `timeout`.
-    error_kind: Option<String>,
-    /// The error in words.
-    error_msg: Option<String>,
 }
 
 /// Records what came of a tool call.
@@ -167,18 +95,10 @@ async fn done(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewOutcome>,
 ) -> Result<Made, Problem> {
-    same_as_path("request_id", new.request_id.as_ref(), &key.request_id, "")?;
-    same_as_path("call_id", new.call_id.as_ref(), &key.call_id, "")?;
-    let handed = Handed::one(ToolCallDone {
-        request_id: key.request_id,
-        call_id: key.call_id,
-        ended_at: new.ended_at.0,
-        latency_ms: new.latency_ms.0,
-        outcome_json: new.outcome_json,
-        error_kind: new.error_kind,
-        error_msg: new.error_msg,
-        status: new.status,
-    });
+    let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
+        set_as_path(given, "request_id", &key.request_id)?;
+        set_as_path(given, "call_id", &key.call_id)
+    })?;
     handed.answer::<Put>(&app, params.wait, or_not_there).await
 }
 

@@ -13,17 +13,20 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
-use super::messages::{self, NewMessage};
+use super::messages::of_path;
 use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
-use crate::collections::{ConversationList, ConversationQuery, IfKnown, MessageQuery, Order};
-use crate::record::{Client, Conversation, ConversationMessage, ConversationStatus, Timestamp};
+use crate::collections::{ConversationList, ConversationQuery, MessageQuery, Order};
+use crate::line::DERIVED;
+use crate::record::{Client, ConversationMessage, ConversationStatus, Timestamp};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use crate::store::Store;
 use crate::wire::conversation::Whole;
 use crate::wire::fields::Length;
+use crate::wire::issues::Issue;
+use crate::wire::new::{NewConversation, NewMessage};
 use crate::wire::pages::Paged;
 
 /// What ids are derived from that a client's key stands for: any would do.
@@ -35,44 +38,15 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(get, change, erase))
 }
 
-/// A conversation that begins.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code)] // Some fields are read to be ignored.
-struct NewConversation {
-    /// Its id. Default: a new one.
-    id: Option<Uuid>,
-    /// The workspace or directory that it is about.
-    #[schema(max_length = 1024)]
-    workspace: Option<String>,
-    /// The project that it is about.
-    #[schema(max_length = 1024)]
-    project: Option<String>,
-    /// Where it is held.
-    client: Client,
-    /// Whose it is. Kept as a keyed hash, unless the store's settings say otherwise.
-    #[schema(max_length = 1024)]
-    user_id: Option<String>,
-    /// The client's session.
-    #[schema(max_length = 1024)]
-    session_id: Option<String>,
-    /// The conversation that it is a part of, as a sub-agent's is. It need not be in the log.
-    parent_id: Option<Uuid>,
-    /// The id of the tool call that started it.
-    #[schema(max_length = 1024)]
-    parent_call_id: Option<String>,
-    /// What it is about, in a line.
-    #[schema(max_length = 1024)]
-    title: Option<String>,
-    /// Default: active.
-    status: Option<ConversationStatus>,
-    /// Default: now.
-    created_at: Option<Timestamp>,
-    /// What failed last.
-    last_error: Option<String>,
+/// The member of a new conversation that has its messages.
+const MESSAGES: &str = "messages";
+
+/// What a body has beside the fields of a conversation.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[allow(dead_code)] // Most is read to be ignored.
+pub(super) struct Beside {
     /// Its messages, which are added to it.
-    #[serde(default)]
-    messages: Vec<NewMessage>,
+    messages: Option<Vec<NewMessage>>,
     // What answers have beside these, so that what was read can be posted.
     /// Ignored: it is derived from the messages.
     updated_at: Option<Timestamp>,
@@ -92,31 +66,22 @@ struct NewConversation {
     next: Option<String>,
 }
 
-impl NewConversation {
-    fn into_record(self, key: &IdempotencyKey) -> (Conversation, IfKnown) {
-        let id = self.id.or_else(|| key.id(KEYS, 0));
-        let if_known = IfKnown::CompareExceptTime;
-        let created_at = self.created_at.unwrap_or_else(Timestamp::now);
-        let conversation = Conversation {
-            workspace: self.workspace,
-            project: self.project,
-            user_id: self.user_id,
-            session_id: self.session_id,
-            parent_id: self.parent_id,
-            parent_call_id: self.parent_call_id,
-            title: self.title,
-            status: self.status.unwrap_or_default(),
-            last_error: self.last_error,
-            updated_at: created_at.clone(),
-            created_at,
-            ..Conversation::new(id.unwrap_or_else(Uuid::new_v4), self.client)
-        };
-        (conversation, if_known)
+impl Beside {
+    /// Takes it out of a body.
+    fn of(new: &mut NewConversation) -> Result<Beside, Problem> {
+        let names = DERIVED.into_iter().chain(["updated_at", "next", MESSAGES]);
+        let members: Vec<String> = names
+            .filter_map(|name| Some(format!("\"{name}\":{}", new.given.take(name)?)))
+            .collect();
+        let json = format!("{{{}}}", members.join(","));
+        let mut from = serde_json::Deserializer::from_str(&json);
+        serde_path_to_error::deserialize(&mut from).map_err(|error| {
+            let path = error.path().clone();
+            let message = error.into_inner().to_string();
+            Problem::of_issues(&[Issue::of_error(&path, message, None)])
+        })
     }
 }
-
-/// Where the messages of a new conversation stand, as a JSON pointer.
-const MESSAGES: &str = "/messages";
 
 fn unknown(id: Uuid) -> Problem {
     Problem::not_found(format!("there is no conversation {id}")).with_field("id")
@@ -150,21 +115,25 @@ async fn create(
     key: IdempotencyKey,
     Json(mut new): Json<NewConversation>,
 ) -> Result<Response, Problem> {
-    let messages = std::mem::take(&mut new.messages);
-    let (conversation, if_known) = new.into_record(&key);
-    let id = conversation.id;
-    let messages = messages::of_conversation(messages, id, &key, MESSAGES)?;
-    let handed = Handed::new(OneOrMore::One(conversation), |it| (it.into(), if_known));
-    let mut answered = handed.put(&app, None, |e| e.into()).await?;
-    if let Some(messages) = messages {
-        for (nth, mut added) in messages
-            .put(&app, None, |e| e.into())
-            .await?
-            .into_iter()
-            .enumerate()
-        {
+    let messages = Beside::of(&mut new)?.messages.unwrap_or_default();
+    let conversation = Handed::given(OneOrMore::One(new), None, |given, _| {
+        if let Some(id) = key.id(KEYS, 0) {
+            given.fill_text("id", || id.to_string());
+        }
+        Ok(())
+    })?;
+    let id = conversation.keys().pop().unwrap_or_default();
+    let id = Uuid::try_parse(&id).unwrap_or_default();
+    let has_messages = !messages.is_empty();
+    let messages = Handed::given(OneOrMore::More(messages), Some(MESSAGES), |given, nth| {
+        of_path(given, id, &key, nth)
+    })?;
+    let mut answered = conversation.put(&app, None, |e| e.into()).await?;
+    if has_messages {
+        let added = messages.put(&app, None, |e| e.into()).await?;
+        for (nth, mut added) in added.into_iter().enumerate() {
             if let Some(Err(problem)) = added.take_if(|added| added.is_err()) {
-                return Err(problem.with_field(format!("{MESSAGES}/{nth}")));
+                return Err(problem.with_field(format!("/{MESSAGES}/{nth}")));
             }
             answered.push(added);
         }

@@ -2,10 +2,13 @@
 //! and what utoipa has no words for.
 
 use serde_json::{Value, json};
+use utoipa::PartialSchema;
 use utoipa::openapi::OpenApi;
 
+use super::conversations::Beside;
 use super::problem::MEDIA_TYPE;
 use super::{access, records};
+use crate::wire::new::nullable;
 
 const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
@@ -64,8 +67,7 @@ pub(super) fn described(mut api: OpenApi) -> Value {
     }
     if let Some(schemas) = api.pointer_mut("/components/schemas") {
         records::describe_lines(schemas);
-        describe_calls(schemas);
-        describe_names(schemas);
+        describe_records(schemas);
         describe_times(schemas);
         describe_events(schemas);
     }
@@ -150,8 +152,23 @@ fn describe_times(schemas: &mut Value) {
     schemas["Moment"]["anyOf"][0]["pattern"] = times::day_or_instant().into();
 }
 
-/// Says what the fields of calls have to do with each other.
-fn describe_calls(schemas: &mut Value) {
+/// Says which fields go together, and which of them the path has.
+fn describe_records(schemas: &mut Value) {
+    for (name, of_path) in [
+        ("NewOutcome", &["request_id", "call_id"][..]),
+        ("NewStep", &["request_id"]),
+        ("NewMessage", &["conversation_id"]),
+    ] {
+        if let Some(Value::Array(required)) = schemas[name].get_mut("required") {
+            required.retain(|name| name.as_str().is_none_or(|name| !of_path.contains(&name)));
+        }
+        for field in of_path {
+            let field = &mut schemas[name]["properties"][field];
+            *field = nullable(field.take());
+            let text = field["description"].as_str().unwrap_or_default();
+            field["description"] = format!("{text} Default: that of the path.").into();
+        }
+    }
     for name in ["NewCall", "CallLine"] {
         schemas[name]["anyOf"] = json!([
             { "required": ["args_sha256"], "properties": { "args_sha256": { "type": "string" } } },
@@ -160,32 +177,29 @@ fn describe_calls(schemas: &mut Value) {
     }
     // An outcome cannot be taken back.
     for name in ["NewOutcome", "CompletedCallLine", "FailedCallLine"] {
-        let description = schemas[name]["properties"]["ended_at"]["description"].clone();
-        let mut full = schemas["When"]["oneOf"][1].clone();
-        full["properties"]["is_valid"] = json!({ "type": "boolean", "enum": [true] });
-        let at = schemas["When"]["oneOf"][0].clone();
-        schemas[name]["properties"]["ended_at"] =
-            json!({ "description": description, "oneOf": [at, full] });
+        let choices = schemas[name]["properties"]["ended_at"].get_mut("oneOf");
+        if let Some(Value::Array(choices)) = choices {
+            choices.retain(|choice| choice["type"] != "object");
+        }
     }
-    let outcome = schemas["NewOutcome"].take();
-    let of = |status: &str| {
-        let mut outcome = outcome.clone();
-        outcome["properties"]["status"] = json!({ "type": "string", "enum": [status] });
-        outcome
+    let failed_alone = json!({ "error_kind": { "type": "null" }, "error_msg": { "type": "null" } });
+    schemas["NewOutcome"]["anyOf"] = json!([
+        { "properties": { "status": { "enum": ["failed"] } } },
+        { "properties": failed_alone },
+    ]);
+    // Each step has a time of its own, and only some have a commit.
+    let step = |words: &[&str], nulls: &[&str]| {
+        let mut properties = json!({ "status": { "enum": words } });
+        for name in nulls {
+            properties[name] = json!({ "type": "null" });
+        }
+        json!({ "properties": properties })
     };
-    let mut completed = of("completed");
-    for name in ["error_kind", "error_msg"] {
-        completed["properties"][name] = json!({ "type": "null" });
-    }
-    schemas["NewOutcome"] = json!({
-        "description": outcome["description"],
-        "oneOf": [completed, of("failed")],
-    });
-}
-
-/// Says which fields go together: of two names for one field a body gives one, and a task of a chat
-/// has a text and a date.
-fn describe_names(schemas: &mut Value) {
+    schemas["NewStep"]["anyOf"] = json!([
+        step(&["approved", "denied"], &["applied_at", "commit_hash"]),
+        step(&["applied"], &["decided_at"]),
+        step(&["reverted"], &["decided_at", "applied_at"]),
+    ]);
     for (name, one, other) in [
         ("NewEvent", "created_at", "timestamp"),
         ("EventLine", "created_at", "timestamp"),
@@ -204,6 +218,10 @@ fn describe_names(schemas: &mut Value) {
                 "properties": { "text": { "type": "string" }, "message_date": { "type": "integer" } },
             },
         ]);
+    }
+    let mut beside = json!(Beside::schema());
+    for (name, schema) in members(&mut beside["properties"]) {
+        schemas["NewConversation"]["properties"][name] = schema.take();
     }
 }
 

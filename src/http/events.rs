@@ -12,9 +12,10 @@ use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::params::{Id, Limit, Query, Time, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
-use crate::collections::{EventNode, EventQuery, IfKnown, Order, SupervisorState};
-use crate::record::{Event, Record, now, payload_text};
-use crate::wire::fields::{AnyInt, Int, Moment, NewId, by_one_name};
+use crate::collections::{EventNode, EventQuery, Order, SupervisorState};
+use crate::record::Event;
+use crate::wire::fields::{AnyInt, Int};
+use crate::wire::new::NewEvent;
 use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -25,56 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(state))
 }
 
-/// An event to log.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewEvent {
-    /// Its id: sent again with the same one, it is logged once. Default, or 0: the next one, for
-    /// each request.
-    id: Option<NewId>,
-    /// The event that it belongs to, which must be in the log.
-    parent_id: Option<AnyInt>,
-    /// What happened: a dotted name, such as `worker.spawned`.
-    #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
-    event_type: String,
-    /// When: epoch milliseconds or RFC 3339. Default: now.
-    created_at: Option<Moment>,
-    /// Another name for `created_at`: give one of them.
-    timestamp: Option<Moment>,
-    /// What there is to say of it: an object or array, kept to the byte, or a string.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    payload: Option<String>,
-}
-
 type NewEvents = OneOrMore<NewEvent>;
-
-impl NewEvent {
-    /// Takes the time by either of its names.
-    fn one_time(&mut self, pointer: &str) -> Result<(), Problem> {
-        let names = (
-            ("created_at", self.created_at),
-            ("timestamp", self.timestamp),
-        );
-        self.created_at = by_one_name(names.0, names.1).map_err(|e| Problem::at(&e, pointer))?;
-        Ok(())
-    }
-
-    fn into_record(self) -> (Record, IfKnown) {
-        let if_known = match self.created_at {
-            Some(_) => IfKnown::Compare,
-            None => IfKnown::CompareExceptTime,
-        };
-        let event = Event {
-            id: self.id.map_or(0, |id| id.0),
-            parent_id: self.parent_id.map(|id| id.0),
-            event_type: self.event_type,
-            created_at: self.created_at.map_or_else(now, |at| at.0),
-            payload: self.payload,
-        };
-        (event.into(), if_known)
-    }
-}
 
 /// Logs an event, or several in one array.
 ///
@@ -97,10 +49,9 @@ impl NewEvent {
 async fn log(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
-    mut body: NewEvents,
+    body: NewEvents,
 ) -> Result<Made, Problem> {
-    body.try_each(NewEvent::one_time)?;
-    let handed = Handed::new(body, NewEvent::into_record);
+    let handed = Handed::given(body, None, |_, _| Ok(()))?;
     handed
         .answer::<Numbered>(&app, params.wait, |e| e.into())
         .await

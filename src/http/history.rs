@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -12,10 +12,9 @@ use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams, number};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
-use crate::collections::IfKnown;
-use crate::record::{HistoryEntry, Record, Role, now};
-use crate::wire::fields::{AnyInt, Int, Millis, NewId};
+use crate::wire::fields::{AnyInt, Int};
 use crate::wire::history::Entries;
+use crate::wire::new::NewEntry;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -23,41 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(last))
 }
 
-/// An entry to append.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewEntry {
-    /// Its id: sent again with the same one, it is appended once. Default, or 0: the next one, for
-    /// each request.
-    id: Option<NewId>,
-    /// The chat; its id may be negative.
-    chat_id: AnyInt,
-    /// Who speaks.
-    role: Role,
-    /// When. Default: now.
-    created_at: Option<Millis>,
-    /// What is said.
-    text: String,
-}
-
 type NewEntries = OneOrMore<NewEntry>;
-
-impl NewEntry {
-    fn into_record(self) -> (Record, IfKnown) {
-        let if_known = match self.created_at {
-            Some(_) => IfKnown::Compare,
-            None => IfKnown::CompareExceptTime,
-        };
-        let entry = HistoryEntry {
-            id: self.id.map_or(0, |id| id.0),
-            chat_id: self.chat_id.0,
-            role: self.role,
-            created_at: self.created_at.map_or_else(now, |at| at.0),
-            text: self.text,
-        };
-        (entry.into(), if_known)
-    }
-}
 
 /// Appends an entry to a chat's history, or several in one array.
 ///
@@ -82,7 +47,7 @@ async fn add(
     Query(params): Query<WaitParams>,
     body: NewEntries,
 ) -> Result<Made, Problem> {
-    let handed = Handed::new(body, NewEntry::into_record);
+    let handed = Handed::given(body, None, |_, _| Ok(()))?;
     handed
         .answer::<Numbered>(&app, params.wait, |e| e.into())
         .await

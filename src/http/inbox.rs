@@ -11,14 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::body::{Json, JsonOrNone, Made};
+use super::body::{Json, JsonOrNone, Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
-use crate::record::{InboxTask, TaskStatus, now, payload_text};
-use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, Length, Millis, UpdateId};
+use crate::record::{InboxTask, TaskStatus};
+use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, Length};
+use crate::wire::new::NewTask;
 use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -31,27 +32,6 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(done))
         .routes(routes!(fail))
         .routes(routes!(retry))
-}
-
-/// A task to queue.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewTask {
-    /// The sender's number for it: the task is queued once for each.
-    update_id: UpdateId,
-    /// The chat that it comes from, where it is a message of one.
-    chat_id: Option<AnyInt>,
-    /// The message's text. Required with a `chat_id`.
-    text: Option<String>,
-    /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
-    /// with a `chat_id`.
-    message_date: Option<AnyInt>,
-    /// When it was queued. Default: now.
-    created_at: Option<Millis>,
-    /// Further data of the task, also of one without a text: JSON, kept to the byte, or a string.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    payload: Option<String>,
 }
 
 /// Queues a task.
@@ -75,13 +55,7 @@ async fn enqueue(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewTask>,
 ) -> Result<Made, Problem> {
-    let handed = Handed::one(InboxTask {
-        chat_id: new.chat_id.map(|id| id.0),
-        text: new.text,
-        message_date: new.message_date.map(|date| date.0),
-        created_at: new.created_at.map_or_else(now, |at| at.0),
-        ..InboxTask::new(new.update_id.0, new.payload)
-    });
+    let handed = Handed::given(OneOrMore::One(new), None, |_, _| Ok(()))?;
     let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
     let status = status_of(&answered);
     match answered.pop().flatten() {
@@ -89,7 +63,7 @@ async fn enqueue(
             let id = ack.assigned.unwrap_or(0);
             app.ask(move |app| Made::new(status, &task(app, id)?)).await
         }
-        other => Made::new(status, &Put::from(other)),
+        other => Made::new(status, &Put::from((String::new(), other))),
     }
 }
 

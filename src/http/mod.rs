@@ -50,6 +50,5 @@ mod tls;
 mod trim;
 mod turns;
 mod unqueried;
-mod when;
 
 pub use serve::{Options, Server, Stop, Tls};

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
+use crate::line::Given;
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 use crate::wire::fields::{AnyInt, Int};
 
@@ -164,19 +165,20 @@ impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
     }
 }
 
-/// Checks that a field of a body, which stands at a JSON pointer, says what the path says, if it is
-/// given.
-pub(super) fn same_as_path<T: PartialEq>(
-    name: &str,
-    given: Option<&T>,
+/// Sets a field of a body that the path says. If the body has it, it must be the same.
+pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
+    given: &mut Given<'static>,
+    name: &'static str,
     in_path: &T,
-    pointer: &str,
 ) -> Result<(), Problem> {
-    if given.is_none_or(|given| given == in_path) {
-        return Ok(());
+    // What cannot be one is found when the body is read.
+    let same = given.json(name).map(serde_json::from_str::<T>);
+    if same.is_some_and(|same| same.is_ok_and(|same| same != *in_path)) {
+        let detail = format!("{name} is not that of the path: give the same one, or leave it out");
+        return Err(Problem::invalid(detail).with_field(format!("/{name}")));
     }
-    let detail = format!("{name} is not that of the path: give the same one, or leave it out");
-    Err(Problem::invalid(detail).with_field(format!("{pointer}/{name}")))
+    given.fill_text(name, || in_path.to_string());
+    Ok(())
 }
 
 /// Reads a number: all parameters are texts.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::{Error, ErrorKind};
+use crate::wire::issues::{Issue, told};
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -108,11 +109,21 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// The problem of a body that has these faults.
+    pub(super) fn of_issues(issues: &[Issue]) -> Problem {
+        let field = issues.first().map(Issue::pointer);
+        Problem::invalid(told(issues)).with_field(field.unwrap_or_default())
+    }
+
+    /// The same, of a part of the body, at a JSON pointer.
+    pub(super) fn within(self, pointer: &str) -> Problem {
+        let field = self.field.map(|field| format!("{pointer}{field}"));
+        Problem { field, ..self }
+    }
+
     /// The problem of a record that stands in a body, at a JSON pointer.
     pub(super) fn at(error: &Error, pointer: &str) -> Problem {
-        let problem = Problem::from(error);
-        let field = problem.field.map(|field| format!("{pointer}{field}"));
-        Problem { field, ..problem }
+        Problem::from(error).within(pointer)
     }
 }
 

@@ -2,29 +2,21 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{
-    AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
-};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::{App, Shared};
-use super::body::{Json, Made};
+use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams};
+use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams, set_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
-use super::when::When;
 use crate::collections::{AsOf, Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::record::{
-    CodeEditProposal, NAME_BYTES_MAX, ProposalStatus, ProposalStep, Validity, now,
-    payload_text_required,
-};
-use crate::wire::fields::{Decision, Millis, by_one_name};
+use crate::record::{CodeEditProposal, ProposalStatus};
+use crate::wire::new::{NewProposal, NewStep};
 use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -32,62 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(propose, list))
         .routes(routes!(get))
         .routes(routes!(step))
-}
-
-/// An edit to propose.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewProposal {
-    /// `retracted` takes the proposal back. Default: `pending`.
-    op: Option<Proposed>,
-    /// Another name for `op`: give one of them.
-    status: Option<Proposed>,
-    /// The request that proposes the edit.
-    request_id: Uuid,
-    /// When it is proposed.
-    created_at: When,
-    /// The agent's confidence.
-    #[schema(minimum = 0, maximum = 1)]
-    confidence: Option<f64>,
-    /// The edits: an object or array, kept to the byte, or a string.
-    #[serde(with = "payload_text_required")]
-    #[schema(schema_with = any_but_null)]
-    diffs_json: String,
-    /// The step that decides has it: null here.
-    #[schema(schema_with = only_null)]
-    decided_at: Option<Millis>,
-    /// The step that applies has it: null here.
-    #[schema(schema_with = only_null)]
-    applied_at: Option<Millis>,
-    /// The step that applies has it: null here.
-    #[schema(schema_with = only_null)]
-    commit_hash: Option<String>,
-}
-
-fn any_but_null() -> Schema {
-    let types = [
-        Type::Object,
-        Type::Array,
-        Type::String,
-        Type::Number,
-        Type::Boolean,
-    ];
-    let any = ObjectBuilder::new().schema_type(SchemaType::from_iter(types));
-    any.description(Some(
-        "The edits: an object or array, kept to the byte, or a string.",
-    ))
-    .into()
-}
-
-fn only_null() -> Schema {
-    ObjectBuilder::new().schema_type(Type::Null).into()
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Proposed {
-    Pending,
-    Retracted,
 }
 
 /// Records an edit that is proposed.
@@ -111,87 +47,9 @@ async fn propose(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewProposal>,
 ) -> Result<Made, Problem> {
-    let op = by_one_name(("op", new.op), ("status", new.status))?;
-    let is_valid = new.created_at.0.is_valid && op != Some(Proposed::Retracted);
-    let handed = Handed::one(CodeEditProposal {
-        created_at: Validity {
-            is_valid,
-            ..new.created_at.0
-        },
-        confidence: new.confidence,
-        decided_at: new.decided_at.map(|at| at.0),
-        applied_at: new.applied_at.map(|at| at.0),
-        commit_hash: new.commit_hash,
-        ..CodeEditProposal::new(new.request_id, new.diffs_json, new.created_at.0.at)
-    });
+    let handed = Handed::given(OneOrMore::One(new), None, |_, _| Ok(()))?;
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
-
-/// The next step of a proposal, by the names of the files. `status` and `at` are other names for
-/// `op` and for the time of the step.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewStep {
-    #[serde(alias = "status")]
-    op: Decision,
-    at: Option<Millis>,
-    decided_at: Option<Millis>,
-    applied_at: Option<Millis>,
-    commit_hash: Option<String>,
-}
-
-impl NewStep {
-    fn of(self, request_id: Uuid) -> ProposalStep {
-        let millis = |time: Option<Millis>| time.map(|time| time.0);
-        let (decided_at, applied_at) = (millis(self.decided_at), millis(self.applied_at));
-        let own = match self.op {
-            Decision::Approved | Decision::Denied => decided_at,
-            Decision::Applied => applied_at,
-            Decision::Reverted => None,
-        };
-        let at = millis(self.at).or(own).unwrap_or_else(now);
-        ProposalStep {
-            decided_at,
-            applied_at,
-            commit_hash: self.commit_hash,
-            ..ProposalStep::new(request_id, self.op.into(), at)
-        }
-    }
-}
-
-// By hand, because each step has a time of its own and only some have a commit.
-impl PartialSchema for NewStep {
-    fn schema() -> RefOr<Schema> {
-        let text = || ObjectBuilder::new().schema_type(Type::String);
-        let step = |words: &[&str], time: &str| {
-            ObjectBuilder::new()
-                .property("op", text().enum_values(Some(words.iter().copied())))
-                .required("op")
-                .property(
-                    time,
-                    OneOfBuilder::new().item(Millis::schema()).item(only_null()),
-                )
-                .additional_properties(Some(AdditionalProperties::FreeForm(false)))
-        };
-        let or_null = SchemaType::from_iter([Type::String, Type::Null]);
-        let commit = || {
-            text()
-                .schema_type(or_null.clone())
-                .min_length(Some(1))
-                .max_length(Some(NAME_BYTES_MAX))
-        };
-        let either = OneOfBuilder::new().description(Some(
-            "The next step. Times are in epoch milliseconds. Default: now. `commit_hash`: the commit that applied the edit. `status` is taken as another name for `op`, and `at` as one for the time.",
-        ));
-        either
-            .item(step(&["approved", "denied"], "decided_at"))
-            .item(step(&["applied"], "applied_at").property("commit_hash", commit()))
-            .item(step(&["reverted"], "at").property("commit_hash", commit()))
-            .into()
-    }
-}
-
-impl ToSchema for NewStep {}
 
 /// Records the next step of a proposal: a pending one is approved or denied, an approved one
 /// applied, an applied one reverted.
@@ -217,7 +75,9 @@ async fn step(
     Query(params): Query<WaitParams>,
     Json(new): Json<NewStep>,
 ) -> Result<Made, Problem> {
-    let handed = Handed::one(new.of(request_id));
+    let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
+        set_as_path(given, "request_id", &request_id)
+    })?;
     let answer = handed.answer::<Put>(&app, params.wait, |e| e.into()).await;
     let Err(problem) = answer else { return answer };
     if !problem.is(ErrorKind::Lifecycle) {

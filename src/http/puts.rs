@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
@@ -14,7 +15,9 @@ use super::params::Wait;
 use super::problem::Problem;
 use crate::collections::{Ack, AckStatus, IfKnown, Warning, given};
 use crate::error::Error;
+use crate::line::Given;
 use crate::record::Record;
+use crate::wire::new::{New, NewForm};
 
 /// What the log says to a record; `None` while it waits to be written.
 pub(super) type Answered = Option<Result<Ack, Problem>>;
@@ -62,8 +65,8 @@ pub(super) struct Put {
     problem: Option<Problem>,
 }
 
-impl From<Answered> for Put {
-    fn from(answered: Answered) -> Put {
+impl From<(String, Answered)> for Put {
+    fn from((_, answered): (String, Answered)) -> Put {
         let status = Outcome::of(&answered);
         let (ack, problem) = match answered {
             Some(Ok(ack)) => (Some(ack), None),
@@ -79,6 +82,22 @@ impl From<Answered> for Put {
     }
 }
 
+/// What became of a record whose id the client may leave out.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Identified {
+    /// Its id.
+    id: String,
+    #[serde(flatten)]
+    put: Put,
+}
+
+impl From<(String, Answered)> for Identified {
+    fn from((id, answered): (String, Answered)) -> Identified {
+        let put = (String::new(), answered).into();
+        Identified { id, put }
+    }
+}
+
 /// What became of a record that has its id from the log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Numbered {
@@ -89,15 +108,15 @@ pub(super) struct Numbered {
     put: Put,
 }
 
-impl From<Answered> for Numbered {
-    fn from(answered: Answered) -> Numbered {
+impl From<(String, Answered)> for Numbered {
+    fn from((key, answered): (String, Answered)) -> Numbered {
         let id = match &answered {
             Some(Ok(ack)) => ack.assigned,
             _ => None,
         };
         Numbered {
             id,
-            put: answered.into(),
+            put: (key, answered).into(),
         }
     }
 }
@@ -122,7 +141,7 @@ impl<T> Each<T> {
     }
 }
 
-pub(super) type PutAnswer = Each<Put>;
+pub(super) type IdentifiedAnswer = Each<Identified>;
 pub(super) type NumberedAnswer = Each<Numbered>;
 
 // Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
@@ -156,29 +175,60 @@ pub(super) struct Handed {
 }
 
 impl Handed {
-    pub(super) fn one(record: impl Into<Record>) -> Handed {
-        Handed::new(OneOrMore::One((record.into(), IfKnown::Compare)), |it| it)
-    }
-
-    pub(super) fn new<T>(
-        body: OneOrMore<T>,
-        into_record: impl FnMut(T) -> (Record, IfKnown),
-    ) -> Handed {
-        let (new, is_array) = match body {
-            OneOrMore::One(one) => (vec![one], false),
-            OneOrMore::More(more) => (more, true),
-        };
+    /// One record that the service makes.
+    pub(super) fn made(record: impl Into<Record>, if_known: IfKnown) -> Handed {
         Handed {
-            records: new.into_iter().map(into_record).collect(),
-            is_array,
+            records: vec![(record.into(), if_known)],
+            is_array: false,
             pointer: String::new(),
         }
     }
 
-    /// The same, of a part of the body.
-    pub(super) fn within(self, pointer: &str) -> Handed {
-        let pointer = pointer.to_owned();
-        Handed { pointer, ..self }
+    /// Reads the records of a body or of the array that is its member `of`. `fill` sets what the
+    /// request says of each elsewhere.
+    pub(super) fn given<F: NewForm>(
+        body: OneOrMore<New<F>>,
+        of: Option<&str>,
+        mut fill: impl FnMut(&mut Given<'static>, usize) -> Result<(), Problem>,
+    ) -> Result<Handed, Problem> {
+        let (new, is_array) = match body {
+            OneOrMore::One(one) => (vec![one], false),
+            OneOrMore::More(more) => (more, true),
+        };
+        let pointer = of.map_or(String::new(), |of| format!("/{of}"));
+        let read = |(nth, mut new): (usize, New<F>)| {
+            let at = |problem: Problem| {
+                let place = if is_array {
+                    format!("/{nth}")
+                } else {
+                    String::new()
+                };
+                problem.within(&format!("{pointer}{place}"))
+            };
+            fill(&mut new.given, nth).map_err(at)?;
+            new.read().map_err(|mut issues| {
+                let place = of.map(Value::from).into_iter();
+                let place: Vec<Value> = place.chain(is_array.then(|| nth.into())).collect();
+                for issue in &mut issues {
+                    issue.path.splice(..0, place.iter().cloned());
+                }
+                Problem::of_issues(&issues)
+            })
+        };
+        let records = new.into_iter().enumerate().map(read);
+        Ok(Handed {
+            records: records.collect::<Result<_, _>>()?,
+            is_array,
+            pointer,
+        })
+    }
+
+    /// The key of each, as text.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.records
+            .iter()
+            .map(|(record, _)| record.key())
+            .collect()
     }
 
     pub(super) fn is_array(&self) -> bool {
@@ -226,16 +276,17 @@ impl Handed {
     }
 
     /// As [`put`](Handed::put), with the answer that says what became of each.
-    pub(super) async fn answer<T: From<Answered> + Serialize>(
+    pub(super) async fn answer<T: From<(String, Answered)> + Serialize>(
         self,
         app: &App,
         wait: Option<Wait>,
         rejected: impl Fn(&Error) -> Problem,
     ) -> Result<Made, Problem> {
         let is_array = self.is_array;
+        let keys = self.keys();
         let answered = self.put(app, wait, rejected).await?;
         let status = status_of(&answered);
-        let results: Vec<T> = answered.into_iter().map(T::from).collect();
+        let results: Vec<T> = keys.into_iter().zip(answered).map(T::from).collect();
         Made::new(status, &Each::new(results, is_array))
     }
 }

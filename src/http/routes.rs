@@ -25,7 +25,7 @@ use super::{
 };
 use crate::analytics::{Bucket, Dimension};
 use crate::record::Day;
-use crate::wire::fields::SearchAfter;
+use crate::wire::fields::{AnyInt, SearchAfter};
 use crate::wire::pages::After;
 
 /// The description of the service.
@@ -36,7 +36,7 @@ use crate::wire::pages::After;
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
     components(schemas(
-        Bucket, Day, Dimension, After, SearchAfter, crate::collections::Order, params::Time, params::Wait, records::WaitFor
+        AnyInt, Bucket, Day, Dimension, After, SearchAfter, crate::collections::Order, params::Time, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),

@@ -1,8 +1,8 @@
 //! `/thoughts`: recorded at the end of their task's chain, read, and verified.
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -12,10 +12,11 @@ use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
-use super::puts::{Handed, Put, status_of};
-use crate::collections::{IfKnown, ThoughtQuery};
-use crate::record::{ThoughtRecord, ThoughtType, Timestamp};
+use super::puts::{Handed, Identified, status_of};
+use crate::collections::ThoughtQuery;
+use crate::record::ThoughtRecord;
 use crate::wire::chain::Verified;
+use crate::wire::new::NewThought;
 use crate::wire::pages::{After, Paged};
 
 /// What ids are derived from that a client's key stands for: any would do.
@@ -26,37 +27,6 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(add, list))
         .routes(routes!(verify))
         .routes(routes!(get))
-}
-
-/// A thought to record.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewThought {
-    /// Its id: sent again with the same one, it is recorded once. Default: a new one.
-    #[schema(min_length = 1, max_length = 1024)]
-    id: Option<String>,
-    /// What sort of thought it is.
-    #[serde(rename = "type")]
-    thought_type: ThoughtType,
-    /// The task, whose chain it belongs to.
-    #[schema(min_length = 1, max_length = 1024)]
-    task_id: String,
-    /// The agent that has it.
-    #[schema(min_length = 1, max_length = 1024)]
-    agent_id: String,
-    /// When. Default: now.
-    timestamp: Option<Timestamp>,
-    /// The text.
-    content: String,
-}
-
-/// That a thought is queued.
-#[derive(Debug, Serialize, ToSchema)]
-struct Queued {
-    /// The thought's id.
-    id: String,
-    #[serde(flatten)]
-    put: Put,
 }
 
 /// Records a thought at the end of its task's chain.
@@ -74,7 +44,7 @@ struct Queued {
     responses(
         (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
         (status = 200, description = "Unchanged: it was recorded before", body = ThoughtRecord),
-        (status = 202, description = "Queued", body = Queued),
+        (status = 202, description = "Queued", body = Identified),
         (status = 409, description = "Another thought has the id", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -84,23 +54,13 @@ async fn add(
     key: IdempotencyKey,
     Json(new): Json<NewThought>,
 ) -> Result<Made, Problem> {
-    let if_known = match new.timestamp {
-        Some(_) => IfKnown::Compare,
-        None => IfKnown::CompareExceptTime,
-    };
-    let by_key = || key.id(KEYS, 0).unwrap_or_else(Uuid::new_v4).to_string();
-    let id = new.id.unwrap_or_else(by_key);
-    let thought = ThoughtRecord {
-        id: id.clone(),
-        task_id: new.task_id,
-        prev_hash: String::new(),
-        hash: String::new(),
-        thought_type: new.thought_type,
-        agent_id: new.agent_id,
-        timestamp: new.timestamp.unwrap_or_else(Timestamp::now),
-        content: new.content,
-    };
-    let handed = Handed::new(OneOrMore::One(thought), |it| (it.into(), if_known));
+    let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
+        if let Some(id) = key.id(KEYS, 0) {
+            given.fill_text("id", || id.to_string());
+        }
+        Ok(())
+    })?;
+    let id = handed.keys().pop().unwrap_or_default();
     let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
     let status = status_of(&answered);
     match answered.pop().flatten() {
@@ -111,10 +71,7 @@ async fn add(
             })
             .await
         }
-        other => {
-            let put = other.into();
-            Made::new(status, &Queued { id, put })
-        }
+        other => Made::new(status, &Identified::from((id, other))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -12,10 +12,10 @@ use super::body::{Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams};
 use super::problem::Problem;
-use super::puts::{Handed, Put, PutAnswer};
-use super::when::When;
-use crate::collections::{IfKnown, Order, TurnQuery};
+use super::puts::{Handed, Identified, IdentifiedAnswer};
+use crate::collections::{Order, TurnQuery};
 use crate::record::{ConversationTurn, TurnKind};
+use crate::wire::new::NewTurn;
 use crate::wire::pages::{After, Paged};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -24,45 +24,12 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(get))
 }
 
-/// A turn to record.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewTurn {
-    /// Its id: sent again with the same one, it is recorded once.
-    id: Uuid,
-    /// The turn that it answers or follows.
-    parent_id: Option<Uuid>,
-    /// The provider's or client's message that it belongs to.
-    message_id: Uuid,
-    /// The conversation or thread it stands in.
-    thread_id: Option<Uuid>,
-    /// Who it comes from.
-    kind: TurnKind,
-    /// When it was said.
-    created_at: When,
-    /// The text.
-    content: String,
-}
-
 type NewTurns = OneOrMore<NewTurn>;
-
-impl From<NewTurn> for ConversationTurn {
-    fn from(new: NewTurn) -> ConversationTurn {
-        ConversationTurn {
-            id: new.id,
-            parent_id: new.parent_id,
-            message_id: new.message_id,
-            thread_id: new.thread_id,
-            kind: new.kind,
-            created_at: new.created_at.0,
-            content: new.content,
-        }
-    }
-}
 
 /// Records a turn, or several in one array.
 ///
-/// A turn whose id is known stands as it is given then, in all of its fields. Of an array, each is
+/// A turn without an id gets a new one, which the answer has. A turn whose id is known stands as it
+/// is given then, in all of its fields. Of an array, each is
 /// taken or rejected by itself; a turn that cannot be one rejects the request.
 #[utoipa::path(
     post,
@@ -71,10 +38,10 @@ impl From<NewTurn> for ConversationTurn {
     params(WaitParams),
     request_body = NewTurns,
     responses(
-        (status = 201, description = "Recorded", body = PutAnswer),
-        (status = 200, description = "Unchanged: the log has it already", body = PutAnswer),
-        (status = 202, description = "Queued", body = PutAnswer),
-        (status = 207, description = "Some were rejected: see each result", body = PutAnswer),
+        (status = 201, description = "Recorded", body = IdentifiedAnswer),
+        (status = 200, description = "Unchanged: the log has it already", body = IdentifiedAnswer),
+        (status = 202, description = "Queued", body = IdentifiedAnswer),
+        (status = 207, description = "Some were rejected: see each result", body = IdentifiedAnswer),
         (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -83,9 +50,10 @@ async fn add(
     Query(params): Query<WaitParams>,
     body: NewTurns,
 ) -> Result<Made, Problem> {
-    let into_record = |new| (ConversationTurn::from(new).into(), IfKnown::Compare);
-    let handed = Handed::new(body, into_record);
-    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
+    let handed = Handed::given(body, None, |_, _| Ok(()))?;
+    handed
+        .answer::<Identified>(&app, params.wait, |e| e.into())
+        .await
 }
 
 /// Which turns to list.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::cursor::Cursor;
 use super::encode::{Members, op_of};
 use super::envelope::Envelope;
+use super::input::check;
 use super::{Op, canonical};
 use crate::record::declare::{Field, FieldReader, Fields, Maybe, NO_TIME, Word};
 use crate::record::{
@@ -61,7 +61,11 @@ pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
 fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
     let members: Members<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     let mut members = MembersReader {
-        members: &members.0,
+        members: members
+            .0
+            .iter()
+            .map(|(name, value)| (&**name, value.get()))
+            .collect(),
         kind,
         op: Op::Asserted,
         at: None,
@@ -155,8 +159,8 @@ fn proposal_step<R: FieldReader>(from: &mut R) -> Result<ProposalStep, R::Error>
 }
 
 /// Reads the fields of a line that is parsed, in any order.
-struct MembersReader<'a> {
-    members: &'a [(Cow<'a, str>, &'a RawValue)],
+pub(super) struct MembersReader<'a> {
+    members: Vec<(&'a str, &'a str)>,
     kind: Kind,
     op: Op,
     at: Option<i64>,
@@ -173,16 +177,27 @@ fn missing(name: &str) -> String {
 }
 
 impl<'a> MembersReader<'a> {
+    /// Of a record that is given, at a time.
+    pub(super) fn of_given(members: Vec<(&'a str, &'a str)>, kind: Kind, op: Op, at: i64) -> Self {
+        MembersReader {
+            members,
+            kind,
+            op,
+            at: Some(at),
+            locked_at: None,
+        }
+    }
+
     fn member(&self, name: &str) -> Option<&'a str> {
-        let mut found = self.members.iter().filter(|(known, _)| known == name);
-        found.next().map(|(_, value)| value.get())
+        let mut found = self.members.iter().filter(|(known, _)| *known == name);
+        found.next().map(|(_, value)| *value)
     }
 
     /// Of a field that is there twice, it is not known which value holds. The fields of the
     /// envelope are not asked where they were read where they belong.
     fn check_given_once(&self, has_head: bool) -> Result<(), String> {
         for (place, (name, _)) in self.members.iter().enumerate() {
-            let is_known = match &**name {
+            let is_known = match *name {
                 "seq" | "op" => !has_head,
                 "at" => self.kind.is_timed_by_line(),
                 name => self.kind.field(name).is_some(),
@@ -198,12 +213,12 @@ impl<'a> MembersReader<'a> {
     /// Also the fields that lines of other ops have hold what they should.
     fn check_other_ops(&self, is_step: bool) -> Result<(), String> {
         let others = self.members.iter().filter(|(name, value)| {
-            value.get() != "null" && self.kind.is_of_other_ops(name, self.op, is_step)
+            *value != "null" && self.kind.is_of_other_ops(name, self.op, is_step)
         });
         for (name, value) in others {
-            if let Some(field) = self.kind.field(name) {
-                let checked = field.class.check(name, value.get());
-                checked.map_err(|e| e.reason().clone())?;
+            if let Some((field, detail)) = self.kind.detail(name) {
+                check(field.class, Some(detail), value)
+                    .map_err(|reason| format!("{name}: {reason}"))?;
             }
         }
         Ok(())

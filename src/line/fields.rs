@@ -128,6 +128,34 @@ impl Kind {
         self.fields().find(|field| field.name == name)
     }
 
+    /// As [`field`](Kind::field), with what is known of it.
+    pub(super) fn detail(self, name: &str) -> Option<(&'static Field, &'static Detail)> {
+        self.details().find(|(field, _)| field.name == name)
+    }
+
+    /// The type of record that lines of this op hold. A task that is queued again is a step,
+    /// without what it was queued with.
+    pub(crate) fn type_of(self, op: Op, is_step: bool) -> &'static Type {
+        let is_second = match self {
+            Kind::ToolCalls => matches!(op, Op::Completed | Op::Failed),
+            Kind::CodeEditProposals => !matches!(op, Op::Pending | Op::Retracted),
+            Kind::Inbox => is_step,
+            _ => false,
+        };
+        match self.types() {
+            [_, second] if is_second => second,
+            [first, ..] => first,
+            [] => {
+                const {
+                    &Type {
+                        fields: &[],
+                        details: &[],
+                    }
+                }
+            }
+        }
+    }
+
     /// How many fields its records are found by.
     pub(crate) fn lookups_len(self) -> usize {
         let first = self.types().iter().take(1).flat_map(|of| of.fields);
@@ -142,28 +170,24 @@ impl Kind {
         )
     }
 
-    /// Whether its lines have the field, but not those of this op. A task that is queued again is
-    /// a step, without what it was queued with.
+    /// Whether its lines have the field, but not those of this op.
     pub(super) fn is_of_other_ops(self, name: &str, op: Op, is_step: bool) -> bool {
-        let is_second = match self {
-            Kind::ToolCalls => matches!(op, Op::Completed | Op::Failed),
-            Kind::CodeEditProposals => !matches!(op, Op::Pending | Op::Retracted),
+        match (self, name) {
             // It has a message of its own.
-            Kind::Inbox if name == "update_id" => return false,
-            Kind::Inbox if name == "locked_at" => return is_step && op != Op::InProgress,
-            Kind::Inbox => is_step,
-            _ => return false,
-        };
-        let own = self.types().iter().skip(usize::from(is_second)).take(1);
-        let is_own = own.flat_map(|of| of.fields).any(|field| field.name == name);
+            (Kind::Inbox, "update_id") => return false,
+            (Kind::Inbox, "locked_at") => return is_step && op != Op::InProgress,
+            _ => {}
+        }
+        let of = self.type_of(op, is_step);
+        let is_own = of.fields.iter().any(|field| field.name == name);
         self.field(name).is_some() && !is_own
     }
 }
 
 /// The fields of a type of record.
-struct Type {
-    fields: &'static [Field],
-    details: &'static [Detail],
+pub(crate) struct Type {
+    pub(crate) fields: &'static [Field],
+    pub(crate) details: &'static [Detail],
 }
 
 impl Type {
@@ -176,7 +200,8 @@ impl Type {
 }
 
 impl Field {
-    fn is_of_lines(&self) -> bool {
+    /// Whether lines have it, beside the envelope.
+    pub(crate) fn is_of_lines(&self) -> bool {
         self.place != Place::Derived && !matches!(self.class, Class::Op | Class::At)
     }
 }

@@ -36,6 +36,8 @@ pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;
 #[cfg(feature = "http")]
 pub(crate) use input::DERIVED;
+#[cfg(feature = "wire")]
+pub(crate) use input::{FieldFault, Form, Given, OpField};
 pub(crate) use lengths::text_len;
 pub use schema::{FieldSchema, KindSchema};
 pub(crate) use typed::{TypedRecord, decode_as};

@@ -120,6 +120,7 @@ impl Class {
             | Class::Sequence
             | Class::Int
             | Class::Count
+            | Class::Elapsed
             | Class::Sum
             | Class::SumIfAny
             | Class::Repeated => "integer",

@@ -60,7 +60,7 @@ fn members_whole(members: Object, named: &BTreeMap<String, Value>, depth: usize)
 }
 
 /// The schema of arguments: what may be left out, says so by not being required, and need not be
-/// null, too.
+/// null, too. Nor is it said that a time may take a record back.
 pub(super) fn of_arguments<T: ToSchema>() -> Object {
     let mut schema = of::<T>();
     schema.remove("description");
@@ -74,6 +74,9 @@ fn drop_null(property: &mut Value) {
     let Value::Object(members) = property else {
         return;
     };
+    if let Some(Value::Array(words)) = members.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
     if let Some(Value::Array(types)) = members.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = &types[..] {
@@ -81,20 +84,17 @@ fn drop_null(property: &mut Value) {
             members.insert("type".into(), only);
         }
     }
-    let is_null = |choice: &Value| choice["type"] == "null";
-    let choices = members.get("oneOf").and_then(Value::as_array);
-    let Some([one, other]) = choices.map(Vec::as_slice) else {
-        return;
-    };
-    let meant = match (is_null(one), is_null(other)) {
-        (true, false) => other.clone(),
-        (false, true) => one.clone(),
-        _ => return,
-    };
-    members.remove("oneOf");
-    if let Value::Object(mut meant) = meant {
-        meant.append(members);
-        *members = meant;
+    // What is taken back has a tool of its own.
+    let is_meant =
+        |choice: &Value| choice["type"] != "null" && choice["properties"].get("is_valid").is_none();
+    if let Some(Value::Array(choices)) = members.get_mut("oneOf") {
+        choices.retain(is_meant);
+        if let [Value::Object(meant)] = &mut choices[..] {
+            let mut meant = std::mem::take(meant);
+            members.remove("oneOf");
+            meant.append(members);
+            *members = meant;
+        }
     }
 }
 

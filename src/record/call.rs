@@ -46,12 +46,16 @@ impl CallStatus {
 
 record! {
     /// A tool call as it is asked for. Key: (`request_id`, `call_id`).
+    ///
+    /// [`args_sha256`] computes the hash of the arguments. If it is empty, the log computes it from
+    /// `arguments_json`. A prefix `sha256:` is dropped. A `started_at` that is not valid retracts
+    /// the call.
     #[derive(Eq)]
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallReq {
         /// The model request that asked for the call.
         [uuid, key] request_id: Uuid,
-        /// The call's id within the request, as the vendor gave it; never empty.
+        /// The call's id within the request, as the vendor gave it.
         [text_id, key] call_id: String,
         /// The turn that made the call.
         [uuid, lookup] parent_id: Uuid,
@@ -59,12 +63,11 @@ record! {
         [name, lookup] vendor: String,
         /// The tool's name.
         [name, lookup] tool_name: String,
-        /// When the call started; not valid retracts the call.
+        /// When the call started.
         [validity] started_at: Validity,
-        /// SHA-256 of the arguments, 64 hex digits; a `sha256:` prefix is dropped.
-        /// [`args_sha256`] computes it. If empty, it is computed from
-        /// `arguments_json`; one of the two must be given, and both must agree.
-        [hash, filled] args_sha256: String,
+        /// SHA-256 of the arguments as canonical JSON. One of it and `arguments_json` is required,
+        /// and both must agree.
+        [hash, filled] args_sha256: String = "computed from `arguments_json`",
         /// The arguments, kept to the byte.
         [arguments] arguments_json: Option<String>,
     }
@@ -107,7 +110,7 @@ impl ToolCallReq {
 }
 
 record! {
-    /// The outcome of a tool call.
+    /// The outcome of a tool call. Its `ended_at` must be valid: an outcome is not taken back.
     #[derive(Eq)]
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallDone {
@@ -115,10 +118,10 @@ record! {
         [uuid, key] request_id: Uuid,
         /// The call's id within the request.
         [text_id, key; parent_id] call_id: String,
-        /// When it ended; must be valid.
+        /// When it ended.
         [validity] ended_at: Validity,
-        /// How long it took, in milliseconds; not negative.
-        [count] latency_ms: i64,
+        /// How long it took, in milliseconds.
+        [elapsed] latency_ms: i64 = "from its start to its end",
         /// The class of the error, such as `timeout`; of a failed call alone.
         [label] error_kind: Option<String>,
         /// The error in words; of a failed call alone.
@@ -131,6 +134,9 @@ record! {
 }
 
 impl ToolCallDone {
+    /// A `latency_ms` that the log counts, from the call's start to its end. Never read back.
+    pub const LATENCY_UNKNOWN: i64 = i64::MIN;
+
     pub(super) fn check(&self) -> Result<()> {
         if !self.ended_at.is_valid {
             let message = "ended_at is not valid: an outcome cannot be retracted, retract the call by its started_at";

@@ -1,7 +1,6 @@
 //! The content of a message as clients give it: a text, or an array of blocks.
 
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
 /// What a client gives as the content of a message.
 #[derive(Debug, Default)]
@@ -52,13 +51,6 @@ impl Content {
             reasoning: (!thoughts.is_empty()).then(|| thoughts.join("\n\n")),
             is_json: false,
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Content, D::Error> {
-        let json = Box::<RawValue>::deserialize(from)?;
-        Content::from_json(json.get()).map_err(serde::de::Error::custom)
     }
 }
 

@@ -160,7 +160,7 @@ record! {
     #[derive(Eq)]
     pub struct Conversation {
         /// Its id.
-        [uuid, key] id: Uuid,
+        [uuid, key] id: Uuid = "a new UUID",
         /// The workspace or directory that it is about.
         [name, lookup, null] workspace: Option<String>,
         /// The project that it is about.
@@ -179,11 +179,11 @@ record! {
         /// What it is about, in a line.
         [title] title: Option<String>,
         /// Where it stands.
-        [word, default] status: ConversationStatus,
+        [word, default] status: ConversationStatus = "active",
         /// When it began.
-        [instant] created_at: Timestamp,
+        [instant] created_at: Timestamp = "now",
         /// When it was last changed. What is read has the latest message's time if that is later.
-        [instant] updated_at: Timestamp,
+        [instant] updated_at: Timestamp = "`created_at`, or now where the conversation is changed",
         /// What failed last.
         [content] last_error: Option<String>,
     }

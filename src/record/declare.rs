@@ -29,8 +29,12 @@ pub(crate) struct Detail {
     pub doc: &'static [&'static str],
     /// Whether its type is an `Option`.
     pub is_optional: bool,
+    /// What it is where who gives the record leaves it out, though a record has it.
+    pub default: Option<&'static str>,
     /// The words that it may be, if they are few.
     pub words: &'static [&'static str],
+    /// Reads JSON that is one of them, or stands for one.
+    pub check_word: Option<fn(&str) -> serde_json::Result<()>>,
 }
 
 /// Whether a type is written as an `Option`.
@@ -294,6 +298,8 @@ classes! {
     Int int: i64;
     /// A number from 0.
     Count count: i64 => int;
+    /// Milliseconds from 0, which the log counts where they are not known.
+    Elapsed elapsed: i64 => int;
     /// A number from 0 to 1.
     Fraction fraction: f64;
     /// Yes or no.
@@ -457,7 +463,7 @@ pub(crate) trait Fields: Sized {
 
 /// Declares a type of record: see [`crate::record::declare`]. A field is written as
 /// `[class, flags; repeated] name as "name in JSON": Type`. Flags: `key` and `lookup` say where it
-/// stands; `null` shows it as null where it is none; `default` lets JSON leave it out, and `filled` all JSON but a line; `later` is a
+/// stands; `= "what"` after the type says what it is where input leaves it out; `null` shows it as null where it is none; `default` lets JSON leave it out, and `filled` all JSON but a line; `later` is a
 /// field of later lines, `derived` one of none.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $record:ident { $($fields:tt)+ }) => {
@@ -469,7 +475,7 @@ macro_rules! record {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         $($head)+ { $($done)+ }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident as $name:literal: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident as $name:literal: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -483,7 +489,7 @@ macro_rules! record {
     (@struct $head:tt $done:tt $(#[doc = $doc:literal])* [metadata $($flags:tt)*] $($rest:tt)+) => {
         record! { @struct $head $done $(#[doc = $doc])* [payload $($flags)*] $($rest)+ }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: Option<String>, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: Option<String> $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -492,7 +498,7 @@ macro_rules! record {
             pub $field: Option<String>,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -501,7 +507,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, lookup, null] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, lookup, null] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -510,7 +516,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [validity $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [validity $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -518,7 +524,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sum_if_any $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sum_if_any $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -526,7 +532,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sums $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sums $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -534,7 +540,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [hashes $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [hashes $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -542,7 +548,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: Option<$type:ty>, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: Option<$type:ty> $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -550,7 +556,7 @@ macro_rules! record {
             pub $field: Option<$type>,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -558,7 +564,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, filled $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, filled $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -566,7 +572,7 @@ macro_rules! record {
             pub $field: $type,
         } $($rest)* }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
         record! { @struct $head {
             $($done)*
             $(#[doc = $doc])*
@@ -574,7 +580,7 @@ macro_rules! record {
         } $($rest)* }
     };
 
-    (@fields $record:ident $($(#[doc = $doc:literal])* [$class:ident $(, $flag:ident)* $(; $repeated:ident)?] $field:ident $(as $name:literal)?: $type:ty,)+) => {
+    (@fields $record:ident $($(#[doc = $doc:literal])* [$class:ident $(, $flag:ident)* $(; $repeated:ident)?] $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?,)+) => {
         impl $crate::record::declare::Fields for $record {
             const FIELDS: &'static [$crate::record::declare::Field] = &[$(
                 record!(@field [$class $(, $flag)*] $field $($name)?),
@@ -584,12 +590,16 @@ macro_rules! record {
                 $crate::record::declare::Detail {
                     doc: &[$($doc),*],
                     is_optional: $crate::record::declare::is_option(stringify!($type)),
+                    default: record!(@default [$class $(, $flag)*] $($default)?),
                     words: record!(@words $class $type),
+                    check_word: record!(@check_word $class $type),
                 },
                 $($crate::record::declare::Detail {
                     doc: &[concat!(" `", stringify!($repeated), "` of another record of the same key.")],
                     is_optional: true,
+                    default: None,
                     words: &[],
+                    check_word: None,
                 },)?
             )+];
 
@@ -652,6 +662,15 @@ macro_rules! record {
     (@words word $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
     (@words op $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
     (@words $class:ident $type:ty) => { &[] };
+    (@check_word word $type:ty) => { Some(|json| serde_json::from_str::<$type>(json).map(drop)) };
+    (@check_word op $type:ty) => { Some(|json| serde_json::from_str::<$type>(json).map(drop)) };
+    (@check_word $class:ident $type:ty) => { None };
+    (@default $class:tt $default:literal) => { Some($default) };
+    (@default [own_instant $($flag:tt)*]) => { Some("now") };
+    (@default [own_millis $($flag:tt)*]) => { Some("now") };
+    (@default [validity $($flag:tt)*]) => { Some("now") };
+    (@default [id $($flag:tt)*]) => { Some("the next one") };
+    (@default $class:tt) => { None };
     (@static $class:tt $field:ident $($name:literal)?) => {{
         const FIELD: $crate::record::declare::Field = record!(@field $class $field $($name)?);
         &FIELD

@@ -66,15 +66,15 @@ pub mod event_type {
 }
 
 record! {
-    /// An event. Key: `id`.
+    /// An event. Key: `id`. [`event_type`] has the types that are known by name.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct Event {
-        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The event that it belongs to, which must be in the log.
         [int, lookup] parent_id: Option<i64>,
-        /// What happened: a dotted name, such as those in [`event_type`].
+        /// What happened: a dotted name, such as `worker.spawned`.
         [dotted_name, lookup] event_type: String,
         /// When, in epoch milliseconds.
         [own_millis] created_at: i64,

@@ -8,7 +8,7 @@ record! {
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct HistoryEntry {
-        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The chat.
         [int, lookup] chat_id: i64,

@@ -27,7 +27,7 @@ record! {
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct InboxTask {
-        /// Its id, from 1; 0 asks for the next one, and is never read back.
+        /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The sender's number for it, such as Telegram's.
         [int, lookup] update_id: i64,
@@ -118,7 +118,7 @@ record! {
         [int, default, key] id: i64,
         /// Which claim: the task's `attempts` at that time. Whoever names another one holds the
         /// task no more. 0 stands for the latest, and is never read back.
-        [count, default; locked_at] attempt as "attempts": i64,
+        [count, default; locked_at] attempt as "attempts": i64 = "the latest",
         /// Why it was given up or given back. Left out, it is the error of the latest failure.
         [content] error: Option<String>,
         /// Where it stands from then on.

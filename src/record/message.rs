@@ -100,7 +100,7 @@ record! {
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ConversationMessage {
         /// Its id.
-        [uuid, key] id: Uuid,
+        [uuid, key] id: Uuid = "a new UUID",
         /// The conversation, which must be in the log.
         [uuid, lookup] conversation_id: Uuid,
         /// Its place in the conversation, from 0 up; `None` asks for the one after the greatest, which
@@ -111,9 +111,9 @@ record! {
         /// In which role it speaks.
         [word] role: Role,
         /// What it comes from.
-        [word] source: Source,
+        [word] source: Source = "as its role has it",
         /// What its content is.
-        [word, default] content_type: ContentType,
+        [word, default] content_type: ContentType = "`json` for an array of blocks that is kept, else `text`",
         /// The model that answered.
         [name] model_used: Option<String>,
         /// The gateway's configuration that it was answered under.

@@ -43,8 +43,6 @@ pub(crate) use payload::{
     Form, form, from_json, from_string as payload_of_string, has_lone_surrogate, is_scalar,
 };
 pub use payload::{JSON_DEPTH_MAX, payload_json};
-#[cfg(feature = "wire")]
-pub(crate) use payload::{optional as payload_text, required as payload_text_required};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;
 pub(crate) use rollup::{Group, group_key};
@@ -350,6 +348,10 @@ impl FieldWriter for Limits {
         title: String = |name, value| check_name(name, value, true);
         names: Vec<String> = |name, values| values.iter().try_for_each(|value| check_name(name, value, true));
         count: i64 = |name, value| check_count(name, *value);
+        elapsed: i64 = |name, value| match *value {
+            ToolCallDone::LATENCY_UNKNOWN => Ok(()),
+            value => check_count(name, value),
+        };
         sequence: i64 = |name, value| check_count(name, *value);
         fraction: f64 = |name, value| check_fraction(name, *value);
         fraction_sum: f64 = |_, _| Ok(());

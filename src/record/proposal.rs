@@ -42,12 +42,12 @@ record! {
     /// An edit that an agent proposes. Key: `request_id`.
     ///
     /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
-    /// record.
+    /// record. A `created_at` that is not valid retracts the proposal.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct CodeEditProposal {
         /// The request that proposes the edit.
         [uuid, key] request_id: Uuid,
-        /// When it was proposed; not valid retracts the proposal.
+        /// When it was proposed.
         [validity] created_at: Validity,
         /// How sure the agent is, from 0 to 1.
         [fraction] confidence: Option<f64>,
@@ -109,7 +109,7 @@ record! {
         [millis] applied_at: Option<i64>,
         /// The commit that applied it, which the log fills in for the step that reverts it.
         [name] commit_hash: Option<String>,
-        /// Where it stands from then on; not [`ProposalStatus::Pending`].
+        /// Where it stands from then on.
         [op] status: ProposalStatus,
         /// When, in epoch milliseconds.
         [at] at: i64,

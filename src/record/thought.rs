@@ -34,14 +34,14 @@ record! {
     #[derive(Eq)]
     pub struct ThoughtRecord {
         /// Its id; a UUID unless the caller has another.
-        [text_id, key] id: String,
+        [text_id, key] id: String = "a new UUID",
         /// The task, whose chain it belongs to; never empty.
         [text_id, lookup] task_id: String,
         /// The hash of the record before it in its chain, or [`GENESIS_HASH`]. Empty when handed
         /// over: the log fills it in.
-        [hash, default, lookup] prev_hash: String,
+        [hash, default, lookup] prev_hash: String = "that of its place in the chain",
         /// The hash of it. Empty when handed over: the log fills it in.
-        [hash, default, lookup] hash: String,
+        [hash, default, lookup] hash: String = "computed",
         /// What sort of thought it is.
         [word] thought_type as "type": ThoughtType,
         /// The agent that had it; never empty, and not part of the hash.

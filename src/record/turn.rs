@@ -25,21 +25,22 @@ words! {
 record! {
     /// One turn of a conversation. Key: `id`.
     ///
-    /// As JSON it has the field names of the files.
+    /// As JSON it has the field names of the files. A `created_at` that is not valid retracts the
+    /// turn.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct ConversationTurn {
         /// The turn's own id.
-        [uuid, key] id: Uuid,
+        [uuid, key] id: Uuid = "a new UUID",
         /// The turn that this one answers or follows.
         [uuid, lookup] parent_id: Option<Uuid>,
         /// The provider's or client's message that the turn belongs to.
-        [uuid, lookup] message_id: Uuid,
+        [uuid, lookup] message_id: Uuid = "that of `id`",
         /// The conversation or thread it stands in.
         [uuid, lookup] thread_id: Option<Uuid>,
         /// Who it comes from.
         [word] kind: TurnKind,
-        /// When it was said; not valid retracts the turn.
+        /// When it was said.
         [validity] created_at: Validity,
         /// The text, kept to the byte.
         [said] content: String,

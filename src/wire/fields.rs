@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::collections::SearchCursor;
-use crate::record::{GIVEN_NUMBER_MAX, Kind, ProposalStatus, epoch_ms};
+use crate::record::{Kind, epoch_ms};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
@@ -21,13 +21,10 @@ use crate::record::{NAME_BYTES_MAX, check_name};
 
 /// A time in epoch milliseconds, up to the end of 9999.
 pub(crate) type Millis = Int<0, 253_402_300_799_999>;
-/// An id that the log gives, or 0 for the next one.
-pub(crate) type NewId = Int<0, GIVEN_NUMBER_MAX>;
-/// A number that Telegram gives.
-pub(crate) type UpdateId = Int<{ i64::MIN }, GIVEN_NUMBER_MAX>;
 /// A number that clients give, which may be any.
 pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
 /// A number of milliseconds, or of other things.
+#[cfg(feature = "http")]
 pub(crate) type Length = Int<0, { i64::MAX }>;
 /// Which claim of a task, from 1.
 pub(crate) type Attempt = Int<1, { i64::MAX }>;
@@ -117,6 +114,7 @@ impl<const MIN: i64, const MAX: i64> ToSchema for Int<MIN, MAX> {
 
 /// An instant: epoch milliseconds, RFC 3339 or a day.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "mcp"), allow(dead_code))]
 pub(crate) struct Moment(pub(crate) i64);
 
 impl<'de> Deserialize<'de> for Moment {
@@ -176,18 +174,6 @@ impl PartialSchema for Moment {
 }
 
 impl ToSchema for Moment {}
-
-/// What is given by one name of a field or by another one, but not by both.
-pub(crate) fn by_one_name<T>(
-    (name, given): (&str, Option<T>),
-    (other_name, other): (&'static str, Option<T>),
-) -> crate::Result<Option<T>> {
-    if given.is_some() && other.is_some() {
-        let message = format!("{other_name} is another name for {name}: give one of them");
-        return Err(crate::Error::invalid(message).with_field(other_name));
-    }
-    Ok(given.or(other))
-}
 
 /// A name or id, which may not be empty.
 #[cfg(feature = "mcp")]
@@ -299,27 +285,6 @@ mod tests {
             let error = serde_json::from_str::<Attempt>(json).unwrap_err();
             let error = error.to_string();
             assert!(error.contains("1 to 9223372036854775807"), "{error}");
-        }
-    }
-}
-
-/// What a step makes of a proposal.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Decision {
-    Approved,
-    Denied,
-    Applied,
-    Reverted,
-}
-
-impl From<Decision> for ProposalStatus {
-    fn from(decision: Decision) -> ProposalStatus {
-        match decision {
-            Decision::Approved => ProposalStatus::Approved,
-            Decision::Denied => ProposalStatus::Denied,
-            Decision::Applied => ProposalStatus::Applied,
-            Decision::Reverted => ProposalStatus::Reverted,
         }
     }
 }

@@ -7,4 +7,5 @@ pub(crate) mod feed;
 pub(crate) mod fields;
 pub(crate) mod history;
 pub(crate) mod issues;
+pub(crate) mod new;
 pub(crate) mod pages;

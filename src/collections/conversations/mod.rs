@@ -305,7 +305,6 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -
 
 /// Puts a conversation that begins now, unless the log has it: then it must be that one, whatever
 /// became of it since.
-#[cfg(feature = "wire")]
 pub(super) fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     let conversation = conversation_in(redacted.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);

@@ -1,274 +1,161 @@
-//! What `/openapi.json` says of the lines that `/records` takes: the fields are those of the bodies
-//! that other endpoints take, with the record's kind and what becomes of it.
+//! What `/openapi.json` says of the lines that `/records` takes: the declared fields of each type of
+//! record, with its kind and what becomes of it.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::line::DERIVED;
+use crate::line::Op;
 use crate::record::Kind;
+use crate::wire::new::{fields, moment, nullable};
 
-const MILLIS: &str = "#/components/schemas/Int_0_253402300799999";
 const NAME: &str = "RecordLine";
 
-/// A form of a line.
-struct Form<'a> {
-    name: &'a str,
-    kind: Kind,
-    /// What becomes of the record. The first is meant where a line names none and need not.
-    ops: &'a [&'a str],
-    /// The body that has the same fields.
-    body: Option<&'a str>,
-    without: &'a [&'a str],
-    with: Value,
-    /// The fields that a line must have beside those of the body.
-    required: &'a [&'a str],
-}
+/// A form of a line: its name, kind and ops, the fields that it must have beside those of its type,
+/// and those of its type that it may not have.
+type Form = (
+    &'static str,
+    Kind,
+    &'static [Op],
+    &'static [&'static str],
+    &'static [&'static str],
+);
 
-/// Describes the lines, by the schemas of bodies, which stand among `schemas` before.
+/// The first op is meant where a line names none and need not. A kind must be named where no field
+/// tells it.
+const FORMS: &[Form] = &[
+    (
+        "Turn",
+        Kind::ConversationTurns,
+        &[Op::Asserted, Op::Retracted],
+        &["turn_kind"],
+        &["kind"],
+    ),
+    (
+        "Call",
+        Kind::ToolCalls,
+        &[Op::Requested, Op::Retracted],
+        &["op"],
+        &[],
+    ),
+    (
+        "CompletedCall",
+        Kind::ToolCalls,
+        &[Op::Completed],
+        &["op"],
+        &["error_kind", "error_msg"],
+    ),
+    ("FailedCall", Kind::ToolCalls, &[Op::Failed], &["op"], &[]),
+    (
+        "Proposal",
+        Kind::CodeEditProposals,
+        &[Op::Pending, Op::Retracted],
+        &[],
+        &[],
+    ),
+    (
+        "DecidedProposal",
+        Kind::CodeEditProposals,
+        &[Op::Approved, Op::Denied],
+        &["kind", "op"],
+        &["applied_at", "commit_hash"],
+    ),
+    (
+        "AppliedProposal",
+        Kind::CodeEditProposals,
+        &[Op::Applied],
+        &["kind", "op"],
+        &["decided_at"],
+    ),
+    (
+        "RevertedProposal",
+        Kind::CodeEditProposals,
+        &[Op::Reverted],
+        &["kind", "op"],
+        &["decided_at", "applied_at"],
+    ),
+    (
+        "Conversation",
+        Kind::Conversations,
+        &[Op::Created],
+        &[],
+        &["updated_at"],
+    ),
+    (
+        "ChangedConversation",
+        Kind::Conversations,
+        &[Op::Updated],
+        &["op", "id", "created_at"],
+        &["updated_at"],
+    ),
+    ("Message", Kind::Messages, &[Op::Added], &[], &[]),
+    ("Event", Kind::Events, &[Op::Logged], &[], &[]),
+    ("Entry", Kind::History, &[Op::Added], &[], &[]),
+    ("Task", Kind::Inbox, &[Op::Queued], &[], &[]),
+    (
+        "ClaimedTask",
+        Kind::Inbox,
+        &[Op::InProgress],
+        &["kind", "op"],
+        &["error"],
+    ),
+    (
+        "EndedTask",
+        Kind::Inbox,
+        &[Op::Done, Op::Failed, Op::Queued],
+        &["kind", "op"],
+        &[],
+    ),
+    (
+        "Thought",
+        Kind::ThoughtRecords,
+        &[Op::Recorded],
+        &[],
+        &["prev_hash", "hash"],
+    ),
+];
+
+/// Describes the lines.
 pub(in crate::http) fn describe(schemas: &mut Value) {
     let mut names = Vec::new();
-    let mut lines: Vec<(Form, Value)> = Vec::new();
-    for form in forms(schemas) {
-        let line = form.schema(schemas);
-        lines.push((form, line));
-    }
-    for (form, line) in &lines {
-        let name = format!("{}Line", form.name);
+    let lines: Vec<(&Form, Map<String, Value>, Vec<&str>)> = FORMS.iter().map(line).collect();
+    for (form, properties, required) in &lines {
+        let (name, kind, ..) = form;
+        let name = format!("{name}Line");
         names.push(json!({ "$ref": format!("#/components/schemas/{name}") }));
-        let mut line = line.clone();
+        let mut properties = properties.clone();
         // A null says that the field is not there, also one that another form has.
-        let others = lines.iter().filter(|(other, _)| other.kind == form.kind);
-        let others = others.filter_map(|(_, other)| other["properties"].as_object());
-        for field in others.flat_map(|fields| fields.keys()) {
-            if line["properties"].get(field).is_none() {
-                line["properties"][field] = json!({ "type": "null" });
-            }
+        let others = lines.iter().filter(|((_, other, ..), ..)| other == kind);
+        for field in others.flat_map(|(_, fields, _)| fields.keys()) {
+            let null = || json!({ "type": "null" });
+            properties.entry(field.as_str()).or_insert_with(null);
         }
-        schemas[name] = line;
-    }
-    for name in ["ClaimedTaskLine", "EndedTaskLine"] {
-        schemas[name]["anyOf"] = json!([
-            { "required": ["kind"], "properties": { "kind": { "type": "string" } } },
-            { "required": ["attempts"], "properties": { "attempts": { "type": "integer" } } },
-        ]);
-    }
-    schemas[NAME]["anyOf"] = names.into();
-}
-
-#[allow(clippy::too_many_lines)] // A table.
-fn forms(schemas: &Value) -> Vec<Form<'static>> {
-    let id = || json!({ "type": "string", "format": "uuid" });
-    let millis = || json!({ "$ref": MILLIS });
-    let call_key = || {
-        let call = &schemas["NewCall"]["properties"];
-        json!({ "request_id": call["request_id"], "call_id": call["call_id"] })
-    };
-    let commit = json!({
-        "type": ["string", "null"], "minLength": 1, "maxLength": 1024,
-        "description": "The commit that applied the edit.",
-    });
-    let optional_millis = json!({ "oneOf": [millis(), { "type": "null" }] });
-    let task = json!({
-        "id": { "type": "integer", "format": "int64", "minimum": 1, "description": "The task's id." },
-        "attempts": {
-            "type": ["integer", "null"], "format": "int64", "minimum": 0,
-            "description": "The number of the claim, from 1. It tells the kind where that is missing.",
-        },
-        "error": { "type": ["string", "null"], "description": "Why the attempt failed." },
-    });
-    let mut diffs = schemas["NewProposal"]["properties"]["diffs_json"].clone();
-    diffs["not"] = json!({ "type": "null" });
-    let turn_kind = schemas["NewTurn"]["properties"]["kind"].clone();
-    let form = |name, kind, ops, body| Form {
-        name,
-        kind,
-        ops,
-        body,
-        without: &[],
-        with: json!({}),
-        required: &[],
-    };
-    vec![
-        Form {
-            without: &["kind"],
-            with: json!({ "turn_kind": turn_kind }),
-            required: &["turn_kind"],
-            ..form(
-                "Turn",
-                Kind::ConversationTurns,
-                &["asserted", "retracted"],
-                Some("NewTurn"),
-            )
-        },
-        Form {
-            required: &["op"],
-            ..form(
-                "Call",
-                Kind::ToolCalls,
-                &["requested", "retracted"],
-                Some("NewCall"),
-            )
-        },
-        Form {
-            without: &["status", "error_kind", "error_msg"],
-            with: call_key(),
-            required: &["op", "request_id", "call_id"],
-            ..form(
-                "CompletedCall",
-                Kind::ToolCalls,
-                &["completed"],
-                Some("NewOutcome"),
-            )
-        },
-        Form {
-            without: &["status"],
-            with: call_key(),
-            required: &["op", "request_id", "call_id"],
-            ..form(
-                "FailedCall",
-                Kind::ToolCalls,
-                &["failed"],
-                Some("NewOutcome"),
-            )
-        },
-        Form {
-            without: &["status"],
-            with: json!({ "at": optional_millis, "diffs_json": diffs }),
-            ..form(
-                "Proposal",
-                Kind::CodeEditProposals,
-                &["pending", "retracted"],
-                Some("NewProposal"),
-            )
-        },
-        Form {
-            with: json!({ "request_id": id(), "decided_at": millis(), "at": optional_millis }),
-            required: &["op", "request_id", "decided_at"],
-            ..form(
-                "DecidedProposal",
-                Kind::CodeEditProposals,
-                &["approved", "denied"],
-                None,
-            )
-        },
-        Form {
-            with: json!({ "request_id": id(), "applied_at": millis(), "at": optional_millis, "commit_hash": commit }),
-            required: &["kind", "op", "request_id", "applied_at"],
-            ..form(
-                "AppliedProposal",
-                Kind::CodeEditProposals,
-                &["applied"],
-                None,
-            )
-        },
-        Form {
-            with: json!({ "request_id": id(), "at": millis(), "commit_hash": commit }),
-            required: &["kind", "op", "request_id", "at"],
-            ..form(
-                "RevertedProposal",
-                Kind::CodeEditProposals,
-                &["reverted"],
-                None,
-            )
-        },
-        Form {
-            without: WITH_MESSAGES,
-            with: json!({ "id": id() }),
-            required: &["id"],
-            ..form(
-                "Conversation",
-                Kind::Conversations,
-                &["created"],
-                Some("NewConversation"),
-            )
-        },
-        Form {
-            without: WITH_MESSAGES,
-            with: json!({ "id": id(), "created_at": { "$ref": "#/components/schemas/Timestamp" } }),
-            required: &["op", "id", "created_at"],
-            ..form(
-                "ChangedConversation",
-                Kind::Conversations,
-                &["updated"],
-                Some("NewConversation"),
-            )
-        },
-        Form {
-            with: json!({ "conversation_id": id() }),
-            required: &["conversation_id"],
-            ..form("Message", Kind::Messages, &["added"], Some("NewMessage"))
-        },
-        Form {
-            with: json!({ "created_at": optional_millis }),
-            ..form("Event", Kind::Events, &["logged"], Some("NewEvent"))
-        },
-        form("Entry", Kind::History, &["added"], Some("NewEntry")),
-        Form {
-            with: json!({
-                "id": schemas["NewEvent"]["properties"]["id"],
-                "attempts": { "type": ["integer", "null"], "enum": [0, null] },
-            }),
-            ..form("Task", Kind::Inbox, &["queued"], Some("NewTask"))
-        },
-        Form {
-            with: json!({ "id": task["id"], "attempts": task["attempts"], "error": task["error"], "locked_at": optional_millis }),
-            required: &["op", "id"],
-            ..form("ClaimedTask", Kind::Inbox, &["in_progress"], None)
-        },
-        Form {
-            with: task,
-            required: &["id"],
-            ..form(
-                "EndedTask",
-                Kind::Inbox,
-                &["queued", "done", "failed"],
-                None,
-            )
-        },
-        form(
-            "Thought",
-            Kind::ThoughtRecords,
-            &["recorded"],
-            Some("NewThought"),
-        ),
-    ]
-}
-
-/// What the body of a conversation may also have, and a line does not.
-const WITH_MESSAGES: &[&str] = &["messages", "next"];
-
-impl Form<'_> {
-    fn schema(&self, schemas: &Value) -> Value {
-        let body = self.body.map_or(&Value::Null, |name| &schemas[name]);
-        let mut fields = body["properties"].as_object().cloned().unwrap_or_default();
-        let derived: &[&str] = match self.kind {
-            Kind::Conversations => &DERIVED,
-            _ => &[],
-        };
-        fields.retain(|name, _| ![self.without, derived].concat().contains(&name.as_str()));
-        let with = self.with.as_object().cloned().unwrap_or_default();
-        let required = body["required"].as_array().into_iter().flatten();
-        let mut required: Vec<Value> = required
-            .filter(|name| name.as_str().is_some_and(|name| fields.contains_key(name)))
-            .cloned()
-            .collect();
-        required.extend(self.required.iter().map(|name| Value::from(*name)));
-        let mut properties = fields;
-        properties.extend(with);
-        let word = |name: &str, words: &[&str]| {
-            if self.required.contains(&name) {
-                return json!({ "type": "string", "enum": words });
-            }
-            let mut words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
-            words.push(Value::Null);
-            json!({ "type": ["string", "null"], "enum": words })
-        };
-        properties.insert("kind".to_owned(), word("kind", &[self.kind.stem()]));
-        properties.insert("op".to_owned(), word("op", self.ops));
-        json!({
+        schemas[name] = json!({
             "type": "object",
             "required": required,
             "properties": properties,
             "additionalProperties": false,
-        })
+        });
     }
+    schemas[NAME]["anyOf"] = names.into();
+}
+
+/// The fields of a form, and those that it must have.
+fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static str>) {
+    let (_, kind, ops, more, without) = form;
+    let (mut properties, mut required) = fields(*kind, ops, without);
+    if *kind == Kind::ConversationTurns {
+        let (turn, _) = fields(*kind, ops, &[]);
+        properties.insert("turn_kind".to_owned(), turn["kind"].clone());
+    }
+    if *kind == Kind::CodeEditProposals {
+        properties.insert("at".to_owned(), nullable(moment()));
+    }
+    required.extend(*more);
+    let words: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
+    for (name, words) in [("kind", vec![kind.stem()]), ("op", words)] {
+        let word = json!({ "type": "string", "enum": words });
+        let is_required = more.contains(&name);
+        let word = if is_required { word } else { nullable(word) };
+        properties.insert(name.to_owned(), word);
+    }
+    (form, properties, required)
 }

@@ -10,11 +10,8 @@ use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{CallQuery, Order, Page};
 use crate::error::{Error, ErrorKind};
-use crate::record::{
-    CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, Validity, now,
-    payload_text,
-};
-use crate::wire::fields::Length;
+use crate::record::{CallStatus, Kind, ToolCall, ToolCallView};
+use crate::wire::new::{NewCall, NewOutcome};
 use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -52,93 +49,12 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A call as it is asked for.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Requested {
-    /// The model request that asked for the call: a UUID.
-    request_id: Uuid,
-    /// The call's id within the request, as the vendor gave it.
-    #[schema(min_length = 1, max_length = 1024)]
-    call_id: String,
-    /// The turn that made the call: a UUID.
-    parent_id: Uuid,
-    /// The vendor of the tool or model, such as anthropic.
-    #[schema(max_length = 1024)]
-    vendor: String,
-    /// The tool's name.
-    #[schema(max_length = 1024)]
-    tool_name: String,
-    /// SHA-256 of the arguments as canonical JSON. Default: computed. Give it alone to keep the arguments out of the log.
-    #[schema(pattern = "^(sha256:)?[0-9a-fA-F]{64}$")]
-    args_sha256: Option<String>,
-    /// The arguments: any JSON, or a text, which is kept to the byte. Required without args_sha256.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<Value>)]
-    arguments_json: Option<String>,
-    /// When the call started. Default: now.
-    started_at: Option<Time>,
+fn requested(call: &Call<'_>, given: NewCall) -> Result<Put, Fault> {
+    Ok(put(call, given)?.1.into())
 }
 
-fn requested(call: &Call<'_>, given: Requested) -> Result<Put, Fault> {
-    let req = ToolCallReq {
-        request_id: given.request_id,
-        call_id: given.call_id,
-        parent_id: given.parent_id,
-        vendor: given.vendor,
-        tool_name: given.tool_name,
-        args_sha256: given.args_sha256.unwrap_or_default(),
-        arguments_json: given.arguments_json,
-        started_at: Validity::at(given.started_at.map_or_else(now, |at| at.0)),
-    };
-    Ok(put(call, req, given.started_at.is_some())?.into())
-}
-
-/// What came of a call.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Done {
-    /// As the call was requested.
-    request_id: Uuid,
-    /// As the call was requested.
-    call_id: String,
-    /// How it ended.
-    status: ToolStatus,
-    /// How long it took, in milliseconds. Default: from when it started until it ended.
-    latency_ms: Option<Length>,
-    /// When it ended. Default: now.
-    ended_at: Option<Time>,
-    /// What the tool returned: any JSON, or a text, which is kept to the byte.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<Value>)]
-    outcome_json: Option<String>,
-    /// The class of the error, such as timeout.
-    error_kind: Option<String>,
-    /// The error in words.
-    error_msg: Option<String>,
-}
-
-fn done(call: &Call<'_>, given: Done) -> Result<Put, Fault> {
-    let ended_at = given.ended_at.map_or_else(now, |at| at.0);
-    let latency_ms = if let Some(latency) = given.latency_ms {
-        latency.0
-    } else {
-        let begun = call.store.get_tool_call(given.request_id, &given.call_id)?;
-        begun.map_or(0, |(req, _)| {
-            ended_at.saturating_sub(req.started_at.at).max(0)
-        })
-    };
-    let done = ToolCallDone {
-        request_id: given.request_id,
-        call_id: given.call_id,
-        ended_at: Validity::at(ended_at),
-        latency_ms,
-        outcome_json: given.outcome_json,
-        error_kind: given.error_kind,
-        error_msg: given.error_msg,
-        status: given.status,
-    };
-    Ok(put(call, done, given.ended_at.is_some())?.into())
+fn done(call: &Call<'_>, given: NewOutcome) -> Result<Put, Fault> {
+    Ok(put(call, given)?.1.into())
 }
 
 /// Which call to read.

@@ -5,11 +5,12 @@ use utoipa::ToSchema;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, Status, Time, length, limit, put};
+use super::given::{FromChar, Limit, Status, length, limit, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{EventNode, SupervisorState, Warning};
-use crate::record::{Event, Kind, now, payload_text};
-use crate::wire::fields::{AnyInt, Int, NewId, by_one_name};
+use crate::record::Kind;
+use crate::wire::fields::{AnyInt, Int};
+use crate::wire::new::NewEvent;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -39,27 +40,6 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// An event to log.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewEvent {
-    /// What happened: a dotted name, such as agent.started.
-    #[schema(max_length = 1024, pattern = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$")]
-    event_type: String,
-    /// The event that it belongs to, which must be in the log. Without one it begins a tree.
-    parent_id: Option<AnyInt>,
-    /// Details: any JSON, or a text, which is kept to the byte.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    payload: Option<String>,
-    /// Its id: sent again with the same one, it is logged once. Default: the next one.
-    id: Option<NewId>,
-    /// When. Default: now.
-    created_at: Option<Time>,
-    /// Another name for created_at: give one of them.
-    timestamp: Option<Time>,
-}
-
 /// That an event is in the log.
 #[derive(Debug, Serialize)]
 struct Logged {
@@ -75,22 +55,9 @@ struct Logged {
 }
 
 fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
-    let id = given.id.map_or(0, |id| id.0);
-    let names = (
-        ("created_at", given.created_at),
-        ("timestamp", given.timestamp),
-    );
-    let created_at = by_one_name(names.0, names.1)?;
-    let event = Event {
-        id,
-        parent_id: given.parent_id.map(|id| id.0),
-        event_type: given.event_type,
-        created_at: created_at.map_or_else(now, |at| at.0),
-        payload: given.payload,
-    };
-    let ack = put(call, event, created_at.is_some())?;
+    let (_, ack) = put(call, given)?;
     Ok(Logged {
-        id: ack.assigned.unwrap_or(id),
+        id: ack.assigned.unwrap_or_default(),
         seq: ack.seq,
         status: ack.status.into(),
         warning: ack.warning.map(Warning::as_str),

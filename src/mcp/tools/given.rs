@@ -11,11 +11,11 @@ use utoipa::{PartialSchema, ToSchema};
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
-use crate::collections::{Ack, AckStatus, Cursor, IfKnown, Page, Warning};
-use crate::record::Record;
+use crate::collections::{Ack, AckStatus, Cursor, Page, Warning};
 use crate::wire::fields::Int;
 pub(super) use crate::wire::fields::Moment as Time;
 use crate::wire::issues::issues;
+use crate::wire::new::{New, NewForm};
 use crate::wire::pages::{After, Paged, paged};
 
 /// Maximum and default number of records of a page.
@@ -133,17 +133,9 @@ impl From<Ack> for Put {
     }
 }
 
-/// Records what a client gives. Where it leaves the time to the log, the same again is the same,
-/// whenever it comes.
-pub(super) fn put(
-    call: &Call<'_>,
-    record: impl Into<Record>,
-    has_time: bool,
-) -> Result<Ack, Fault> {
-    let if_known = if has_time {
-        IfKnown::Compare
-    } else {
-        IfKnown::CompareExceptTime
-    };
-    Ok(call.store.record_if(record.into(), if_known)?)
+/// Records what a client gives; its key, and what became of it.
+pub(super) fn put<F: NewForm>(call: &Call<'_>, given: New<F>) -> Result<(String, Ack), Fault> {
+    let (record, if_known) = given.read().map_err(Fault::of_issues)?;
+    let key = record.key();
+    Ok((key, call.store.record_if(record, if_known)?))
 }

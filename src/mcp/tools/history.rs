@@ -5,11 +5,12 @@ use utoipa::ToSchema;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, Status, Time, limit, put};
+use super::given::{FromChar, Limit, Status, limit, put};
 use super::{Call, Effect, Tool};
-use crate::record::{HistoryEntry, Kind, Role, now};
-use crate::wire::fields::{AnyInt, NewId};
+use crate::record::Kind;
+use crate::wire::fields::AnyInt;
 use crate::wire::history::Entries;
+use crate::wire::new::NewEntry;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -31,22 +32,6 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// An entry to append.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewEntry {
-    /// The chat. Its id may be negative.
-    chat_id: AnyInt,
-    /// Who said it.
-    role: Role,
-    /// What was said.
-    text: String,
-    /// Its id: sent again with the same one, it is appended once. Default: the next one.
-    id: Option<NewId>,
-    /// When it was said. Default: now.
-    created_at: Option<Time>,
-}
-
 /// That an entry is in the log.
 #[derive(Debug, Serialize)]
 struct Appended {
@@ -59,17 +44,9 @@ struct Appended {
 }
 
 fn append(call: &Call<'_>, given: NewEntry) -> Result<Appended, Fault> {
-    let id = given.id.map_or(0, |id| id.0);
-    let entry = HistoryEntry {
-        id,
-        chat_id: given.chat_id.0,
-        role: given.role,
-        created_at: given.created_at.map_or_else(now, |at| at.0),
-        text: given.text,
-    };
-    let ack = put(call, entry, given.created_at.is_some())?;
+    let (_, ack) = put(call, given)?;
     Ok(Appended {
-        id: ack.assigned.unwrap_or(id),
+        id: ack.assigned.unwrap_or_default(),
         seq: ack.seq,
         status: ack.status.into(),
     })

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::super::answer::Fault;
-use super::given::Time;
+use super::given::put;
 use super::{Call, Effect, Tool};
-use crate::record::{InboxTask, now, payload_text};
-use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, UpdateId};
+use crate::record::InboxTask;
+use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int};
+use crate::wire::new::NewTask;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -42,35 +43,8 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A task to queue.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewTask {
-    /// The sender's number for it: the task is queued once for each.
-    update_id: UpdateId,
-    /// The chat that it comes from, where it is a message of one.
-    chat_id: Option<AnyInt>,
-    /// The message's text. Required with a chat_id.
-    text: Option<String>,
-    /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required with a chat_id.
-    message_date: Option<AnyInt>,
-    /// When it was queued. Default: now.
-    created_at: Option<Time>,
-    /// Further data of the task: any JSON, or a text, which is kept to the byte.
-    #[serde(default, with = "payload_text")]
-    #[schema(value_type = Option<serde_json::Value>)]
-    payload: Option<String>,
-}
-
 fn enqueue(call: &Call<'_>, given: NewTask) -> Result<InboxTask, Fault> {
-    let queued = InboxTask {
-        chat_id: given.chat_id.map(|id| id.0),
-        text: given.text,
-        message_date: given.message_date.map(|date| date.0),
-        created_at: given.created_at.map_or_else(now, |at| at.0),
-        ..InboxTask::new(given.update_id.0, given.payload)
-    };
-    let ack = call.store.record(queued)?;
+    let (_, ack) = put(call, given)?;
     task(call, ack.assigned.unwrap_or(0))
 }
 

@@ -2,17 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
-use crate::record::{
-    CodeEditProposal, Kind, ProposalStatus, ProposalStep, now, payload_text_required,
-};
-use crate::wire::fields::Decision;
+use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record};
+use crate::wire::new::{NewProposal, NewStep};
 use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -42,55 +39,17 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// An edit to propose.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Proposal {
-    /// The request that proposes the edit: a UUID.
-    request_id: Uuid,
-    /// The edits: any JSON, or a text such as a patch, which is kept to the byte.
-    #[serde(with = "payload_text_required")]
-    #[schema(value_type = serde_json::Value)]
-    diffs_json: String,
-    /// Your confidence, 0 to 1.
-    #[schema(minimum = 0, maximum = 1)]
-    confidence: Option<f64>,
-    /// When it is proposed. Default: now.
-    created_at: Option<Time>,
+fn record(call: &Call<'_>, given: NewProposal) -> Result<Put, Fault> {
+    Ok(put(call, given)?.1.into())
 }
 
-fn record(call: &Call<'_>, given: Proposal) -> Result<Put, Fault> {
-    let at = given.created_at.map_or_else(now, |at| at.0);
-    let proposal = CodeEditProposal {
-        confidence: given.confidence,
-        ..CodeEditProposal::new(given.request_id, given.diffs_json, at)
-    };
-    Ok(put(call, proposal, given.created_at.is_some())?.into())
-}
-
-/// The next step of a proposal.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Step {
-    /// The request that proposed the edit.
-    request_id: Uuid,
-    /// The new status.
-    status: Decision,
-    /// When. Default: now.
-    at: Option<Time>,
-    /// The commit that applied the edit, where it is applied or reverted.
-    #[schema(min_length = 1, max_length = 1024)]
-    commit_hash: Option<String>,
-}
-
-fn decide(call: &Call<'_>, given: Step) -> Result<CodeEditProposal, Fault> {
-    let at = given.at.map_or_else(now, |at| at.0);
-    let step = ProposalStep {
-        commit_hash: given.commit_hash,
-        ..ProposalStep::new(given.request_id, given.status.into(), at)
+fn decide(call: &Call<'_>, given: NewStep) -> Result<CodeEditProposal, Fault> {
+    let (step, _) = given.read().map_err(Fault::of_issues)?;
+    let Record::ProposalStep(ProposalStep { request_id, .. }) = step else {
+        return Err(Fault::internal());
     };
     let stands = || {
-        let proposal = call.store.get_proposal(given.request_id)?;
+        let proposal = call.store.get_proposal(request_id)?;
         proposal.ok_or_else(|| {
             let message = "there is no proposal of this request: record it with proposal_record first, or look with proposals_list";
             Fault::not_found(message).with_field("request_id")

@@ -8,7 +8,8 @@ use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Status, Time, page, put};
 use super::{Call, Effect, Tool};
 use crate::collections::{Order, TurnQuery, Warning};
-use crate::record::{ConversationTurn, Kind, TurnKind, Validity, now};
+use crate::record::{ConversationTurn, Kind, TurnKind};
+use crate::wire::new::NewTurn;
 use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -31,31 +32,11 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A turn to record.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Turn {
-    /// Who it comes from.
-    kind: TurnKind,
-    /// What was said.
-    content: String,
-    /// Its id, a UUID: sent again with the same one, it is recorded once. Default: a new one.
-    id: Option<Uuid>,
-    /// The turn that it answers or follows.
-    parent_id: Option<Uuid>,
-    /// The provider's or client's message that it belongs to. Default: its id.
-    message_id: Option<Uuid>,
-    /// The conversation or thread it belongs to.
-    thread_id: Option<Uuid>,
-    /// When it was said. Default: now.
-    created_at: Option<Time>,
-}
-
 /// That a turn is in the log.
 #[derive(Debug, Serialize)]
 struct Recorded {
     /// Its id.
-    id: Uuid,
+    id: String,
     /// The number of the line that holds it.
     seq: u64,
     /// Whether the call added it or it was there.
@@ -65,18 +46,8 @@ struct Recorded {
     warning: Option<&'static str>,
 }
 
-fn record(call: &Call<'_>, given: Turn) -> Result<Recorded, Fault> {
-    let id = given.id.unwrap_or_else(Uuid::new_v4);
-    let turn = ConversationTurn {
-        id,
-        parent_id: given.parent_id,
-        message_id: given.message_id.unwrap_or(id),
-        thread_id: given.thread_id,
-        kind: given.kind,
-        created_at: Validity::at(given.created_at.map_or_else(now, |at| at.0)),
-        content: given.content,
-    };
-    let ack = put(call, turn, given.created_at.is_some())?;
+fn record(call: &Call<'_>, given: NewTurn) -> Result<Recorded, Fault> {
+    let (id, ack) = put(call, given)?;
     Ok(Recorded {
         id,
         seq: ack.seq,

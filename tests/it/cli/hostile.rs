@@ -6,7 +6,7 @@
 //! passed over.
 
 use decklog::storage::Disk;
-use decklog::{Record, Store, verify};
+use decklog::{Record, Store, ndjson, verify};
 
 use super::super::hostile::{check_files, some_of, texts};
 use super::super::support::count;
@@ -187,8 +187,12 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
     let mut next_seq = first.len() as u64;
     for ((number, line), ack) in lines.iter().enumerate().zip(&acks) {
         assert_eq!(ack["line"], number as u64 + 1);
-        let text = Record::from_json(line).and_then(|record| store.record(record));
-        match text {
+        let input = ndjson::Input {
+            line: 1,
+            text: Ok(line.clone()),
+        };
+        let mut answers = ndjson::record(&store, vec![input]).unwrap();
+        match answers.pop().unwrap().1 {
             Ok(kept) => {
                 assert_eq!(ack["status"], kept.status.as_str(), "{line:.300}: {ack}");
                 assert_eq!(ack["seq"], kept.seq, "{line:.300}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use decklog::{
     AckStatus, CallQuery, ConversationTurn, ErrorKind, ObservabilityStore, Record, Store,
-    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+    Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -63,6 +63,78 @@ fn the_hash_is_computed_from_the_arguments_on_every_face() {
         .unwrap();
     for call_id in ["lib", "http", "mcp", "line"] {
         assert_eq!(hash_in_log(faces.store(), call_id), hash, "{call_id}");
+    }
+}
+
+/// Whatever a record leaves out is filled in alike, and the record is sent again as the same.
+#[test]
+fn what_is_left_out_has_the_same_default_on_every_face() {
+    let mut faces = Faces::new();
+    let before = Timestamp::now().at();
+    // Turns: an id, a message that it belongs to, a time.
+    let turn = json!({ "kind": "user", "content": "over http" });
+    let added = faces.http.post("/turns", &turn).expect(201);
+    let ids = [
+        added["id"].as_str().unwrap().to_owned(),
+        faces.tool(
+            "turn_record",
+            json!({ "kind": "user", "content": "over mcp" }),
+        )["id"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    ];
+    let line = r#"{"turn_kind":"user","content":"as a line"}"#;
+    assert!(faces.cli_takes(&["record"], line).0);
+    let turns = faces.store().turns(&TurnQuery::default()).unwrap().items;
+    assert_eq!(turns.len(), 3);
+    for turn in &turns {
+        assert_eq!(turn.message_id, turn.id);
+        assert!(turn.created_at.is_valid && turn.created_at.at >= before);
+    }
+    assert!(
+        ids.iter()
+            .all(|id| turns.iter().any(|turn| turn.id.to_string() == *id))
+    );
+    // Calls: a time and a hash. Outcomes: a time and how long it took.
+    let timeless = |call_id: &str| {
+        let mut call = with(call_id, json!({ "arguments_json": { "a": 1 } }));
+        call.as_object_mut().unwrap().remove("started_at");
+        call
+    };
+    let outcome =
+        |call_id: &str| json!({ "request_id": REQUEST, "call_id": call_id, "status": "completed" });
+    let mut done = outcome("line");
+    done["kind"] = "tool_calls".into();
+    done["op"] = done.as_object_mut().unwrap().remove("status").unwrap();
+    let lines = format!("{}\n{done}", as_line(timeless("line")));
+    for expected in ["added", "unchanged"] {
+        let answer = faces.http.post("/tool-calls", &timeless("http"));
+        let path = format!("/tool-calls/{REQUEST}/http/done");
+        let ended = faces.http.post(&path, &json!({ "status": "completed" }));
+        for answer in [answer, ended] {
+            let status = if expected == "added" { 201 } else { 200 };
+            assert_eq!(answer.expect(status)["status"], expected);
+        }
+        for (tool, given) in [
+            ("tool_call_requested", timeless("mcp")),
+            ("tool_call_done", outcome("mcp")),
+        ] {
+            assert_eq!(faces.tool(tool, given)["status"], expected);
+        }
+        assert!(faces.cli_takes(&["record"], &lines).0);
+    }
+    let calls = faces
+        .store()
+        .tool_calls(&CallQuery::default())
+        .unwrap()
+        .items;
+    assert_eq!(calls.len(), 3);
+    for (req, done) in calls {
+        let done = done.unwrap();
+        assert!(req.started_at.at >= before);
+        assert_eq!(req.args_sha256, args_sha256(r#"{"a":1}"#));
+        assert_eq!(done.latency_ms, done.ended_at.at - req.started_at.at);
     }
 }
 

@@ -59,7 +59,7 @@ fn endpoints() -> Vec<Endpoint> {
         "request_id": unknown, "created_at": at, "confidence": 0.5, "diffs_json": [],
         "decided_at": null, "applied_at": null, "commit_hash": null,
     });
-    let step = json!({"op": "applied", "applied_at": at, "commit_hash": "c"});
+    let step = json!({"status": "applied", "applied_at": at, "commit_hash": "c"});
     let event = json!({
         "id": 1, "parent_id": 1, "event_type": "a.b", "created_at": at, "payload": {},
     });

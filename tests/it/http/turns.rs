@@ -96,7 +96,7 @@ fn who_does_not_wait_is_told_so_and_the_turn_comes_to_be() {
     let answer = service
         .client()
         .post("/turns?wait=none", &turn(id, "queued"));
-    assert_eq!(answer.expect(202), json!({"status": "queued"}));
+    assert_eq!(answer.expect(202), json!({"id": id, "status": "queued"}));
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while service.store.get_turn(id).unwrap().is_none() {
         assert!(std::time::Instant::now() < deadline, "it was never written");

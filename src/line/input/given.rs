@@ -1,0 +1,423 @@
+//! The fields of a record as a client gives them: by name, and some of them left out.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::value::{check, clipped, moment, normal, readable, whole_number};
+use crate::line::Op;
+use crate::line::decode::MembersReader;
+use crate::line::fields::Type;
+use crate::record::declare::{Class, Detail, Field, Place};
+use crate::record::{
+    Content, Day, Kind, Record, Role, Source, Timestamp, ToolCallDone, Validity, now,
+};
+
+/// The fields of a record by name, each as JSON. A null is the same as a field that is left out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Given<'a> {
+    members: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Whether it is a whole line, which has its time as `at` and may repeat fields.
+    is_line: bool,
+}
+
+/// What sort of record is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) kind: Kind,
+    /// What it may say of its key. The first is meant where none is given.
+    pub(crate) ops: &'static [Op],
+    pub(crate) op: OpField,
+}
+
+/// Whether a client says what becomes of the key, as `op` or `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpField {
+    None,
+    Optional,
+    Required,
+}
+
+/// A field at fault, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FieldFault {
+    /// Empty: the record as a whole.
+    pub(crate) name: String,
+    pub(crate) reason: String,
+    /// Whether its value is at fault, and not that it is there or missing.
+    pub(super) is_of_value: bool,
+}
+
+impl FieldFault {
+    pub(super) fn new(name: &str, reason: impl Into<String>) -> FieldFault {
+        FieldFault {
+            name: name.to_owned(),
+            reason: reason.into(),
+            is_of_value: false,
+        }
+    }
+
+    fn of_value(name: &str, reason: impl Into<String>) -> FieldFault {
+        FieldFault {
+            is_of_value: true,
+            ..FieldFault::new(name, reason)
+        }
+    }
+}
+
+/// A record that was given.
+#[derive(Debug)]
+pub(crate) struct GivenRecord {
+    pub(crate) record: Record,
+    /// Whether its time was given, too.
+    pub(crate) has_time: bool,
+}
+
+impl<'de> Deserialize<'de> for Given<'static> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Given<'static>, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Given<'static>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given<'static>, A::Error> {
+                let mut names = HashSet::new();
+                let mut given = Given::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    let value: Box<RawValue> = map.next_value()?;
+                    if !names.insert(name.clone()) {
+                        return Err(A::Error::custom(format!("duplicate field `{name}`")));
+                    }
+                    if value.get() != "null" {
+                        let value = Box::<str>::from(value).into_string();
+                        given.members.push((name.into(), value.into()));
+                    }
+                }
+                Ok(given)
+            }
+        }
+        from.deserialize_map(Fields)
+    }
+}
+
+impl<'a> Given<'a> {
+    /// Of a whole line.
+    pub(super) fn line(members: impl Iterator<Item = (&'a str, &'a str)>) -> Given<'a> {
+        Given {
+            members: members
+                .map(|(name, json)| (name.into(), json.into()))
+                .collect(),
+            is_line: true,
+        }
+    }
+
+    /// The JSON of a field.
+    pub(crate) fn json(&self, name: &str) -> Option<&str> {
+        let mut found = self.members.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, json)| &**json)
+    }
+
+    fn value<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.json(name)?).ok()
+    }
+
+    /// Takes a field out.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
+        let place = self.members.iter().position(|(known, _)| known == name)?;
+        Some(self.members.swap_remove(place).1)
+    }
+
+    /// Sets a field that is not given.
+    pub(crate) fn fill(&mut self, name: &'a str, json: impl FnOnce() -> String) {
+        if self.json(name).is_none() {
+            self.members.push((name.into(), json().into()));
+        }
+    }
+
+    /// Sets a text that is not given.
+    pub(crate) fn fill_text(&mut self, name: &'a str, text: impl FnOnce() -> String) {
+        self.fill(name, || serde_json::Value::from(text()).to_string());
+    }
+
+    /// Reads the record; what is left out is filled in. `is_task` says whether one of the inbox is
+    /// a task that is queued for the first time.
+    ///
+    /// # Errors
+    /// Every field at fault.
+    pub(crate) fn read(
+        mut self,
+        form: Form,
+        is_task: bool,
+    ) -> Result<GivenRecord, Vec<FieldFault>> {
+        let kind = form.kind;
+        let op = self.take_op(form).map_err(|fault| vec![fault])?;
+        let of = kind.type_of(op, !is_task);
+        let has_at = self.is_line || of.fields.iter().any(|field| field.class == Class::At);
+        let at = self.take("at").filter(|_| has_at);
+        let at = at.map(|json| {
+            let json = whole_number(&json).unwrap_or(json);
+            let at = moment(&json).unwrap_or(json);
+            serde_json::from_str::<i64>(&at)
+                .map_err(|e| vec![FieldFault::of_value("at", readable(&e.to_string()))])
+        });
+        let at = at.transpose()?;
+        let time_field = time_field(kind, op);
+        self.rename_time(kind).map_err(|fault| vec![fault])?;
+        let has_time = at.is_some() || time_field.is_some_and(|name| self.json(name).is_some());
+        let mut faults = self.normalize(of, kind, op);
+        if kind == Kind::Messages {
+            faults.extend(self.normalize_content().err());
+        }
+        if !faults.is_empty() {
+            return Err(self.faults(of, faults));
+        }
+        if let (Some(at), Some(name)) = (at, time_field) {
+            self.check_times(at, name).map_err(|fault| vec![fault])?;
+        }
+        self.complete(kind, op, at.unwrap_or_else(now))
+            .map_err(|fault| vec![fault])?;
+        let members = self
+            .members
+            .iter()
+            .map(|(name, json)| (&**name, &**json))
+            .collect();
+        let mut reader = MembersReader::of_given(members, kind, op, at.unwrap_or_else(now));
+        match Record::read(kind, op, is_task, &mut reader) {
+            Ok(record) => Ok(GivenRecord { record, has_time }),
+            Err(reason) => {
+                let mut faults = self.faults(of, Vec::new());
+                if faults.is_empty() {
+                    faults.push(FieldFault::new("", readable(&reason)));
+                }
+                Err(faults)
+            }
+        }
+    }
+
+    /// What becomes of the key.
+    fn take_op(&mut self, form: Form) -> Result<Op, FieldFault> {
+        let known = || {
+            let words: Vec<&str> = form.ops.iter().map(|op| op.as_str()).collect();
+            words.join(", ")
+        };
+        let default = form.ops.first().copied().unwrap_or(Op::Asserted);
+        if form.op == OpField::None {
+            return Ok(default);
+        }
+        let (mut name, mut json) = ("op", self.take("op"));
+        if !self.is_line
+            && let Some(status) = self.take("status")
+        {
+            if json.is_some() {
+                let reason = "status is another name for op: give one of them";
+                return Err(FieldFault::new("status", reason));
+            }
+            (name, json) = ("status", Some(status));
+        }
+        let Some(json) = json else {
+            if form.op == OpField::Optional {
+                return Ok(default);
+            }
+            let name = if self.is_line { "op" } else { "status" };
+            let reason = format!("missing, but required: give one of {}", known());
+            return Err(FieldFault::new(name, reason));
+        };
+        let word = json.trim_matches('"');
+        let op = form.ops.iter().copied().find(|op| op.as_str() == word);
+        op.ok_or_else(|| {
+            let reason = format!("unknown {name} {}: give one of {}", clipped(&json), known());
+            FieldFault::new(name, reason)
+        })
+    }
+
+    /// Takes the time of an event by its other name.
+    fn rename_time(&mut self, kind: Kind) -> Result<(), FieldFault> {
+        const NAME: &str = "timestamp";
+        if kind != Kind::Events || self.json(NAME).is_none() {
+            return Ok(());
+        }
+        if self.json("created_at").is_some() {
+            let reason = "timestamp is another name for created_at: give one of them";
+            return Err(FieldFault::new(NAME, reason));
+        }
+        let moment = self.take(NAME).unwrap_or_default();
+        check(Class::OwnMillis, None, &moment)
+            .map_err(|reason| FieldFault::of_value(NAME, reason))?;
+        self.members.push(("created_at".into(), moment));
+        Ok(())
+    }
+
+    /// Rewrites numbers and times as lines have them. Returns the fields that the record does not
+    /// have, and the times that are none.
+    fn normalize(&mut self, of: &Type, kind: Kind, op: Op) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        for (name, json) in &mut self.members {
+            let field = of.fields.iter().find(|field| field.name == name);
+            let is_given = |field: &&Field| {
+                let is_repeated = field.class == Class::Repeated;
+                let is_claim = op == Op::InProgress || field.name != "locked_at";
+                field.is_of_lines() && (!is_repeated || self.is_line && is_claim)
+            };
+            match field.filter(is_given) {
+                Some(field) => {
+                    if let Some(whole) = normal(field.class, json) {
+                        *json = whole;
+                    }
+                    let is_time = matches!(field.class, Class::Millis | Class::OwnMillis);
+                    let is_bounded = is_time && !self.is_line;
+                    let at = is_bounded.then(|| json.parse().ok()).flatten();
+                    let out_of_bounds = at.and_then(|at| Day::of(at).err());
+                    faults.extend(out_of_bounds.map(|e| FieldFault::of_value(name, e.reason())));
+                }
+                None if kind.field(name).is_some() => {
+                    let op = op.as_str();
+                    let reason = format!("{kind} has no {name} where op is {op}: leave it out");
+                    faults.push(FieldFault::new(name, reason));
+                }
+                None => {
+                    let names = of.fields.iter().filter(|field| field.is_of_lines());
+                    let names: Vec<&str> = names.map(|field| field.name).collect();
+                    let hint = if name == "status" && kind.ops().len() > 2 {
+                        "say in op what becomes of the record".to_owned()
+                    } else {
+                        format!("expected one of {}", names.join(", "))
+                    };
+                    let reason = format!("unknown field `{}`, {hint}", clipped(name));
+                    faults.push(FieldFault::new(clipped(name), reason));
+                }
+            }
+        }
+        faults
+    }
+
+    /// All that is wrong with the fields, after what is known of it.
+    fn faults(&self, of: &Type, known: Vec<FieldFault>) -> Vec<FieldFault> {
+        let is_missing = |(field, detail): &(&Field, &Detail)| {
+            detail.is_required(field) && self.json(field.name).is_none()
+        };
+        let all = || of.fields.iter().zip(of.details);
+        let missing = all().filter(is_missing);
+        let missing =
+            missing.map(|(field, _)| FieldFault::new(field.name, "missing, but required"));
+        let is_known = |name: &str| known.iter().any(|fault| fault.name == name);
+        let wrong = self.members.iter().filter_map(|(name, json)| {
+            if is_known(name) {
+                return None;
+            }
+            let (field, detail) = all().find(|(field, _)| field.name == name)?;
+            let reason = check(field.class, Some(detail), json).err()?;
+            Some(FieldFault::of_value(name, reason))
+        });
+        let wrong: Vec<FieldFault> = wrong.collect();
+        missing.chain(known).chain(wrong).collect()
+    }
+
+    /// A line says its time twice. Where both are given they must agree: one of them would be
+    /// lost.
+    fn check_times(&self, at: i64, name: &str) -> Result<(), FieldFault> {
+        let validity = self.value::<Validity>(name).map(|validity| validity.at);
+        let time = || Some(self.value::<Timestamp>(name)?.at());
+        let day = || Some(self.value::<Day>(name)?.bounds_ms().0);
+        match validity.or_else(time).or_else(day) {
+            Some(given) if at != given => {
+                let reason =
+                    format!("at is {at} and {name} is {given}: give one of them, or both the same");
+                Err(FieldFault::new("", reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fills in what is left out. `at` is the record's time.
+    fn complete(&mut self, kind: Kind, op: Op, at: i64) -> Result<(), FieldFault> {
+        let new_id = || Uuid::new_v4().to_string();
+        let time = Timestamp::from_ms(at).map_err(|e| FieldFault::new("at", e.reason()))?;
+        let time = || time.as_str().to_owned();
+        match kind {
+            Kind::ConversationTurns => {
+                self.fill_text("id", new_id);
+                if let Some(id) = self.value::<Uuid>("id") {
+                    self.fill_text("message_id", || id.to_string());
+                }
+            }
+            Kind::ToolCalls if matches!(op, Op::Completed | Op::Failed) => {
+                self.fill("latency_ms", || ToolCallDone::LATENCY_UNKNOWN.to_string());
+            }
+            // Computed from the arguments.
+            Kind::ToolCalls => self.fill_text("args_sha256", String::new),
+            Kind::Conversations if op == Op::Created => {
+                self.fill_text("id", new_id);
+                self.fill_text("created_at", time);
+                let created_at = self.json("created_at").unwrap_or_default().to_owned();
+                self.fill("updated_at", || created_at);
+            }
+            Kind::Conversations => self.fill_text("updated_at", time),
+            Kind::Messages => {
+                self.fill_text("id", new_id);
+                self.fill_text("timestamp", time);
+                if let Some(role) = self.value::<Role>("role") {
+                    self.fill_text("source", || Source::of(role).as_str().to_owned());
+                }
+            }
+            Kind::ThoughtRecords => {
+                self.fill_text("id", new_id);
+                self.fill_text("timestamp", time);
+            }
+            Kind::Events | Kind::History => self.fill("created_at", || at.to_string()),
+            Kind::CodeEditProposals | Kind::Inbox | Kind::Rollups => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the content of a message that is given as blocks, with what it says of other fields.
+    fn normalize_content(&mut self) -> Result<(), FieldFault> {
+        let Some(blocks) = self.json("content").filter(|json| json.starts_with('[')) else {
+            return Ok(());
+        };
+        let content = Content::from_json(blocks)
+            .map_err(|e| FieldFault::of_value("content", readable(&e.to_string())))?;
+        self.take("content");
+        self.fill_text("content", || content.text);
+        if content.is_json {
+            self.fill_text("content_type", || "json".to_owned());
+        }
+        if let Some(reasoning) = content.reasoning {
+            self.fill_text("reasoning", || reasoning);
+        }
+        Ok(())
+    }
+}
+
+impl Detail {
+    /// Whether whoever gives the record must give the field.
+    pub(crate) fn is_required(&self, field: &Field) -> bool {
+        let is_filled = self.is_optional || self.default.is_some();
+        let is_sum = matches!(field.class, Class::SumIfAny | Class::Sums | Class::Hashes);
+        let is_later = field.place == Place::OtherOps;
+        field.is_of_lines() && field.class != Class::Repeated && !is_filled && !is_sum && !is_later
+    }
+}
+
+/// The field that says a line's time once more.
+fn time_field(kind: Kind, op: Op) -> Option<&'static str> {
+    match (kind, op) {
+        (Kind::ToolCalls, Op::Completed | Op::Failed) => Some("ended_at"),
+        (Kind::ToolCalls, _) => Some("started_at"),
+        (Kind::CodeEditProposals, Op::Approved | Op::Denied) => Some("decided_at"),
+        (Kind::CodeEditProposals, Op::Applied) => Some("applied_at"),
+        (Kind::Conversations, Op::Updated) => Some("updated_at"),
+        (Kind::Messages | Kind::ThoughtRecords, _) => Some("timestamp"),
+        (Kind::Inbox, Op::InProgress) => Some("locked_at"),
+        (Kind::Rollups, _) => Some("day"),
+        (Kind::CodeEditProposals, Op::Reverted) | (Kind::Inbox, Op::Done | Op::Failed) => None,
+        _ => Some("created_at"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Values of fields as clients give them: checked by their class, and put as lines have them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use uuid::Uuid;
+
+use crate::record::declare::{Class, Detail};
+use crate::record::{
+    Client, Day, IdHashes, MessageSums, Sketch, Timestamp, Validity, epoch_ms, has_lone_surrogate,
+};
+
+/// The greatest double up to which each whole number is one.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A number or time as lines have it, if it is given otherwise.
+pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
+    match class {
+        Class::Validity | Class::OwnMillis | Class::Millis => {
+            moment(json).or_else(|| whole_number(json))
+        }
+        Class::Id | Class::Sequence | Class::Int | Class::Count | Class::Elapsed => {
+            whole_number(json)
+        }
+        _ => None,
+    }
+}
+
+/// RFC 3339 or a day, in epoch milliseconds.
+pub(super) fn moment(json: &str) -> Option<Cow<'static, str>> {
+    let json = json.starts_with('"').then_some(json)?;
+    let at = moment_of_text(&serde_json::from_str::<Cow<'_, str>>(json).ok()?).ok()?;
+    Some(at.to_string().into())
+}
+
+fn moment_of_text(text: &str) -> Result<i64, String> {
+    if text.parse::<i64>().is_ok() {
+        return Err("epoch milliseconds are a number, not a text".to_owned());
+    }
+    epoch_ms(text).map_err(|e| e.reason())
+}
+
+/// A whole number that is written as a fraction: languages without integers write 5 as `5.0`.
+#[allow(clippy::cast_possible_truncation)] // It is exact.
+pub(super) fn whole_number(json: &str) -> Option<Cow<'static, str>> {
+    let number: f64 = json
+        .contains(['.', 'e', 'E'])
+        .then(|| json.parse().ok())??;
+    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    is_whole.then(|| (number as i64).to_string().into())
+}
+
+/// Checks one field by itself; the reason if it cannot be.
+pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result<(), String> {
+    let checked = match class {
+        Class::Uuid => is::<Uuid>(json),
+        Class::TextId
+        | Class::Name
+        | Class::User
+        | Class::DottedName
+        | Class::Hash
+        | Class::Label
+        | Class::Title
+        | Class::Content
+        | Class::Said
+        | Class::Output => is::<Cow<'_, str>>(json),
+        Class::Names => is::<Vec<Cow<'_, str>>>(json),
+        Class::Millis | Class::OwnMillis | Class::Validity if json.starts_with('"') => {
+            return serde_json::from_str::<Cow<'_, str>>(json)
+                .map_err(|e| e.to_string())
+                .and_then(|text| moment_of_text(&text).map(drop));
+        }
+        Class::Id
+        | Class::Sequence
+        | Class::Int
+        | Class::Count
+        | Class::Elapsed
+        | Class::Millis
+        | Class::OwnMillis
+        | Class::At
+        | Class::Repeated => is::<i64>(json),
+        Class::Sum | Class::SumIfAny => is::<u64>(json),
+        Class::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
+        Class::Sketch => is::<Sketch>(json),
+        Class::Sums => is::<MessageSums>(json),
+        Class::Hashes => is::<IdHashes>(json),
+        Class::Day => is::<Day>(json),
+        Class::Fraction | Class::FractionSum => is::<f64>(json),
+        Class::Flag => is::<bool>(json),
+        Class::Validity => is::<Validity>(json),
+        Class::Instant | Class::OwnInstant => is::<Timestamp>(json),
+        Class::Client => is::<Client>(json),
+        Class::Word | Class::Op => match detail.and_then(|detail| detail.check_word) {
+            Some(check_word) => check_word(json),
+            None => is::<Cow<'_, str>>(json),
+        },
+        Class::Arguments | Class::Payload | Class::Metadata if json.starts_with('"') => {
+            is::<Cow<'_, str>>(json)
+        }
+        Class::Arguments | Class::Payload | Class::Metadata => is::<IgnoredAny>(json),
+    };
+    checked.map_err(|e| {
+        if has_lone_surrogate(json.as_bytes()) {
+            return "a lone surrogate is no text".to_owned();
+        }
+        let reason = e.to_string();
+        // A reason may repeat what was given before it says what to give.
+        if json.len() > SHOWN_BYTES_MAX {
+            clipped(&reason).to_owned()
+        } else {
+            readable(&reason).to_owned()
+        }
+    })
+}
+
+/// Maximum length of what an error repeats of what was given.
+const SHOWN_BYTES_MAX: usize = 80;
+
+/// The start of what was given: an error shows no more of it.
+pub(super) fn clipped(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
+}
+
+fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
+    serde_json::from_str::<T>(json).map(drop)
+}
+
+/// The parser's position is one in the field alone, not in the client's text.
+pub(super) fn readable(reason: &str) -> &str {
+    let message = reason.split_once(" at line ");
+    message.map_or(reason, |(message, _)| message)
+}
