@@ -38,7 +38,7 @@ pub struct FieldSchema {
     /// `epoch_ms`, `day` or `object`.
     #[serde(rename = "type")]
     pub type_name: &'static str,
-    /// The unit of a number: `ms`, `tokens` or `fraction`.
+    /// The unit of a number: `ms`, `tokens`, `usd` or `fraction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<&'static str>,
     /// What it holds, and thereby what privacy settings do to it: `content` is withheld, `name`
@@ -89,9 +89,10 @@ impl FieldSchema {
 
 fn unit(field: &Field) -> Option<&'static str> {
     match field.class {
-        Class::Fraction | Class::FractionSum => Some("fraction"),
+        Class::Fraction => Some("fraction"),
         _ if field.name.ends_with("_ms") || field.name.ends_with("_ms_sum") => Some("ms"),
         _ if field.name.starts_with("tokens_") => Some("tokens"),
+        _ if field.name.ends_with("_usd") => Some("usd"),
         _ => None,
     }
 }
@@ -124,7 +125,7 @@ impl Class {
             | Class::Sum
             | Class::SumIfAny
             | Class::Repeated => "integer",
-            Class::Fraction | Class::FractionSum => "number",
+            Class::Fraction | Class::Amount => "number",
             Class::Flag => "boolean",
             Class::Instant | Class::OwnInstant => "rfc3339",
             Class::Millis | Class::OwnMillis | Class::Validity | Class::At => "epoch_ms",

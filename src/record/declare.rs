@@ -302,6 +302,8 @@ classes! {
     Elapsed elapsed: i64 => int;
     /// A number from 0 to 1.
     Fraction fraction: f64;
+    /// A number from 0, such as an amount of money in the currency's major unit.
+    Amount amount: f64 => fraction;
     /// Yes or no.
     Flag flag: bool;
     /// RFC 3339.
@@ -320,8 +322,6 @@ classes! {
     Sum sum: u64;
     /// The same, left out where it is 0.
     SumIfAny sum_if_any: u64;
-    /// A sum of fractions.
-    FractionSum fraction_sum: f64 => fraction;
     /// A quantile sketch.
     Sketch sketch: Sketch;
     /// Numbers by name.

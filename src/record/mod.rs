@@ -354,7 +354,7 @@ impl FieldWriter for Limits {
         };
         sequence: i64 = |name, value| check_count(name, *value);
         fraction: f64 = |name, value| check_fraction(name, *value);
-        fraction_sum: f64 = |_, _| Ok(());
+        amount: f64 = |name, value| check_amount(name, *value);
         id: i64 = |_, value| check_id(*value);
     }
 }
@@ -418,6 +418,14 @@ pub(crate) fn check_name(field: &str, value: &str, empty_allowed: bool) -> Resul
 /// A number of things, or of milliseconds.
 fn check_count(field: &str, value: i64) -> Result<()> {
     if value >= 0 {
+        return Ok(());
+    }
+    let message = format!("{field} is {value}: give a number from 0 up");
+    Err(Error::invalid(message).with_field(field))
+}
+
+fn check_amount(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
     let message = format!("{field} is {value}: give a number from 0 up");

@@ -54,7 +54,7 @@ record! {
         /// How these latencies are spread, in milliseconds.
         [sketch] latency_sketch: Sketch,
         /// The sum of their `context_utilization`.
-        [fraction_sum] context_utilization_sum: f64,
+        [amount] context_utilization_sum: f64,
         /// How many say a context utilization.
         [sum] context_utilization_count: u64,
         /// How many had their context compressed.

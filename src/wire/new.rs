@@ -333,13 +333,13 @@ fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
         Class::Millis | Class::OwnMillis => moment(),
         Class::Validity => validity(),
         Class::Fraction => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        Class::Amount => json!({ "type": "number", "minimum": 0 }),
         Class::Flag => json!({ "type": "boolean" }),
         Class::Instant | Class::OwnInstant => {
             json!({ "oneOf": [{ "$ref": "#/components/schemas/Timestamp" }] })
         }
         Class::Word => json!({ "type": "string", "enum": detail.words }),
         Class::Day => json!({ "type": "string", "format": "date" }),
-        Class::FractionSum => json!({ "type": "number" }),
         Class::Sketch | Class::Counts | Class::Sums => json!({ "type": "object" }),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use decklog::{ConversationMessage, Role};
+use decklog::{ConversationMessage, Kind, Role};
 
-use super::{Shown, count, failure, failure_in_row, field, grouped, moment, optional};
+use super::{Shown, count, failure, failure_in_row, field, grouped, moment, optional, others};
 use crate::cli::escape::{clipped, lines, one_line, padded};
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -12,6 +12,26 @@ use crate::cli::time;
 const SEQUENCE_COLUMNS: usize = 5;
 const ROLE_COLUMNS: usize = 9;
 const MODEL_COLUMNS: usize = 14;
+
+/// The fields that have words of their own.
+const SHOWN: &[&str] = &[
+    "id",
+    "conversation_id",
+    "sequence",
+    "timestamp",
+    "role",
+    "source",
+    "content_type",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cache_write",
+    "tokens_cache_read",
+    "tokens_reasoning",
+    "latency_ms",
+    "error_type",
+    "error",
+    "content",
+];
 
 impl Shown for ConversationMessage {
     const HEADING: &'static str =
@@ -48,42 +68,9 @@ impl Shown for ConversationMessage {
         field(out, "sent", self.timestamp.as_str())?;
         let role = format!("{}, from the {}", self.role, self.source);
         field(out, "role", &role)?;
-        let texts = [
-            ("model", &self.model_used),
-            ("config", &self.config_used),
-            ("mode", &self.orchestration_mode),
-            ("task", &self.task_type),
-        ];
-        for (label, value) in texts {
-            optional(out, label, value.as_deref())?;
-        }
-        let chain = self.models_in_chain.as_ref().map(|chain| chain.join(" → "));
-        optional(out, "chain", chain.as_deref())?;
-        let part_of = self.part_of.map(|id| id.to_string());
-        optional(out, "part of", part_of.as_deref())?;
-        optional(out, "cost", joined(&self.cost()).as_deref())?;
-        let context = [
-            self.context_utilization.map(|part| format!("{part} used")),
-            self.compression_applied.map(|is_so| {
-                if is_so {
-                    "compressed"
-                } else {
-                    "not compressed"
-                }
-                .to_owned()
-            }),
-        ];
-        let context: Vec<String> = context.into_iter().flatten().collect();
-        optional(out, "context", joined(&context).as_deref())?;
-        let handoffs = self.handoff_steps.map(|steps| steps.to_string());
-        optional(out, "handoffs", handoffs.as_deref())?;
+        optional(out, "used", joined(&self.cost()).as_deref())?;
         optional(out, "error", self.failure().as_deref())?;
-        optional(out, "tool", self.tool_name.as_deref())?;
-        optional(out, "call", self.tool_call_id.as_deref())?;
-        optional(out, "arguments", self.tool_args.as_deref())?;
-        optional(out, "result", self.tool_result.as_deref())?;
-        optional(out, "metadata", self.inference_metadata.as_deref())?;
-        optional(out, "reasoning", self.reasoning.as_deref())?;
+        others(out, Kind::Messages, self, SHOWN)?;
         field(out, self.content_type.as_str(), &self.content)
     }
 

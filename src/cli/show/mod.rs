@@ -14,6 +14,11 @@ mod turn;
 
 use std::io;
 
+use decklog::Kind;
+use decklog::schema::FieldSchema;
+use serde::Serialize;
+use serde_json::Value;
+
 pub use message::in_transcript;
 
 use super::escape::{clipped, lines, one_line};
@@ -58,7 +63,8 @@ pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
     let value = lines(value);
     let mut label = label;
     for line in value.trim_end().split('\n') {
-        let text = format!("  {label:<LABEL_COLUMNS$}{line}");
+        let space = if label.len() < LABEL_COLUMNS { "" } else { " " };
+        let text = format!("  {label:<LABEL_COLUMNS$}{space}{line}");
         out.line(text.trim_end())?;
         label = "";
     }
@@ -68,6 +74,19 @@ pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
 /// A field that not every record has.
 pub fn optional(out: &mut Output, label: &str, value: Option<&str>) -> io::Result<()> {
     value.map_or(Ok(()), |value| field(out, label, value))
+}
+
+/// Every field of a record that is there and not among those `shown`, by its name.
+fn others(out: &mut Output, kind: Kind, record: &impl Serialize, shown: &[&str]) -> io::Result<()> {
+    let record = serde_json::to_value(record)?;
+    for FieldSchema { name, .. } in kind.schema().fields {
+        match record.get(name).filter(|_| !shown.contains(&name)) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => field(out, name, text)?,
+            Some(other) => field(out, name, &other.to_string())?,
+        }
+    }
+    Ok(())
 }
 
 /// Why something failed, if anything says so: the class of the error, and its words.

@@ -86,7 +86,7 @@ pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result
         Class::Sums => is::<MessageSums>(json),
         Class::Hashes => is::<IdHashes>(json),
         Class::Day => is::<Day>(json),
-        Class::Fraction | Class::FractionSum => is::<f64>(json),
+        Class::Fraction | Class::Amount => is::<f64>(json),
         Class::Flag => is::<bool>(json),
         Class::Validity => is::<Validity>(json),
         Class::Instant | Class::OwnInstant => is::<Timestamp>(json),
