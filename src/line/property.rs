@@ -320,6 +320,7 @@ impl Dice {
             tokens_reasoning: self.some(Dice::int),
             latency_ms: self.some(Dice::int),
             context_utilization: self.some(Dice::fraction),
+            cost_usd: self.some(|dice| dice.fraction() * 1e3),
             handoff_steps: self.some(Dice::int),
             compression_applied: self.some(|dice| dice.below(2) == 0),
             error_type: self.some(Dice::text),

@@ -137,6 +137,8 @@ record! {
         [count] latency_ms: Option<i64>,
         /// How much of the context window was used, from 0 to 1.
         [fraction] context_utilization: Option<f64>,
+        /// What the answer cost, in US dollars.
+        [amount] cost_usd: Option<f64>,
         /// How often one model handed over to another.
         [count] handoff_steps: Option<i64>,
         /// Whether the context was compressed first.
@@ -194,6 +196,7 @@ impl ConversationMessage {
             tokens_reasoning: None,
             latency_ms: None,
             context_utilization: None,
+            cost_usd: None,
             handoff_steps: None,
             compression_applied: None,
             error_type: None,

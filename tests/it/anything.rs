@@ -393,6 +393,7 @@ impl Mirror {
             tokens_reasoning: third(rng, tokens_out),
             latency_ms: some(rng, number),
             context_utilization: some(rng, fraction),
+            cost_usd: some(rng, |rng| fraction(rng) * 1e3),
             handoff_steps: some(rng, number),
             compression_applied: some(rng, |rng| rng.one_in(2)),
             error_type: some(rng, name),

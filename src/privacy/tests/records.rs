@@ -378,6 +378,7 @@ fn message_full_of(secret: &str) -> ConversationMessage {
         tokens_reasoning: None,
         latency_ms: None,
         context_utilization: None,
+        cost_usd: None,
         handoff_steps: None,
         compression_applied: None,
         error_type: some(),

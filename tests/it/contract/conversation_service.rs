@@ -50,6 +50,52 @@ fn create_conversation_as_it_is_written() {
     assert!(answer["created_at"].is_string());
 }
 
+/// What an answer cost is recorded, shown and described wherever its tokens are.
+#[test]
+fn what_an_answer_cost_is_known_on_every_face() {
+    let mut faces = Faces::new();
+    let made = faces
+        .http
+        .post("/conversations", &json!({ "client": "api" }));
+    let id = made.expect(201)["id"].as_str().unwrap().to_owned();
+    let path = format!("/conversations/{id}/messages");
+    let over_http = json!({ "role": "assistant", "content": "a", "cost_usd": 0.0125 });
+    let message = faces.http.post(&path, &over_http).expect(201)["id"].clone();
+    let line = json!({ "kind": "messages", "conversation_id": id, "role": "assistant", "content": "b", "cost_usd": 2 });
+    assert!(faces.cli_takes(&["record"], &line.to_string()).0);
+    let listed = faces.http.get(&path).expect(200);
+    let costs = [0, 1].map(|nth| listed["items"][nth]["cost_usd"].as_f64().unwrap());
+    assert!(
+        costs
+            .iter()
+            .zip([0.0125, 2.0])
+            .all(|(cost, given)| (cost - given).abs() < 1e-12)
+    );
+    let read = faces.tool("conversation_get", json!({ "id": id }));
+    assert_eq!(
+        read["messages"][0]["cost_usd"],
+        listed["items"][0]["cost_usd"]
+    );
+    let shown = faces.run(&["show", message.as_str().unwrap()]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("cost_usd   0.0125"), "{shown}");
+    let found = faces.cli(&["search", "0.0125", "--json"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    // What cannot be is refused, and what may be is described.
+    let refused = json!({ "role": "assistant", "content": "c", "cost_usd": -0.01 });
+    let refused = faces.http.post(&path, &refused);
+    refused.expect_problem(422, "invalid_input", Some("/cost_usd"));
+    let described = faces.http.get("/openapi.json").expect(200);
+    let of_message = &described["components"]["schemas"]["NewMessage"]["properties"]["cost_usd"];
+    assert_eq!(of_message["minimum"], 0);
+    let schema = faces.run(&["schema", "messages", "--json"]).stdout;
+    let schema = String::from_utf8(schema).unwrap();
+    assert!(
+        schema.contains("\"cost_usd\"") && schema.contains("\"usd\""),
+        "{schema}"
+    );
+}
+
 #[test]
 fn add_message_as_it_is_written() {
     let faces = Faces::new();
