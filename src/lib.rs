@@ -101,8 +101,8 @@ pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFul
 pub use collections::{
     Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
     Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
-    ObservabilityStore, Order, Page, ProposalQuery, RollupQuery, SearchCursor, SearchMatch,
-    SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
+    ObservabilityStore, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
+    SearchMatch, SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
     SupervisorState, TaskCounts, TaskQuery, ThoughtQuery, Thoughts, TurnQuery, Warning,
 };
 pub use error::{DbError, Error, ErrorKind, Result};

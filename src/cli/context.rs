@@ -14,7 +14,7 @@ pub const KEEPS_ALL: &str =
     "The new store keeps everything: its settings retention.* say forever ('decklog config get').";
 
 /// Default number of records that a list shows on a terminal.
-pub const LIMIT_ON_TERMINAL: usize = 50;
+pub const LIMIT_ON_TERMINAL: usize = decklog::PAGE_LIMIT;
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -51,7 +51,7 @@ pub struct Args {
         value_parser = one_of(Order::ALL, Order::as_str)
     )]
     order: Order,
-    /// Maximum number of conversations. Default: 50 on a terminal, else all
+    /// Maximum number of conversations. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Skip the first N

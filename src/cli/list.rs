@@ -25,7 +25,7 @@ pub struct Times {
 // Which part of a list is shown, and how.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Part {
-    /// Maximum number of records. Default: 50 on a terminal, else all
+    /// Maximum number of records. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Go on where an earlier list ended

@@ -30,7 +30,7 @@ pub struct Args {
     /// Print at the pace of the records' own times, this many times faster. Default: at once
     #[arg(long, value_name = "N", value_parser = speed)]
     speed: Option<f64>,
-    /// Maximum number of records. Default: 50 on a terminal without --speed, else all
+    /// Maximum number of records. Default: 100 on a terminal without --speed, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// With --into: when a record is acknowledged

@@ -25,7 +25,7 @@ pub struct Args {
     kind: Option<Kind>,
     #[command(flatten)]
     times: Times,
-    /// Maximum number of matches. Default: 50 on a terminal, else all
+    /// Maximum number of matches. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Go on where an earlier search ended

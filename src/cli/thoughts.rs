@@ -25,7 +25,7 @@ pub struct Args {
     /// Only thoughts chained to the one with this hash; 64 zeros for those that begin a chain
     #[arg(long, value_name = "HASH")]
     prev_hash: Option<String>,
-    /// Maximum number of thoughts, from the first one on. Default: 50 on a terminal, else all
+    /// Maximum number of thoughts, from the first one on. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Show all there is to each thought, its id and hashes too

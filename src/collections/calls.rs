@@ -4,7 +4,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, Page, Walk, page};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
 use super::{Ack, collision, lower, outcome, put_version, read_as, says, time, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
@@ -64,7 +64,7 @@ impl Default for CallQuery {
             since: None,
             until: None,
             order: Order::NewestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

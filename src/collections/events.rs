@@ -1,6 +1,6 @@
 //! Events: appended, each under its parent.
 
-use super::page::{Cursor, Order, Page, PartEnd, Walk, page, page_of};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, PartEnd, Walk, page, page_of};
 use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
@@ -48,7 +48,7 @@ impl Default for EventQuery {
             since: None,
             until: None,
             order: Order::OldestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

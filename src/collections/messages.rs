@@ -4,7 +4,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
-use super::page::{Cursor, Order, Page, Walk, page_of};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page_of};
 use super::{Ack, collision, lower, number, read_as, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
@@ -52,7 +52,7 @@ impl Default for MessageQuery {
             config_used: None,
             error: None,
             order: Order::OldestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

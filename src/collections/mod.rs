@@ -36,7 +36,9 @@ pub use events::EventQuery;
 pub use inbox::{Inbox, TaskCounts, TaskQuery};
 pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;
-pub use page::{Cursor, Order, Page};
+#[cfg(feature = "wire")]
+pub(crate) use page::PAGE_LIMIT_MAX;
+pub use page::{Cursor, Order, PAGE_LIMIT, Page};
 pub use proposals::ProposalQuery;
 pub use rollups::RollupQuery;
 pub use search::{Found, SearchCursor, SearchMatch, SearchProgress, SearchQuery};

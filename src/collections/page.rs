@@ -11,6 +11,12 @@ use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
+/// Number of records of a page, unless the query says otherwise.
+pub const PAGE_LIMIT: usize = 100;
+/// Maximum number of records of a page that a client is given over HTTP or MCP.
+#[cfg(feature = "wire")]
+pub const PAGE_LIMIT_MAX: usize = 1_000;
+
 words! {
     /// The order of a list, by the records' own time or by the ids that the log gave; records of one
     /// moment are in the order in which what stands of them was recorded, conversations in that in

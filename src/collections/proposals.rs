@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, Page, Walk, page};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
 use super::{Ack, collision, lifecycle, outcome, put_version, says, standing, time, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
@@ -46,7 +46,7 @@ impl Default for ProposalQuery {
             since: None,
             until: None,
             order: Order::NewestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, Page, Walk, page};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
 use super::{Ack, collision, lower, put_version, standing_as, time};
 use crate::error::Result;
 use crate::index::{RowId, Select};
@@ -58,7 +58,7 @@ impl Default for TurnQuery {
             since: None,
             until: None,
             order: Order::OldestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

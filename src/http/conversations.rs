@@ -15,10 +15,12 @@ use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
 use super::messages::of_path;
 use super::pages::IsCut;
-use super::params::{Id, IdempotencyKey, LIMIT_MAX, Limit, Query, Time, number};
+use super::params::{Id, IdempotencyKey, Limit, Query, Time, number};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
-use crate::collections::{ConversationList, ConversationQuery, MessageQuery, Order};
+use crate::collections::{
+    ConversationList, ConversationQuery, MessageQuery, Order, PAGE_LIMIT_MAX,
+};
 use crate::line::DERIVED;
 use crate::record::{Client, ConversationMessage, ConversationStatus, Timestamp};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
@@ -274,7 +276,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
     app.page(move |app, bytes_max| {
         let whole = whole(&app.store, id)?;
         let query = MessageQuery {
-            limit: LIMIT_MAX,
+            limit: PAGE_LIMIT_MAX,
             ..MessageQuery::default()
         };
         let page = app.store.messages_as_json(Some(id), &query, bytes_max)?;

@@ -12,14 +12,10 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
+use crate::collections::{PAGE_LIMIT, PAGE_LIMIT_MAX};
 use crate::line::Given;
 use crate::record::{NAME_BYTES_MAX, epoch_ms};
 use crate::wire::fields::{AnyInt, Int};
-
-/// Maximum number of records of a page.
-pub(super) const LIMIT_MAX: usize = 1_000;
-/// Default number of records of a page.
-pub(super) const LIMIT: usize = 100;
 
 /// The query of a request. A parameter that there is not is an error: it would be ignored.
 pub(super) struct Query<T>(pub(super) T);
@@ -146,7 +142,7 @@ pub(super) struct Limit<const MIN: usize = 0>(pub(super) usize);
 
 impl<const MIN: usize> Default for Limit<MIN> {
     fn default() -> Self {
-        Limit(LIMIT)
+        Limit(PAGE_LIMIT)
     }
 }
 
@@ -154,10 +150,10 @@ impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(from)?;
         let limit = text.parse::<usize>().ok();
-        let limit = limit.filter(|it| (MIN..=LIMIT_MAX).contains(it));
+        let limit = limit.filter(|it| (MIN..=PAGE_LIMIT_MAX).contains(it));
         let limit = limit.ok_or_else(|| {
             let message = format!(
-                "give a number from {MIN} to {LIMIT_MAX}: what does not fit is on the next page"
+                "give a number from {MIN} to {PAGE_LIMIT_MAX}: what does not fit is on the next page"
             );
             D::Error::custom(message)
         })?;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::page::Order;
 #[cfg(feature = "mcp")]
 use super::page::{Cursor, Page};
+use super::page::{Order, PAGE_LIMIT};
 #[cfg(feature = "mcp")]
 use super::page::{Walk, page};
 use super::{Ack, collision, lifecycle, says, standing, unchanged};
@@ -73,7 +73,7 @@ impl Default for ConversationQuery {
             since: None,
             until: None,
             order: Order::NewestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             offset: 0,
         }
     }

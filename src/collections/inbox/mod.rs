@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) use self::steps::{put, put_step};
 
 use self::steps::read;
-use super::page::{Cursor, Order, Page, Walk, page};
+use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
 use super::{collision, lifecycle, with_key};
 use crate::error::{ErrorKind, Result};
 use crate::index::{Position, Row, Select};
@@ -35,7 +35,7 @@ impl Default for TaskQuery {
         TaskQuery {
             status: None,
             order: Order::OldestFirst,
-            limit: 100,
+            limit: PAGE_LIMIT,
             after: None,
         }
     }

@@ -44,7 +44,7 @@ impl Default for SearchQuery {
             kind: None,
             since: None,
             until: None,
-            limit: 100,
+            limit: super::page::PAGE_LIMIT,
             after: None,
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Tool> {
 struct Get {
     /// Its id: a UUID.
     id: Uuid,
-    /// Maximum number of messages. Default: 50.
+    /// Maximum number of messages. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
     cursor: Option<After>,

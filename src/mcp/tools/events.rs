@@ -70,7 +70,7 @@ fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
 struct Tree {
     /// The event at the root.
     id: AnyInt,
-    /// Maximum number of events. Default: 50.
+    /// Maximum number of events. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
     #[schema(pattern = "^[0-9]{1,18}$")]

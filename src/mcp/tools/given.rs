@@ -11,16 +11,13 @@ use utoipa::{PartialSchema, ToSchema};
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
 use super::Call;
-use crate::collections::{Ack, AckStatus, Cursor, Page, Warning};
+use crate::collections::{Ack, AckStatus, Cursor, PAGE_LIMIT, PAGE_LIMIT_MAX, Page, Warning};
 use crate::wire::fields::Int;
 pub(super) use crate::wire::fields::Moment as Time;
 use crate::wire::issues::issues;
 use crate::wire::new::{New, NewForm};
 use crate::wire::pages::{After, Paged, paged};
 
-/// Maximum and default number of records of a page.
-const LIMIT_MAX: usize = 200;
-const LIMIT: usize = 50;
 /// A character of a text, from 0.
 pub(super) type FromChar = Int<0, 0x7fff_ffff>;
 
@@ -32,7 +29,7 @@ pub(super) struct Limit(usize);
 
 impl Limit {
     /// As many as a page may have.
-    pub(super) const MAX: Limit = Limit(LIMIT_MAX);
+    pub(super) const MAX: Limit = Limit(PAGE_LIMIT_MAX);
 }
 
 type Positive = Int<1, { i64::MAX }>;
@@ -40,8 +37,8 @@ type Positive = Int<1, { i64::MAX }>;
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Limit, D::Error> {
         let Int(given) = Positive::deserialize(from)?;
-        let given = usize::try_from(given).unwrap_or(LIMIT_MAX);
-        Ok(Limit(given.min(LIMIT_MAX)))
+        let given = usize::try_from(given).unwrap_or(PAGE_LIMIT_MAX);
+        Ok(Limit(given.min(PAGE_LIMIT_MAX)))
     }
 }
 
@@ -69,7 +66,7 @@ pub(super) fn length(item: &impl Serialize) -> usize {
 }
 
 pub(super) fn limit(given: Option<Limit>) -> usize {
-    given.map_or(LIMIT, |limit| limit.0)
+    given.map_or(PAGE_LIMIT, |limit| limit.0)
 }
 
 /// From which character on texts are shown that are cut. What it may be, is checked with the rest.

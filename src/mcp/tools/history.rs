@@ -58,7 +58,7 @@ fn append(call: &Call<'_>, given: NewEntry) -> Result<Appended, Fault> {
 struct List {
     /// The chat.
     chat_id: AnyInt,
-    /// Maximum number of entries, counted from the last one. Default: 50.
+    /// Maximum number of entries, counted from the last one. Default: 100.
     limit: Option<Limit>,
     /// Only entries before the one with this id: the before of an earlier answer.
     before: Option<AnyInt>,

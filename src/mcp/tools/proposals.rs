@@ -77,7 +77,7 @@ struct List {
     until: Option<Time>,
     /// As they stood at this time. Default: now.
     as_of: Option<Time>,
-    /// Maximum number of results. Default: 50.
+    /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
     cursor: Option<After>,

@@ -58,7 +58,7 @@ struct Search {
     since: Option<Time>,
     /// Only records before that time.
     until: Option<Time>,
-    /// Maximum number of results. Default: 50.
+    /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
     cursor: Option<SearchAfter>,
@@ -139,7 +139,7 @@ struct Wanted {
     since: Option<Time>,
     /// Before this time; see since.
     until: Option<Time>,
-    /// Maximum number of results. Default: 50.
+    /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page. A conversation may be found again there.
     cursor: Option<String>,

@@ -68,7 +68,7 @@ struct Since {
     kind: Option<TurnKind>,
     /// As they stood at this time. Default: now.
     as_of: Option<Time>,
-    /// Maximum number of results. Default: 50.
+    /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
     cursor: Option<After>,

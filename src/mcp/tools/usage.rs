@@ -36,7 +36,7 @@ struct Report {
     group: Option<Vec<Dimension>>,
     /// The period of each row. Default: all days together.
     bucket: Option<Bucket>,
-    /// Maximum number of rows; the totals count all. Default: 50.
+    /// Maximum number of rows; the totals count all. Default: 100.
     limit: Option<Limit>,
 }
 
