@@ -159,6 +159,10 @@ impl<'a> Given<'a> {
     ) -> Result<GivenRecord, Vec<FieldFault>> {
         let kind = form.kind;
         let op = self.take_op(form).map_err(|fault| vec![fault])?;
+        if kind == Kind::Inbox && is_task && op != Op::Queued {
+            let reason = format!("update_id belongs to op queued, not {}", op.as_str());
+            return Err(vec![FieldFault::new("update_id", reason)]);
+        }
         let of = kind.type_of(op, !is_task);
         let has_at = self.is_line || of.fields.iter().any(|field| field.class == Class::At);
         let at = self.take("at").filter(|_| has_at);
