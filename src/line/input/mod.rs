@@ -233,7 +233,10 @@ mod tests {
                 r#"{"kind":"tool_calls","op":"sung","started_at":1,"request_id":"67e55044-10b1-426f-9247-bb680e5fe0c8","call_id":"c"}"#,
                 r#"unknown op "sung""#,
             ),
-            (r#"{"kind":"user","contents":1}"#, r#"no field "contents""#),
+            (
+                r#"{"kind":"user","contents":1}"#,
+                "unknown field `contents`",
+            ),
             (r#"{"kind":"user","id":null}"#, "content is missing"),
             (r#"{"kind":"poems"}"#, r#"unknown kind "poems""#),
             (r#"{"id":1}"#, "kind is missing"),
@@ -250,7 +253,7 @@ mod tests {
             (r#"{"event_type":7}"#, "event_type is 7"),
             (
                 r#"{"kind":"messages","contnet":"a"}"#,
-                r#"no field "contnet": it has id, conversation_id"#,
+                "unknown field `contnet`, expected one of id, conversation_id",
             ),
             (
                 r#"{"kind":"messages","timestamp":1766832000000}"#,
@@ -284,7 +287,7 @@ mod tests {
             ),
             (
                 r#"{"kind":"inbox","update_id":1,"status":"done"}"#,
-                r#"no field "status": say in op"#,
+                "unknown field `status`, say in op",
             ),
         ];
         for (input, expected) in cases {
