@@ -1,6 +1,7 @@
 //! Messages of conversations: in a list, and in a transcript.
 
 use std::io;
+use std::sync::LazyLock;
 
 use decklog::{ConversationMessage, Kind, Role};
 
@@ -134,6 +135,22 @@ impl InWords for ConversationMessage {
     }
 }
 
+/// Other numbers of a unit that a message has, such as what it cost.
+fn others_of_unit(message: &ConversationMessage) -> Vec<String> {
+    static FIELDS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+        let fields = Kind::Messages.schema().fields.into_iter();
+        let of_unit = fields.filter_map(|field| Some((field.name, field.unit?)));
+        let others = of_unit.filter(|(name, unit)| !SHOWN.contains(name) && *unit != "fraction");
+        others.collect()
+    });
+    let message = serde_json::to_value(message).unwrap_or_default();
+    let fields = FIELDS.iter();
+    let numbers = fields.filter_map(|(name, unit)| Some((message.get(name)?, unit)));
+    numbers
+        .map(|(number, unit)| format!("{number} {unit}"))
+        .collect()
+}
+
 /// What there is of these, behind what they are parts of.
 fn in_brackets<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -153,6 +170,7 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
     ];
     heading.extend(message.model_used.clone());
     heading.extend(message.cost());
+    heading.extend(others_of_unit(message));
     out.line("")?;
     out.line(&one_line(&heading.join("  ")))?;
     if let Some(why) = message.failure() {

@@ -63,7 +63,11 @@ pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
     let value = lines(value);
     let mut label = label;
     for line in value.trim_end().split('\n') {
-        let space = if label.len() < LABEL_COLUMNS { "" } else { " " };
+        let space = if label.chars().count() < LABEL_COLUMNS {
+            ""
+        } else {
+            " "
+        };
         let text = format!("  {label:<LABEL_COLUMNS$}{space}{line}");
         out.line(text.trim_end())?;
         label = "";

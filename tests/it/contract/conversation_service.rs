@@ -76,9 +76,14 @@ fn what_an_answer_cost_is_known_on_every_face() {
         read["messages"][0]["cost_usd"],
         listed["items"][0]["cost_usd"]
     );
-    let shown = faces.run(&["show", message.as_str().unwrap()]).stdout;
-    let shown = String::from_utf8(shown).unwrap();
-    assert!(shown.contains("cost_usd   0.0125"), "{shown}");
+    let text = |args: &[&str]| String::from_utf8(faces.run(args).stdout).unwrap();
+    let shown = text(&["get", "messages", message.as_str().unwrap()]);
+    assert!(shown.contains("cost_usd  0.0125"), "{shown}");
+    let shown = text(&["show", &id]);
+    assert!(
+        shown.contains("0.0125 usd") && shown.contains("2.0 usd"),
+        "{shown}"
+    );
     let found = faces.cli(&["search", "0.0125", "--json"]);
     assert_eq!(found.len(), 1, "{found:?}");
     // What cannot be is refused, and what may be is described.
