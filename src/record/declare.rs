@@ -480,6 +480,7 @@ macro_rules! record {
             $($done)*
             $(#[doc = $doc])*
             #[serde(rename = $name)]
+            #[cfg_attr(feature = "wire", schema(rename = $name))]
             pub $field: $type,
         } $($rest)* }
     };

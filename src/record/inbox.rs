@@ -112,6 +112,7 @@ impl InboxTask {
 
 record! {
     /// A step of a task: it was claimed, done, given up, or given back to the queue.
+    #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct InboxStep {
         /// The task.

@@ -68,6 +68,9 @@ def fulfil(record, path):
     messages = record.get("messages")
     for message in messages if isinstance(messages, list) else []:
         fulfil(message, {"conversation_id": record.get("id")})
+        # Nor is it known before the conversation has one.
+        if record.get("id") is None and isinstance(message, dict) and is_id("id", message.get("conversation_id")):
+            del message["conversation_id"]
 
 
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"

@@ -101,7 +101,7 @@ const FORMS: &[Form] = &[
         "EndedTask",
         Kind::Inbox,
         &[Op::Done, Op::Failed, Op::Queued],
-        &["kind", "op"],
+        &["kind"],
         &[],
     ),
     (

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::value::{check, clipped, moment, normal, readable, whole_number};
+use super::value::{check, check_bounds, clipped, moment, normal, readable, whole_number};
 use crate::line::Op;
 use crate::line::decode::MembersReader;
 use crate::line::fields::Type;
@@ -253,6 +253,7 @@ impl<'a> Given<'a> {
             return Err(FieldFault::new(NAME, reason));
         }
         let moment = self.take(NAME).unwrap_or_default();
+        let moment = normal(Class::OwnMillis, &moment).unwrap_or(moment);
         check(Class::OwnMillis, None, &moment)
             .map_err(|reason| FieldFault::of_value(NAME, reason))?;
         self.members.push(("created_at".into(), moment));
@@ -275,11 +276,10 @@ impl<'a> Given<'a> {
                     if let Some(whole) = normal(field.class, json) {
                         *json = whole;
                     }
-                    let is_time = matches!(field.class, Class::Millis | Class::OwnMillis);
-                    let is_bounded = is_time && !self.is_line;
-                    let at = is_bounded.then(|| json.parse().ok()).flatten();
-                    let out_of_bounds = at.and_then(|at| Day::of(at).err());
-                    faults.extend(out_of_bounds.map(|e| FieldFault::of_value(name, e.reason())));
+                    if !self.is_line {
+                        let out_of_bounds = check_bounds(field.class, json).err();
+                        faults.extend(out_of_bounds.map(|why| FieldFault::of_value(name, why)));
+                    }
                 }
                 None if kind.field(name).is_some() => {
                     let op = op.as_str();

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::record::declare::{Class, Detail};
 use crate::record::{
-    Client, Day, IdHashes, MessageSums, Sketch, Timestamp, Validity, epoch_ms, has_lone_surrogate,
+    Client, Day, GIVEN_NUMBER_MAX, IdHashes, MessageSums, Sketch, Timestamp, Validity, epoch_ms,
+    has_lone_surrogate,
 };
 
 /// The greatest double up to which each whole number is one.
@@ -17,6 +19,18 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// A number or time as lines have it, if it is given otherwise.
 pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
     match class {
+        Class::Validity if json.starts_with('{') => {
+            #[derive(serde::Deserialize)]
+            #[serde(deny_unknown_fields)]
+            struct Full<'a> {
+                #[serde(borrow)]
+                at: &'a RawValue,
+                is_valid: bool,
+            }
+            let Full { at, is_valid } = serde_json::from_str(json).ok()?;
+            let at = whole_number(at.get())?;
+            Some(format!("{{\"at\":{at},\"is_valid\":{is_valid}}}").into())
+        }
         Class::Validity | Class::OwnMillis | Class::Millis => {
             moment(json).or_else(|| whole_number(json))
         }
@@ -32,6 +46,22 @@ pub(super) fn moment(json: &str) -> Option<Cow<'static, str>> {
     let json = json.starts_with('"').then_some(json)?;
     let at = moment_of_text(&serde_json::from_str::<Cow<'_, str>>(json).ok()?).ok()?;
     Some(at.to_string().into())
+}
+
+/// Checks that a number is within the bounds of what a client may give.
+pub(super) fn check_bounds(class: Class, json: &str) -> Result<(), String> {
+    let Ok(number) = json.parse::<i64>() else {
+        return Ok(());
+    };
+    match class {
+        Class::Millis | Class::OwnMillis | Class::Validity => {
+            Day::of(number).map(drop).map_err(|e| e.reason())
+        }
+        Class::Id | Class::Sequence if number > GIVEN_NUMBER_MAX => Err(format!(
+            "{number} is out of bounds: give one from 0 to {GIVEN_NUMBER_MAX}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn moment_of_text(text: &str) -> Result<i64, String> {
