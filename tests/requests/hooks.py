@@ -58,8 +58,8 @@ def fulfil(record, path):
             for name in parts:
                 record.pop(name, None)
     # A time that is given twice is the same.
-    own = [record.get(name) for name in ["created_at", "decided_at", "applied_at"]]
-    if type(record.get("at")) in (int, float) and any(type(time) in (int, float, dict) for time in own):
+    own = [record.get(name) for name in ["created_at", "decided_at", "applied_at", "locked_at"]]
+    if type(record.get("at")) in (int, float, str) and any(type(time) in (int, float, str, dict) for time in own):
         del record["at"]
     # A log that has the greatest number which can be given takes the one after it, too.
     for name in ["id", "update_id", "sequence"]:

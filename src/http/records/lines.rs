@@ -55,7 +55,7 @@ const FORMS: &[Form] = &[
         "DecidedProposal",
         Kind::CodeEditProposals,
         &[Op::Approved, Op::Denied],
-        &["kind", "op"],
+        &["op"],
         &["applied_at", "commit_hash"],
     ),
     (
@@ -90,18 +90,12 @@ const FORMS: &[Form] = &[
     ("Event", Kind::Events, &[Op::Logged], &[], &[]),
     ("Entry", Kind::History, &[Op::Added], &[], &[]),
     ("Task", Kind::Inbox, &[Op::Queued], &[], &[]),
-    (
-        "ClaimedTask",
-        Kind::Inbox,
-        &[Op::InProgress],
-        &["kind", "op"],
-        &["error"],
-    ),
+    ("ClaimedTask", Kind::Inbox, &[Op::InProgress], &["op"], &[]),
     (
         "EndedTask",
         Kind::Inbox,
         &[Op::Done, Op::Failed, Op::Queued],
-        &["kind"],
+        &[],
         &[],
     ),
     (
@@ -111,6 +105,13 @@ const FORMS: &[Form] = &[
         &[],
         &["prev_hash", "hash"],
     ),
+];
+
+/// Forms whose kind need not be named where they have this field.
+const TELLING: &[(&str, &str)] = &[
+    ("DecidedProposal", "decided_at"),
+    ("ClaimedTask", "attempts"),
+    ("EndedTask", "attempts"),
 ];
 
 /// Describes the lines.
@@ -135,6 +136,12 @@ pub(in crate::http) fn describe(schemas: &mut Value) {
             "additionalProperties": false,
         });
     }
+    for (name, telling) in TELLING {
+        schemas[format!("{name}Line")]["anyOf"] = json!([
+            { "required": ["kind"], "properties": { "kind": { "type": "string" } } },
+            { "required": [telling], "properties": { *telling: { "not": { "type": "null" } } } },
+        ]);
+    }
     schemas[NAME]["anyOf"] = names.into();
 }
 
@@ -148,6 +155,27 @@ fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static
     }
     if *kind == Kind::CodeEditProposals {
         properties.insert("at".to_owned(), nullable(moment()));
+    }
+    match (kind, ops) {
+        // As a task that was read has it.
+        (Kind::Inbox, [Op::Queued]) => {
+            let none = json!({ "type": ["integer", "null"], "enum": [0, null] });
+            properties.insert("attempts".to_owned(), none);
+        }
+        (Kind::Inbox, [Op::InProgress]) => {
+            properties.insert("locked_at".to_owned(), nullable(moment()));
+        }
+        _ => {}
+    }
+    for name in *more {
+        for choices in ["type", "oneOf", "enum"] {
+            let schema = properties.get_mut(*name);
+            let choices = schema.and_then(|schema| schema.get_mut(choices));
+            if let Some(Value::Array(choices)) = choices {
+                let is_null = |it: &Value| *it == "null" || it.is_null() || it["type"] == "null";
+                choices.retain(|choice| !is_null(choice));
+            }
+        }
     }
     required.extend(*more);
     let words: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();

@@ -31,7 +31,8 @@ pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
             let at = whole_number(at.get())?;
             Some(format!("{{\"at\":{at},\"is_valid\":{is_valid}}}").into())
         }
-        Class::Validity | Class::OwnMillis | Class::Millis => {
+        // What is repeated is an id or a time.
+        Class::Validity | Class::OwnMillis | Class::Millis | Class::Repeated => {
             moment(json).or_else(|| whole_number(json))
         }
         Class::Id | Class::Sequence | Class::Int | Class::Count | Class::Elapsed => {
