@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::value::{check, check_bounds, clipped, moment, normal, readable, whole_number};
+use super::value::{check, check_bounds, clipped, normal, readable};
 use crate::line::Op;
 use crate::line::decode::MembersReader;
 use crate::line::fields::Type;
@@ -165,17 +165,18 @@ impl<'a> Given<'a> {
         }
         let of = kind.type_of(op, !is_task);
         let has_at = self.is_line || of.fields.iter().any(|field| field.class == Class::At);
-        let at = self.take("at").filter(|_| has_at);
-        let at = at.map(|json| {
-            let json = whole_number(&json).unwrap_or(json);
-            let at = moment(&json).unwrap_or(json);
-            serde_json::from_str::<i64>(&at)
+        // Where there is none, it is a field that the record does not have.
+        let given_at = if has_at { self.take("at") } else { None };
+        let given_at = given_at.map(|json| {
+            let json = normal(Class::OwnMillis, &json).unwrap_or(json);
+            serde_json::from_str::<i64>(&json)
                 .map_err(|e| vec![FieldFault::of_value("at", readable(&e.to_string()))])
         });
-        let at = at.transpose()?;
+        let given_at = given_at.transpose()?;
         let time_field = time_field(kind, op);
         self.rename_time(kind).map_err(|fault| vec![fault])?;
-        let has_time = at.is_some() || time_field.is_some_and(|name| self.json(name).is_some());
+        let has_time =
+            given_at.is_some() || time_field.is_some_and(|name| self.json(name).is_some());
         let mut faults = self.normalize(of, kind, op);
         if kind == Kind::Messages {
             faults.extend(self.normalize_content().err());
@@ -183,17 +184,17 @@ impl<'a> Given<'a> {
         if !faults.is_empty() {
             return Err(self.faults(of, faults));
         }
-        if let (Some(at), Some(name)) = (at, time_field) {
+        if let (Some(at), Some(name)) = (given_at, time_field) {
             self.check_times(at, name).map_err(|fault| vec![fault])?;
         }
-        self.complete(kind, op, at.unwrap_or_else(now))
-            .map_err(|fault| vec![fault])?;
+        let at = given_at.unwrap_or_else(now);
+        self.complete(kind, op, at).map_err(|fault| vec![fault])?;
         let members = self
             .members
             .iter()
             .map(|(name, json)| (&**name, &**json))
             .collect();
-        let mut reader = MembersReader::of_given(members, kind, op, at.unwrap_or_else(now));
+        let mut reader = MembersReader::of_given(members, kind, op, at);
         match Record::read(kind, op, is_task, &mut reader) {
             Ok(record) => Ok(GivenRecord { record, has_time }),
             Err(reason) => {

@@ -89,6 +89,22 @@ fn of_an_array_each_is_taken_by_itself() {
     assert_eq!(all.items.len(), 1);
 }
 
+/// Bug: the time of a line was taken from any record, and lost where the record has none.
+#[test]
+fn a_time_that_only_lines_have_is_refused() {
+    let service = Service::start();
+    let client = service.client();
+    let timed = json!({"kind": "user", "content": "hi", "at": 1_766_832_000_000_i64});
+    client
+        .post("/turns", &timed)
+        .expect_problem(422, "invalid_input", Some("/at"));
+    let timed = json!({"update_id": 1, "at": 1_766_832_000_000_i64});
+    client
+        .post("/inbox", &timed)
+        .expect_problem(422, "invalid_input", Some("/at"));
+    assert_eq!(service.store.last_lines(1).unwrap().len(), 0);
+}
+
 #[test]
 fn who_does_not_wait_is_told_so_and_the_turn_comes_to_be() {
     let service = Service::start();
