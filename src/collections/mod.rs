@@ -318,8 +318,8 @@ fn put_prepared(
 fn put_by(txn: &mut Txn<'_>, redacted: &mut Redacted, if_known: IfKnown) -> Result<Ack> {
     match if_known {
         IfKnown::Skip => put_if_new(txn, redacted),
-        IfKnown::Compare => put(txn, redacted),
-        IfKnown::CompareExceptTime => put_again(txn, redacted),
+        IfKnown::Compare => put(txn, redacted, false),
+        IfKnown::CompareExceptTime => put(txn, redacted, true),
     }
 }
 
@@ -358,26 +358,10 @@ pub(crate) enum IfKnown {
     CompareExceptTime,
 }
 
-fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    let put = match redacted.record() {
-        Record::Turn(turn) => turns::put(txn, redacted, turn, true),
-        Record::CallRequested(req) => calls::put_request(txn, redacted, req, true),
-        Record::CallDone(_) => calls::put_done(txn, redacted, true),
-        Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, true),
-        Record::Conversation(_) => conversations::put_again(txn, redacted),
-        Record::Message(_) => messages::put(txn, redacted, true),
-        Record::Event(_) => events::put(txn, redacted, true),
-        Record::History(_) => history::put(txn, redacted, true),
-        Record::Thought(_) => thoughts::put(txn, redacted, true),
-        _ => return put(txn, redacted),
-    };
-    put.map_err(|e| with_key(e, redacted.record()))
-}
-
 fn put_if_new(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     match known(txn, redacted.record()) {
         Some((seq, asserted)) => unchanged(txn, asserted, seq),
-        None => put(txn, redacted),
+        None => put(txn, redacted, false),
     }
 }
 
@@ -396,21 +380,23 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
-fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+/// Puts a record by the rule of its kind. `but_time`: a known one is compared except for its time.
+fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let put = match redacted.record() {
-        Record::Turn(turn) => turns::put(txn, redacted, turn, false),
-        Record::CallRequested(req) => calls::put_request(txn, redacted, req, false),
-        Record::CallDone(_) => calls::put_done(txn, redacted, false),
-        Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, false),
+        Record::Turn(turn) => turns::put(txn, redacted, turn, but_time),
+        Record::CallRequested(req) => calls::put_request(txn, redacted, req, but_time),
+        Record::CallDone(_) => calls::put_done(txn, redacted, but_time),
+        Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, but_time),
         Record::ProposalStep(step) => proposals::put_step(txn, redacted, step),
+        Record::Conversation(_) if but_time => conversations::put_again(txn, redacted),
         Record::Conversation(_) => conversations::put(txn, redacted, false),
         Record::ConversationUpdated(_) => conversations::put(txn, redacted, true),
-        Record::Message(_) => messages::put(txn, redacted, false),
-        Record::Event(_) => events::put(txn, redacted, false),
+        Record::Message(_) => messages::put(txn, redacted, but_time),
+        Record::Event(_) => events::put(txn, redacted, but_time),
         Record::InboxTask(_) => inbox::put(txn, redacted),
         Record::InboxStep(_) => inbox::put_step(txn, redacted),
-        Record::History(_) => history::put(txn, redacted, false),
-        Record::Thought(_) => thoughts::put(txn, redacted, false),
+        Record::History(_) => history::put(txn, redacted, but_time),
+        Record::Thought(_) => thoughts::put(txn, redacted, but_time),
         Record::Rollup(_) => rollups::put(txn, redacted),
     };
     put.map_err(|e| with_key(e, redacted.record()))

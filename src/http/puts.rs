@@ -197,15 +197,8 @@ impl Handed {
         };
         let pointer = of.map_or(String::new(), |of| format!("/{of}"));
         let read = |(nth, mut new): (usize, New<F>)| {
-            let at = |problem: Problem| {
-                let place = if is_array {
-                    format!("/{nth}")
-                } else {
-                    String::new()
-                };
-                problem.within(&format!("{pointer}{place}"))
-            };
-            fill(&mut new.given, nth).map_err(at)?;
+            let at = || place(&pointer, is_array.then_some(nth));
+            fill(&mut new.given, nth).map_err(|problem| problem.within(&at()))?;
             new.read().map_err(|mut issues| {
                 let place = of.map(Value::from).into_iter();
                 let place: Vec<Value> = place.chain(is_array.then(|| nth.into())).collect();
@@ -251,13 +244,7 @@ impl Handed {
         let count = records.len();
         let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
             let record = given(record);
-            let place = || {
-                if is_array {
-                    format!("{pointer}/{nth}")
-                } else {
-                    pointer.clone()
-                }
-            };
+            let place = || place(&pointer, is_array.then_some(nth));
             let record = record.map_err(|e| Problem::at(&e, &place()))?;
             Ok((record, if_known))
         };
@@ -289,6 +276,11 @@ impl Handed {
         let results: Vec<T> = keys.into_iter().zip(answered).map(T::from).collect();
         Made::new(status, &Each::new(results, is_array))
     }
+}
+
+/// Where a record stands in a body, as a JSON pointer.
+fn place(pointer: &str, nth: Option<usize>) -> String {
+    nth.map_or(pointer.to_owned(), |nth| format!("{pointer}/{nth}"))
 }
 
 /// The status of an answer that tells what became of records.

@@ -581,6 +581,10 @@ macro_rules! record {
         } $($rest)* }
     };
 
+    (@field_of_struct $head:tt {$($done:tt)*} [$($attrs:tt)*] $field:ident: $type:ty; $($rest:tt)*) => {
+        record! { @struct $head { $($done)* $($attrs)* pub $field: $type, } $($rest)* }
+    };
+
     (@fields $record:ident $($(#[doc = $doc:literal])* [$class:ident $(, $flag:ident)* $(; $repeated:ident)?] $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?,)+) => {
         impl $crate::record::declare::Fields for $record {
             const FIELDS: &'static [$crate::record::declare::Field] = &[$(

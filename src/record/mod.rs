@@ -424,6 +424,14 @@ fn check_count(field: &str, value: i64) -> Result<()> {
     Err(Error::invalid(message).with_field(field))
 }
 
+/// The whole number that a double is, up to the greatest where each whole number is one.
+#[allow(clippy::cast_possible_truncation)] // It is exact.
+pub(crate) fn exact(number: f64) -> Option<i64> {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    is_whole.then_some(number as i64)
+}
+
 fn check_amount(field: &str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());

@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::collections::SearchCursor;
-use crate::record::{Kind, epoch_ms};
+use crate::record::{Kind, epoch_ms, exact};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
@@ -30,9 +30,6 @@ pub(crate) type Length = Int<0, { i64::MAX }>;
 pub(crate) type Attempt = Int<1, { i64::MAX }>;
 /// How often a task may be tried.
 pub(crate) type AttemptsMax = Int<1, { u32::MAX as i64 }>;
-
-/// The greatest double up to which each whole number is one.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A whole number within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +62,10 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
 
             // 5.0 is a whole number by JSON Schema, and languages without integers write it.
             fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-                if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
-                    return self.visit_i64(number as i64);
+                match exact(number) {
+                    Some(number) => self.visit_i64(number),
+                    None => Err(E::invalid_value(Unexpected::Float(number), &self)),
                 }
-                let unexpected = Unexpected::Float(number);
-                Err(E::invalid_value(unexpected, &self))
             }
         }
         from.deserialize_i64(Within)

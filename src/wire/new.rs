@@ -11,15 +11,12 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::fields::Moment;
+use super::fields::{Millis, Moment};
 use super::issues::Issue;
 use crate::collections::IfKnown;
 use crate::line::{FieldFault, Form, Given, Op, OpField};
 use crate::record::declare::{Class, Detail, Field, Place};
 use crate::record::{Client, GIVEN_NUMBER_MAX, Kind, NAME_BYTES_MAX, Record, Timestamp};
-
-/// The end of 9999, in epoch milliseconds.
-const MILLIS_MAX: i64 = 253_402_300_799_999;
 
 /// A record as a client gives it.
 pub(crate) struct New<F> {
@@ -126,7 +123,7 @@ impl<F: NewForm> New<F> {
 
 impl<F: NewForm> PartialSchema for New<F> {
     fn schema() -> RefOr<Schema> {
-        let (mut properties, mut required) = fields(F::FORM.kind, F::FORM.ops, F::WITHOUT);
+        let (mut properties, mut required) = fields(F::FORM.kind, F::FORM.ops, &[], F::WITHOUT);
         let words: Vec<&str> = F::FORM.ops.iter().map(|op| op.as_str()).collect();
         let op = F::FORM.ops.first().copied().unwrap_or(Op::Asserted);
         let of = F::FORM.kind.type_of(op, false);
@@ -176,15 +173,16 @@ impl<F: NewForm> ToSchema for New<F> {
 }
 
 /// The fields that lines of these ops have, as JSON Schemas by name, and the names of those that
-/// must be given. `without`: fields that may not.
+/// must be given, those in `required` among them. `without`: fields that may not.
 pub(crate) fn fields(
     kind: Kind,
     ops: &[Op],
+    required: &[&str],
     without: &[&str],
 ) -> (Map<String, Value>, Vec<&'static str>) {
     let op = ops.first().copied().unwrap_or(Op::Asserted);
     let of = kind.type_of(op, op != Op::Queued);
-    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let (mut properties, mut needed) = (Map::new(), Vec::new());
     for (field, detail) in of.fields.iter().zip(of.details) {
         let is_given = field.is_of_lines()
             && field.class != Class::Repeated
@@ -194,8 +192,8 @@ pub(crate) fn fields(
             continue;
         }
         let mut schema = schema(kind, field, detail);
-        if detail.is_required(field) {
-            required.push(field.name);
+        if detail.is_required(field) || required.contains(&field.name) {
+            needed.push(field.name);
         } else {
             schema = nullable(schema);
         }
@@ -207,7 +205,7 @@ pub(crate) fn fields(
         timestamp["description"] = "Another name for `created_at`: give one of them.".into();
         properties.insert("timestamp".to_owned(), timestamp);
     }
-    (properties, required)
+    (properties, needed)
 }
 
 /// A time, as either sort of text or number.
@@ -254,7 +252,7 @@ fn validity() -> Value {
             "description": "`is_valid` false takes the record back.",
             "required": ["at", "is_valid"],
             "properties": {
-                "at": { "type": "integer", "format": "int64", "minimum": 0, "maximum": MILLIS_MAX },
+                "at": Millis::schema(),
                 "is_valid": { "type": "boolean" },
             },
             "additionalProperties": false,
@@ -363,7 +361,7 @@ mod tests {
             message["required"],
             json!(["conversation_id", "role", "content"])
         );
-        let properties = fields(Kind::Messages, &[Op::Added], &[]).0;
+        let properties = fields(Kind::Messages, &[Op::Added], &[], &[]).0;
         for (name, schema) in properties {
             assert_eq!(message["properties"][&name], schema, "{name}");
         }

@@ -148,9 +148,11 @@ pub(in crate::http) fn describe(schemas: &mut Value) {
 /// The fields of a form, and those that it must have.
 fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static str>) {
     let (_, kind, ops, more, without) = form;
-    let (mut properties, mut required) = fields(*kind, ops, without);
+    let (mut properties, mut required) = fields(*kind, ops, more, without);
+    let others = more.iter().filter(|name| !properties.contains_key(**name));
+    required.extend(others);
     if *kind == Kind::ConversationTurns {
-        let (turn, _) = fields(*kind, ops, &[]);
+        let (turn, _) = fields(*kind, ops, more, &[]);
         properties.insert("turn_kind".to_owned(), turn["kind"].clone());
     }
     if *kind == Kind::CodeEditProposals {
@@ -167,17 +169,6 @@ fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static
         }
         _ => {}
     }
-    for name in *more {
-        for choices in ["type", "oneOf", "enum"] {
-            let schema = properties.get_mut(*name);
-            let choices = schema.and_then(|schema| schema.get_mut(choices));
-            if let Some(Value::Array(choices)) = choices {
-                let is_null = |it: &Value| *it == "null" || it.is_null() || it["type"] == "null";
-                choices.retain(|choice| !is_null(choice));
-            }
-        }
-    }
-    required.extend(*more);
     let words: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
     for (name, words) in [("kind", vec![kind.stem()]), ("op", words)] {
         let word = json!({ "type": "string", "enum": words });

@@ -10,11 +10,8 @@ use uuid::Uuid;
 use crate::record::declare::{Class, Detail};
 use crate::record::{
     Client, Day, GIVEN_NUMBER_MAX, IdHashes, MessageSums, Sketch, Timestamp, Validity, epoch_ms,
-    has_lone_surrogate,
+    exact, has_lone_surrogate,
 };
-
-/// The greatest double up to which each whole number is one.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A number or time as lines have it, if it is given otherwise.
 pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
@@ -43,7 +40,7 @@ pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
 }
 
 /// RFC 3339 or a day, in epoch milliseconds.
-pub(super) fn moment(json: &str) -> Option<Cow<'static, str>> {
+fn moment(json: &str) -> Option<Cow<'static, str>> {
     let json = json.starts_with('"').then_some(json)?;
     let at = moment_of_text(&serde_json::from_str::<Cow<'_, str>>(json).ok()?).ok()?;
     Some(at.to_string().into())
@@ -73,13 +70,10 @@ fn moment_of_text(text: &str) -> Result<i64, String> {
 }
 
 /// A whole number that is written as a fraction: languages without integers write 5 as `5.0`.
-#[allow(clippy::cast_possible_truncation)] // It is exact.
-pub(super) fn whole_number(json: &str) -> Option<Cow<'static, str>> {
-    let number: f64 = json
-        .contains(['.', 'e', 'E'])
-        .then(|| json.parse().ok())??;
-    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
-    is_whole.then(|| (number as i64).to_string().into())
+fn whole_number(json: &str) -> Option<Cow<'static, str>> {
+    let is_fraction = json.contains(['.', 'e', 'E']);
+    let number = is_fraction.then(|| json.parse().ok())??;
+    exact(number).map(|number| number.to_string().into())
 }
 
 /// Checks one field by itself; the reason if it cannot be.
