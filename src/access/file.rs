@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::AccessRole;
 use crate::record::{hex, words};
 use crate::segment::seal::Digest;
-use crate::storage::{Access, Storage, full_path, read_full, replace_file};
+use crate::storage::{Access, Storage, full_path, read_all, replace_file};
 
 pub(super) const NAME: &str = "access.json";
 const BYTES_MAX: usize = 1 << 20;
@@ -101,14 +101,11 @@ impl AccessFile {
             );
             Error::new(ErrorKind::Damaged, message).with_path(&path)
         };
-        let len = file.stat().map_err(io)?.len;
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        if len > BYTES_MAX {
+        if file.stat().map_err(io)?.len > BYTES_MAX as u64 {
             return Err(bad(&format!("it has more than {BYTES_MAX} bytes")));
         }
-        let mut text = vec![0; len];
-        let read = read_full(&*file, &mut text, 0).map_err(io)?;
-        serde_json::from_slice(&text[..read]).map_err(|e| bad(&e.to_string()))
+        let text = read_all(&*file).map_err(io)?;
+        serde_json::from_slice(&text).map_err(|e| bad(&e.to_string()))
     }
 
     /// Replaces the file, at once and on disk. The caller holds the lock.

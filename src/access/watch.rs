@@ -1,16 +1,15 @@
 //! What a running server goes by: the settings and `access.json` as they are now. It looks at the
 //! files for each request, and reads them when they changed.
 
-use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::file::{self, AccessFile, TokenKind};
 use super::service::Uses;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::privacy::{AccessRole, PrivacySettings};
 use crate::record::now;
-use crate::storage::{Access, FileStat, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, FileStat, Storage, StorageFile, if_there, io_error};
 use crate::store::Store;
 
 /// decklog replaces these files, which is seen at once; what other hands write into one is seen
@@ -75,7 +74,7 @@ impl Watch {
         let is_known = |id: &str| tokens.live(now()).any(|info| info.id == id);
         let storage = self.store.inner().storage();
         let written = self.uses.write(storage, url, listens, is_known);
-        written.map_err(|e| Error::io("note the uses of tokens in", storage.root(), e))
+        written.map_err(|e| io_error(storage, "note the uses of tokens in", "", e))
     }
 
     fn tokens(&self) -> Result<Arc<AccessFile>> {
@@ -99,14 +98,6 @@ struct Seen<T> {
     value: Arc<T>,
 }
 
-/// `None` if the file is not there.
-fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(e) if is_gone(&e) => Ok(None),
-        found => found.map(Some),
-    }
-}
-
 impl<T> Watched<T> {
     fn new(path: &'static str) -> Watched<T> {
         Watched {
@@ -116,7 +107,7 @@ impl<T> Watched<T> {
     }
 
     fn get(&self, storage: &dyn Storage, read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        let io = |e| Error::io("look at", &full_path(storage, self.path), e);
+        let io = |e| io_error(storage, "look at", self.path, e);
         let stat = if_there(storage.stat(self.path)).map_err(io)?;
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         let is_as_read = |seen: &&Seen<T>| seen.stat == stat && seen.read.elapsed() < READ_INTERVAL;

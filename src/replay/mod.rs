@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{LINE_BYTES_MAX, decode};
 use crate::record::{Day, Kind, Record};
 use crate::segment::{Fact, Found, SegmentName, scan};
-use crate::storage::{Access, Disk, Entry, Storage, full_path};
+use crate::storage::{Access, Disk, Entry, Storage, io_error};
 use crate::store::is_dir_of_store;
 
 /// One line of a day.
@@ -71,7 +71,7 @@ fn read(dir: &Path) -> Result<Replay> {
     let list = |name: &str| {
         storage.read_dir(name).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => none(dir),
-            _ => Error::io("list the directory", &full_path(&storage, name), e),
+            _ => io_error(&storage, "list the directory", name, e),
         })
     };
     // The directory may have any name by now; the segments' own names do not hold the day.
@@ -112,8 +112,7 @@ fn none(dir: &Path) -> Error {
 }
 
 fn read_segment(storage: &Disk, file_name: &str, kind: Kind, replay: &mut Replay) -> Result<()> {
-    let path: PathBuf = full_path(storage, file_name);
-    let io = |e| Error::io("read the segment", &path, e);
+    let io = |e| io_error(storage, "read the segment", file_name, e);
     let file = storage.open(file_name, Access::Read).map_err(io)?;
     let Replay {
         lines, unreadable, ..

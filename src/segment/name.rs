@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 
-use crate::error::{Error, Result, is_of_what_is_read};
+use crate::error::{Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
-use crate::storage::{Storage, full_path, is_gone};
+use crate::storage::{Storage, io_error, is_gone};
 
 /// A segment's day, kind and number: `2025-12-27/tool_calls.0001.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,7 +84,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
     let mut listing = Listing::default();
     let root = storage
         .read_dir("")
-        .map_err(|e| Error::io("list the directory", storage.root(), e))?;
+        .map_err(|e| io_error(storage, "list the directory", "", e))?;
     for entry in &root {
         let Ok(day) = entry.name.parse::<Day>() else {
             continue;
@@ -101,10 +101,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
                 listing.unreadable.push((entry.name.clone(), e));
                 continue;
             }
-            Err(e) => {
-                let path = full_path(storage, &entry.name);
-                return Err(Error::io("list the directory", &path, e));
-            }
+            Err(e) => return Err(io_error(storage, "list the directory", &entry.name, e)),
         };
         for file in names {
             match SegmentName::parse(day, &file.name) {

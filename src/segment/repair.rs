@@ -10,7 +10,8 @@ use super::scan::{Found, Stretch, scan};
 use crate::line::{Decoded, LINE_BYTES_MAX, Line, decode, restamp};
 use crate::record::Kind;
 use crate::storage::{
-    Access, Named, Storage, StorageFile, append_all, read_full, replace_file, replace_file_after,
+    Access, Named, Storage, StorageFile, append_all, read_all, read_full, replace_file,
+    replace_file_after,
 };
 
 /// What [`repair`](crate::Store::repair) did to one segment.
@@ -210,9 +211,8 @@ pub(crate) fn take_out(
     moment: u128,
 ) -> io::Result<Repaired> {
     let file = storage.open(path, Access::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.stat()?.len).unwrap_or(0)];
-    let read = read_full(&*file, &mut bytes, 0)?;
-    bytes.truncate(read);
+    let bytes = read_all(&*file)?;
+    let read = bytes.len();
     let mut kept = Vec::with_capacity(read);
     let mut end = 0;
     for (offset, len) in lines {

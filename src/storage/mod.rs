@@ -11,6 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::Error;
+
 pub use disk::Disk;
 pub(crate) use disk::open_files_max;
 pub use map::Words;
@@ -185,12 +187,38 @@ pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
     }
 }
 
+/// The error of what could not be done to a file of the store.
+pub(crate) fn io_error(storage: &dyn Storage, doing: &str, path: &str, e: io::Error) -> Error {
+    Error::io(doing, &full_path(storage, path), e)
+}
+
 /// Whether a file's name, or its directory, is no longer there.
 pub(crate) fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+/// What was found; `None` if its name, or its directory, is no longer there.
+pub(crate) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(e) if is_gone(&e) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Takes a file's name away, unless someone else did.
+pub(crate) fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
+    if_there(storage.remove_file(path)).map(drop)
+}
+
+/// All bytes of a file.
+pub(crate) fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.stat()?.len).unwrap_or(usize::MAX)];
+    let read = read_full(file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 /// An open file with its identity, which differs from that of a later file of the same name.
@@ -281,10 +309,7 @@ pub(crate) fn replace_file_after(
 ) -> io::Result<()> {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let temporary = format!("{path}.tmp");
-    match storage.remove_file(&temporary) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
+    remove_if_there(storage, &temporary)?;
     let replaced = (|| {
         let file = storage.open(&temporary, Access::Append)?;
         append_all(&*file, bytes)?;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::record::{Day, Kind};
 use crate::segment::{DamageClass, DamageCounts, SegmentName};
-use crate::storage::{Access, Volume, append_all, full_path, is_gone};
+use crate::storage::{Access, Volume, append_all, io_error, remove_if_there};
 use crate::store::Keep;
 use crate::store::commit::lock;
 use crate::store::maintain::removals::{self, Removed};
@@ -206,7 +206,7 @@ impl Store {
         }
         let removed = removals::read(storage);
         let removed = removed
-            .map_err(|e| Error::io("read", &full_path(storage, REMOVALS), e))?
+            .map_err(|e| io_error(storage, "read", REMOVALS, e))?
             .removed;
         let (quarantine_files, quarantine_bytes) = inner.files_in(QUARANTINE);
         let (_, cache_bytes) = inner.files_in(CACHE);
@@ -230,7 +230,7 @@ impl Store {
             upkeep_failed: inner.upkeep_thread.failure(),
             volume: storage
                 .volume()
-                .map_err(|e| Error::io("look at the file system of", storage.root(), e))?,
+                .map_err(|e| io_error(storage, "look at the file system of", "", e))?,
         })
     }
 }
@@ -261,23 +261,20 @@ impl Store {
         inner.transact(|_| Ok(()))?;
         self.check_room()?;
         let storage = &*inner.storage;
-        let cannot = |e| Error::io("write", &full_path(storage, PROBE), e);
+        let cannot = |e| io_error(storage, "write", PROBE, e);
         storage.create_dir(CACHE).map_err(cannot)?;
         let file = storage.open(PROBE, Access::Append).map_err(cannot)?;
         let written = append_all(&*file, &vec![0; PROBE_BYTES]);
         // Another process may do the same.
-        let removed = storage.remove_file(PROBE);
+        let removed = remove_if_there(storage, PROBE);
         written.map_err(cannot)?;
-        match removed {
-            Err(e) if !is_gone(&e) => Err(cannot(e)),
-            _ => Ok(()),
-        }
+        removed.map_err(cannot)
     }
 
     /// Checks that the disk has a byte left, as far as the system tells. Writes nothing.
     pub(crate) fn check_room(&self) -> Result<()> {
         let storage = &*self.inner().storage;
-        let cannot = |e| Error::io("write", storage.root(), e);
+        let cannot = |e| io_error(storage, "write", "", e);
         match storage.free_bytes().map_err(cannot)? {
             Some(0) => Err(cannot(io::ErrorKind::StorageFull.into())),
             _ => Ok(()),

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_key_fingerprint;
 use crate::record::Day;
 use crate::segment::{Damage, DamageClass, list};
-use crate::storage::{Access, Storage, full_path, read_full, replace_file};
+use crate::storage::{Access, Storage, full_path, io_error, read_full, replace_file};
 use crate::store::RetentionSettings;
 use crate::store::commit::write_policy::hashed_under;
 use crate::store::maintain::removals;
@@ -269,7 +269,7 @@ pub(super) fn create_anew(
 pub(super) fn check_is_free(storage: &dyn Storage) -> Result<()> {
     let entries = storage
         .read_dir("")
-        .map_err(|e| Error::io("list the directory", storage.root(), e))?;
+        .map_err(|e| io_error(storage, "list the directory", "", e))?;
     let is_ours = |name: &str| {
         // The manifest too: another process may be making this store right now.
         let known = [

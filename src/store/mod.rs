@@ -86,7 +86,7 @@ use crate::index::Hasher;
 use crate::privacy::UserKey;
 use crate::record::Kind;
 use crate::segment::Damage;
-use crate::storage::Storage;
+use crate::storage::{Storage, io_error};
 
 /// A log: one directory, shared by any number of threads and processes.
 ///
@@ -306,7 +306,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     options.settings.check()?;
     storage
         .create_dir("")
-        .map_err(|e| Error::io("make the store's directory", storage.root(), e))?;
+        .map_err(|e| io_error(storage, "make the store's directory", "", e))?;
     manifest::check_is_free(storage)?;
     check_is_writable(storage)?;
     let mut lock = Lock::default();
@@ -326,14 +326,14 @@ fn check_is_writable(storage: &dyn Storage) -> Result<()> {
     let doing = "write in the store's directory (this user needs write access, and the file system must not be mounted read-only)";
     storage
         .check_writable()
-        .map_err(|e| Error::io(doing, storage.root(), e))
+        .map_err(|e| io_error(storage, doing, "", e))
 }
 
 /// Refuses to write where it cannot be relied on that locks exclude and memory is shared.
 fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
     let volume = storage
         .volume()
-        .map_err(|e| Error::io("look at the file system of", storage.root(), e))?;
+        .map_err(|e| io_error(storage, "look at the file system of", "", e))?;
     let Some(volume) = volume.filter(|volume| volume.is_network && !options.allow_network_fs)
     else {
         return Ok(());

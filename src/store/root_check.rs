@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::Storage;
+use crate::storage::{Storage, io_error};
 
 /// Fails once the store's path does not lead to the directory that this handle has open: what is
 /// written there goes unseen by whoever opens the path.
@@ -22,12 +22,8 @@ pub(super) fn check(storage: &dyn Storage) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let doing =
                 "find the store's directory (move it back, or open the store at its new path)";
-            Err(Error::io(doing, storage.root(), e))
+            Err(io_error(storage, doing, "", e))
         }
-        Err(e) => Err(Error::io(
-            "look at the store's directory",
-            storage.root(),
-            e,
-        )),
+        Err(e) => Err(io_error(storage, "look at the store's directory", "", e)),
     }
 }

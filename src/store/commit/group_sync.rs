@@ -9,7 +9,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::storage::{Access, Named, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, Named, Storage, StorageFile, if_there, io_error, is_gone};
 use crate::store::counts::{SyncTimes, Times};
 
 /// How often, and how long between, a file that is to be synced is tried to be opened where the
@@ -231,7 +231,7 @@ impl GroupSync {
     }
 
     fn sync(&self, dirty: Dirty) -> Result<()> {
-        let io = |doing: &str, path: &str, e| Error::io(doing, &full_path(&*self.storage, path), e);
+        let io = |doing: &str, path: &str, e| io_error(&*self.storage, doing, path, e);
         for ((path, identity), file) in dirty.files {
             let file = match file {
                 Some(file) => file,
@@ -247,11 +247,9 @@ impl GroupSync {
             self.times.note(started.elapsed());
         }
         for dir in &dirty.dirs {
-            match self.storage.sync_dir(dir) {
-                // As above.
-                Err(e) if !is_gone(&e) => return Err(io("fsync the directory", dir, e)),
-                _ => {}
-            }
+            // One that is gone is as above.
+            let synced = if_there(self.storage.sync_dir(dir));
+            synced.map_err(|e| io("fsync the directory", dir, e))?;
         }
         Ok(())
     }
@@ -292,7 +290,7 @@ impl GroupSync {
         std::thread::Builder::new()
             .name("decklog-sync".to_owned())
             .spawn(move || sync.run_background(interval))
-            .map_err(|e| Error::io("start the thread that syncs", self.storage.root(), e))
+            .map_err(|e| io_error(&*self.storage, "start the thread that syncs", "", e))
     }
 
     fn run_background(&self, interval: Duration) {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::head::Head;
-use crate::error::{Error, Result};
-use crate::storage::{Storage, full_path};
+use crate::error::Result;
+use crate::storage::{Storage, io_error};
 use crate::store::root_check;
 
 /// A `HEAD` that is shared as memory costs nothing to look at, so it is not asked more often than
@@ -38,7 +38,7 @@ impl HeadReader {
         &self,
         storage: &dyn Storage,
     ) -> Result<(Option<Arc<Head>>, bool)> {
-        let io = |e| Error::io("open HEAD", &full_path(storage, "HEAD"), e);
+        let io = |e| io_error(storage, "open HEAD", "HEAD", e);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((head, seen)) = &mut *known {
             if head.is_shared() && seen.elapsed() < SEEN_AGAIN {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Access, Named, Storage, StorageFile, full_path};
+use crate::storage::{Access, Named, Storage, StorageFile, full_path, io_error};
 use crate::store::health::LockState;
 
 const NAME: &str = "LOCK";
@@ -42,7 +42,7 @@ impl Lock {
         timeout: Duration,
         waiting: &dyn Fn(),
     ) -> Result<()> {
-        let io = |e| Error::io("lock the store", &full_path(storage, NAME), e);
+        let io = |e| io_error(storage, "lock the store", NAME, e);
         loop {
             let file = match self.file.take() {
                 Some(file) => file,
@@ -95,7 +95,7 @@ fn wait_for(
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io("lock the store", &full_path(storage, NAME), e)),
+            Err(e) => return Err(io_error(storage, "lock the store", NAME, e)),
         }
         tries = tries.saturating_add(1);
         if tries <= SPINS {
@@ -123,7 +123,7 @@ fn wait_for(
 /// # Errors
 /// [`ErrorKind::Io`], but not for lack of permission.
 pub(in crate::store) fn state(storage: &dyn Storage) -> Result<LockState> {
-    let io = |e| Error::io("look at the lock", &full_path(storage, NAME), e);
+    let io = |e| io_error(storage, "look at the lock", NAME, e);
     let is_free = match storage.open(NAME, Access::Read) {
         Ok(file) => match file.try_lock() {
             Ok(is_free) => {

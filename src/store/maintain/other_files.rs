@@ -1,11 +1,9 @@
 //! Files in the store's directory other than segments: quarantined, left over, or foreign.
 
-use std::io;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::Day;
 use crate::segment::SegmentName;
-use crate::storage::{Access, full_path, is_gone, read_full, replace_file};
+use crate::storage::{Access, if_there, io_error, read_all, remove_if_there, replace_file};
 use crate::store::Inner;
 
 /// Files other than segments, relative to the store.
@@ -66,14 +64,9 @@ impl Inner {
     }
 
     fn names(&self, dir: &str) -> Result<Vec<crate::storage::Entry>> {
-        match self.storage.read_dir(dir) {
-            Err(e) if is_gone(&e) => Ok(Vec::new()),
-            Err(e) => {
-                let path = full_path(&*self.storage, dir);
-                Err(Error::io("list the directory", &path, e))
-            }
-            names => names.map_err(|e| Error::io("list the directory", self.storage.root(), e)),
-        }
+        let names = if_there(self.storage.read_dir(dir));
+        let names = names.map_err(|e| io_error(&*self.storage, "list the directory", dir, e))?;
+        Ok(names.unwrap_or_default())
     }
 
     /// Removes what was written in part. No one else does so meanwhile.
@@ -83,13 +76,8 @@ impl Inner {
         }
         let txn = self.begin()?;
         for path in paths {
-            match self.storage.remove_file(path) {
-                Err(e) if !is_gone(&e) => {
-                    let path = full_path(&*self.storage, path);
-                    return Err(Error::io("remove the file", &path, e));
-                }
-                _ => {}
-            }
+            remove_if_there(&*self.storage, path)
+                .map_err(|e| io_error(&*self.storage, "remove the file", path, e))?;
         }
         txn.commit()?;
         for path in paths {
@@ -100,18 +88,9 @@ impl Inner {
 
     /// All bytes of a file; none if it is gone.
     pub(crate) fn read_whole(&self, path: &str) -> Result<Vec<u8>> {
-        let read = || -> io::Result<Vec<u8>> {
-            let file = self.storage.open(path, Access::Read)?;
-            let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
-            let mut bytes = vec![0; len];
-            let read = read_full(&*file, &mut bytes, 0)?;
-            bytes.truncate(read);
-            Ok(bytes)
-        };
-        match read() {
-            Err(e) if is_gone(&e) => Ok(Vec::new()),
-            read => read.map_err(|e| Error::io("read", &full_path(&*self.storage, path), e)),
-        }
+        let file = if_there(self.storage.open(path, Access::Read));
+        let read = file.and_then(|file| file.map_or(Ok(Vec::new()), |file| read_all(&*file)));
+        read.map_err(|e| io_error(&*self.storage, "read", path, e))
     }
 
     /// Puts bytes in the place of a file's; none take it away.
@@ -121,18 +100,13 @@ impl Inner {
         } else {
             replace_file(&*self.storage, path, bytes)
         };
-        replaced.map_err(|e| Error::io("rewrite", &full_path(&*self.storage, path), e))?;
+        replaced.map_err(|e| io_error(&*self.storage, "rewrite", path, e))?;
         self.sync_dir_of(path)
     }
 
     fn sync_dir_of(&self, path: &str) -> Result<()> {
         let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
-        match self.storage.sync_dir(dir) {
-            Err(e) if !is_gone(&e) => {
-                let path = full_path(&*self.storage, dir);
-                Err(Error::io("fsync the directory", &path, e))
-            }
-            _ => Ok(()),
-        }
+        let synced = if_there(self.storage.sync_dir(dir)).map(drop);
+        synced.map_err(|e| io_error(&*self.storage, "fsync the directory", dir, e))
     }
 }

@@ -14,7 +14,7 @@ use crate::index::Index;
 use crate::line::{is_intact, stamped};
 use crate::record::{Kind, NUMBER_MAX, now};
 use crate::segment::seal::{Digest, SealReason};
-use crate::storage::{Access, Storage, StorageFile, append_all, read_full};
+use crate::storage::{Access, Storage, StorageFile, append_all, read_all, read_full};
 
 pub(in crate::store) const NAME: &str = "removals.jsonl";
 
@@ -252,16 +252,13 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary
         #[serde(default)]
         restored: Vec<String>,
     }
-    let file = match storage.open(NAME, Access::Read) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(RemovalSummary::default()),
+    let mut summary = RemovalSummary::default();
+    let bytes = match storage.open(NAME, Access::Read) {
+        Ok(file) => read_all(&*file)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(summary),
         Err(e) => return Err(e),
     };
-    let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; len];
-    let read = read_full(&*file, &mut bytes, 0)?;
-    let mut summary = RemovalSummary::default();
-    for line in bytes[..read].split_inclusive(|byte| *byte == b'\n') {
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else {
             // Someone died while writing it.
             continue;

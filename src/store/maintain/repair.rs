@@ -5,11 +5,11 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::seal::SealLog;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::segment::SegmentName;
 use crate::segment::repair::{Repaired, repair_segment, take_out};
 use crate::segment::seal::{Contents, SealReason, Sealer, hash_file};
-use crate::storage::{Access, full_path};
+use crate::storage::{Access, io_error};
 use crate::store::{Inner, Store};
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
         log.refresh(storage)?;
         let mut repaired = Vec::new();
         for name in txn.segments() {
-            let io = |e| Error::io("repair the segment", &full_path(storage, &name.path()), e);
+            let io = |e| io_error(storage, "repair the segment", &name.path(), e);
             let ready = |kept: &[u8], temporary: &str| {
                 inner.seal_repaired(&mut log, now_ms, name, kept, temporary)
             };
@@ -53,7 +53,7 @@ impl Store {
         }
         for (path, lines) in log.broken_lines() {
             let taken_out = take_out(storage, &path, &lines, moment);
-            let io = |e| Error::io("repair", &full_path(storage, &path), e);
+            let io = |e| io_error(storage, "repair", &path, e);
             repaired.push(taken_out.map_err(io)?);
         }
         txn.rescan_after_failure()?;
@@ -96,7 +96,7 @@ impl Inner {
     fn vouch(&self, log: &mut SealLog, now_ms: i64, name: SegmentName) -> Result<bool> {
         let storage = &*self.storage;
         let path = name.path();
-        let io = |e| Error::io("seal the segment", &full_path(storage, &path), e);
+        let io = |e| io_error(storage, "seal the segment", &path, e);
         let Some(seal) = log.last_of(name) else {
             return Ok(false);
         };

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::removals::{self, Removal, RemovalReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{IdHashes, hex};
-use crate::storage::{Storage, full_path};
+use crate::storage::{Storage, full_path, io_error};
 use crate::store::Inner;
 
 /// A conversation or request that was erased, as a removal has it.
@@ -229,8 +229,7 @@ impl Tombstones {
     /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
     pub(crate) fn of_store(storage: &dyn Storage) -> Result<Tombstones> {
         let summary = removals::read(storage);
-        let summary =
-            summary.map_err(|e| Error::io("read", &full_path(storage, removals::NAME), e))?;
+        let summary = summary.map_err(|e| io_error(storage, "read", removals::NAME, e))?;
         if summary.is_damaged {
             let message = "a line was changed after it was written, and what was erased might come back: put back a copy, or run 'decklog repair' to go on without that line";
             let path = full_path(storage, removals::NAME);
@@ -290,13 +289,7 @@ impl Inner {
 
     fn note_erased(&self, set: impl FnOnce(&Tombstones, &mut Removal)) -> Result<()> {
         let storage = &*self.storage;
-        let io = |e| {
-            Error::io(
-                "note what is erased",
-                &full_path(storage, removals::NAME),
-                e,
-            )
-        };
+        let io = |e| io_error(storage, "note what is erased", removals::NAME, e);
         let txn = self.begin()?;
         let mut removal = Removal::new(
             RemovalReason::Erasure,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
-use crate::storage::{Access, StorageFile, full_path, read_full, write_all_at};
+use crate::storage::{Access, StorageFile, full_path, io_error, read_full, write_all_at};
 use crate::store::{Inner, Process, Store};
 
 const NAME: &str = "cache/upkeep";
@@ -169,7 +169,7 @@ impl Inner {
 
     /// Notes that the upkeep of a day is complete. The caller holds [`Upkeep`].
     pub(crate) fn note_upkeep(&self, day: Day) -> Result<()> {
-        let io = |e| Error::io("write", &full_path(&*self.storage, NAME), e);
+        let io = |e| io_error(&*self.storage, "write", NAME, e);
         let file = self.storage.open(NAME, Access::Overwrite).map_err(io)?;
         write_all_at(&*file, day.to_string().as_bytes(), 0).map_err(io)
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, Storage, StorageFile, full_path, io_error, is_gone};
 
 /// A segment's place, its identity and its handle: a file that was replaced has another identity.
 type Open = (u32, u64, Arc<dyn StorageFile>);
@@ -43,11 +43,11 @@ impl FileCache {
         let file = match storage.open(&path, Access::Read) {
             Ok(file) => file,
             Err(e) if is_gone(&e) => return Err(replaced()),
-            Err(e) => return Err(Error::io("open the segment", &full_path(storage, &path), e)),
+            Err(e) => return Err(io_error(storage, "open the segment", &path, e)),
         };
         let stat = file
             .stat()
-            .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?;
+            .map_err(|e| io_error(storage, "look at the segment", &path, e))?;
         if stat.identity != identity {
             return Err(replaced());
         }

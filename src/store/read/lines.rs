@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
 use crate::segment::{Fact, Found, SegmentName, Span, scan_part};
-use crate::storage::full_path;
+use crate::storage::{full_path, io_error};
 use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
 use crate::store::view::parallel_scan::LineEnd;
@@ -87,7 +87,7 @@ pub(in crate::store) fn read_lines(
     let storage = &*inner.storage;
     let path = segment.name.path();
     let kind = segment.name.kind;
-    let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+    let io = |e| io_error(storage, "read the segment", &path, e);
     // The file that the view knows, not one that has its name by now.
     let place = u32::try_from(segment.id).unwrap_or(u32::MAX);
     let files = &inner.files;

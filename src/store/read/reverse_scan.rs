@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::record::{Day, Kind};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Window, scan};
-use crate::storage::{StorageFile, full_path, read_full};
+use crate::storage::{StorageFile, full_path, io_error, read_full};
 use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
 use crate::store::view::refresh::Retries;
@@ -444,8 +444,12 @@ impl ReverseScan<'_> {
     }
 
     fn io(&self, part: &Part, e: io::Error) -> Error {
-        let path = full_path(&*self.inner.storage, &part.name.path());
-        Error::io("read the segment", &path, e)
+        io_error(
+            &*self.inner.storage,
+            "read the segment",
+            &part.name.path(),
+            e,
+        )
     }
 
     fn changed(&self, part: &Part) -> Error {

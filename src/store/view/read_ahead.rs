@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::{Extent, Loc};
 use crate::line::LINE_BYTES_MAX;
 use crate::segment::{SegmentName, Window};
-use crate::storage::full_path;
+use crate::storage::io_error;
 use crate::store::Inner;
 use crate::store::view::state::{Segment, State};
 
@@ -188,7 +188,7 @@ impl Inner {
             let (start, end) = (u64::from(extent.start), u64::from(extent.end));
             ahead.window.expect(segment, start, end);
             let line = ahead.window.line(offset, LINE_BYTES_MAX);
-            let io = |e| Error::io("read the segment", &full_path(storage, &name.path()), e);
+            let io = |e| io_error(storage, "read the segment", &name.path(), e);
             let bytes = line.map_err(io)?.len();
             read += ahead.window.bytes().len();
             if ahead.window.held(segment, identity, offset).is_none() {

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::parallel_scan::LineEnd;
 use crate::index::{KeyHash, Loc};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Storage, append_all, read_full};
+use crate::storage::{Access, Storage, append_all, read_all, remove_if_there};
 
 const DIR: &str = "cache/moves";
 const MAGIC: u64 = u64::from_le_bytes(*b"DLMOVE01");
@@ -128,10 +128,7 @@ impl Relocations {
         }
         // One of the same number may be left, of a rewrite that came to nothing.
         for old in [number, number.saturating_sub(KEPT)] {
-            match storage.remove_file(&path(old)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
+            remove_if_there(storage, &path(old))?;
         }
         let file = storage.open(&path(number), Access::Append)?;
         append_all(&*file, &bytes)
@@ -140,11 +137,10 @@ impl Relocations {
     /// The note of this number; `None` if there is none that can be believed.
     pub(in crate::store) fn read(storage: &dyn Storage, number: u64) -> Option<Relocations> {
         let file = storage.open(&path(number), Access::Read).ok()?;
-        let len = file.stat().ok()?.len;
-        let mut bytes = vec![0; usize::try_from(len).ok().filter(|_| len <= BYTES_MAX)?];
-        if read_full(&*file, &mut bytes, 0).ok()? < bytes.len() {
+        if file.stat().ok()?.len > BYTES_MAX {
             return None;
         }
+        let bytes = read_all(&*file).ok()?;
         let (body, hash) = bytes.split_last_chunk::<8>()?;
         if xxh3_64(body) != u64::from_le_bytes(*hash) {
             return None;

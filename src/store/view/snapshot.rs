@@ -15,7 +15,7 @@ use crate::line::{
 };
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
-use crate::storage::full_path;
+use crate::storage::{full_path, io_error};
 use crate::store::Inner;
 use crate::store::commit::reentrancy::ReentrancyGuard;
 use crate::store::maintain::removals::Anchor;
@@ -319,7 +319,7 @@ impl Inner {
             self.files.get(storage, loc.segment, name, identity)
         })?;
         let line = window.line(u64::from(loc.offset), LINE_BYTES_MAX);
-        line.map_err(|e| Error::io("read the segment", &full_path(storage, &name.path()), e))
+        line.map_err(|e| io_error(storage, "read the segment", &name.path(), e))
     }
 
     pub(in crate::store) fn decode(

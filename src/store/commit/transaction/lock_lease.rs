@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Storage, full_path};
+use crate::storage::{Storage, full_path, io_error};
 use crate::store::commit::head::{self, Head, SEQ_UNKNOWN};
 use crate::store::view::relocations;
 use crate::store::{process, root_check};
@@ -89,8 +89,7 @@ impl Writer {
         inner: &'s Inner,
     ) -> Result<Option<(RwLockWriteGuard<'s, State>, bool)>> {
         let storage = &*inner.storage;
-        let head_path = full_path(storage, "HEAD");
-        let head_io = |e| Error::io("read or write HEAD", &head_path, e);
+        let head_io = |e| io_error(storage, "read or write HEAD", "HEAD", e);
         // One that was let go of, by a failure, may have been replaced since.
         let (head, mut is_new) = match self.head.take() {
             Some(head) => (head, false),

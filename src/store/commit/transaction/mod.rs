@@ -28,7 +28,7 @@ use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{Named, append_all, full_path};
+use crate::storage::{Named, append_all, io_error};
 use crate::store::maintain::removals::Anchor;
 use crate::store::process::Process;
 use crate::store::view::parallel_scan::line_end;
@@ -408,8 +408,8 @@ impl<'s> Txn<'s> {
             ..self.writer.header
         };
         if let Err(e) = self.publish(&mut header, is_kept) {
-            let path = full_path(&*self.inner.storage, "HEAD");
-            return Err(self.poison(Error::io("write HEAD", &path, e)));
+            let e = io_error(&*self.inner.storage, "write HEAD", "HEAD", e);
+            return Err(self.poison(e));
         }
         self.state.commits = header.commits;
         self.state.seen_seq = header.last_seq;

@@ -1,9 +1,9 @@
 //! Puts a rewritten segment in place of those it was made from.
 
 use super::{Head, Txn};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::KeyHash;
-use crate::storage::{full_path, is_gone};
+use crate::storage::{io_error, is_gone};
 use crate::store::maintain::removals::NumberWatermarks;
 use crate::store::view::relocations::Relocations;
 
@@ -18,7 +18,7 @@ impl Txn<'_> {
         temporary: &str,
     ) -> Result<bool> {
         let storage = &*self.inner.storage;
-        let io = |path: &str, e| Error::io("rewrite the segment", &full_path(storage, path), e);
+        let io = |path: &str, e| io_error(storage, "rewrite the segment", path, e);
         for file in &relocations.from {
             let path = file.name.path();
             let is_as_it_was = match storage.stat(&path) {

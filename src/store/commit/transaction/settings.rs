@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Txn;
-use crate::error::{Error, Result};
-use crate::storage::full_path;
+use crate::error::Result;
+use crate::storage::io_error;
 use crate::store::commit::head::Head;
 use crate::store::commit::write_policy::WritePolicy;
 use crate::store::manifest::Manifest;
@@ -77,9 +77,7 @@ impl<'s> Txn<'s> {
         let Some(head) = &writer.head else {
             return Ok(());
         };
-        head.call_for_settings(&mut writer.header).map_err(|e| {
-            let path = full_path(&*self.inner.storage, "HEAD");
-            Error::io("write HEAD", &path, e)
-        })
+        head.call_for_settings(&mut writer.header)
+            .map_err(|e| io_error(&*self.inner.storage, "write HEAD", "HEAD", e))
     }
 }

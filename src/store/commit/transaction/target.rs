@@ -7,7 +7,7 @@ use super::{Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Named, full_path, is_gone};
+use crate::storage::{Access, Named, full_path, io_error, is_gone};
 use crate::store::maintain::seal::SealLog;
 use crate::store::manifest;
 
@@ -199,7 +199,7 @@ impl Txn<'_> {
         let dir = name.day.to_string();
         storage
             .create_dir(&dir)
-            .map_err(|e| Error::io("make the directory", &full_path(storage, &dir), e))?;
+            .map_err(|e| io_error(storage, "make the directory", &dir, e))?;
         let segment = self.state.place(name);
         self.state.segments[segment as usize].identity = self.handle(segment)?.named.identity;
         Ok(segment)
@@ -233,9 +233,10 @@ impl Txn<'_> {
 
     pub(super) fn io(&self, doing: &str, segment: u32, e: io::Error) -> Error {
         let path = self.path(segment);
-        Error::io(
+        io_error(
+            &*self.inner.storage,
             &format!("{doing} the segment"),
-            &full_path(&*self.inner.storage, &path),
+            &path,
             e,
         )
     }

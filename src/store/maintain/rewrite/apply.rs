@@ -6,12 +6,15 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::plan::RewritePlan;
-use super::{Dependents, discard, remove_if_there};
+use super::{Dependents, discard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
-use crate::storage::{Access, Storage, StorageFile, append_all, full_path, is_gone, read_full};
+use crate::storage::{
+    Access, Entry, Storage, StorageFile, append_all, full_path, if_there, io_error, read_full,
+    remove_if_there,
+};
 use crate::store::maintain::removals::{self, Anchor, Removal, RemovalReason};
 use crate::store::view::relocations::{NewFile, RelocatedFile, Relocations};
 use crate::store::{Inner, SealLog};
@@ -37,13 +40,7 @@ impl Inner {
         };
         let target = last.name;
         let temporary = format!("{}.tmp", target.path());
-        let io = |e| {
-            Error::io(
-                "rewrite the segment",
-                &full_path(storage, &target.path()),
-                e,
-            )
-        };
+        let io = |e| io_error(storage, "rewrite the segment", &target.path(), e);
         if !self.is_as_sealed(plan, reason)? {
             return Ok(false);
         }
@@ -145,14 +142,9 @@ impl Inner {
         let mut sealed: Vec<&Seal> = Vec::new();
         for (file, _) in &plan.files {
             let path = file.name.path();
-            let is_closed = match storage.stat(&path) {
-                Err(e) if is_gone(&e) => false,
-                Err(e) => {
-                    let path = full_path(storage, &path);
-                    return Err(Error::io("look at the segment", &path, e));
-                }
-                Ok(found) => found.is_read_only,
-            };
+            let found = if_there(storage.stat(&path));
+            let found = found.map_err(|e| io_error(storage, "look at the segment", &path, e))?;
+            let is_closed = found.is_some_and(|found| found.is_read_only);
             sealed.extend(log.seals_of(file.name).next().filter(|_| is_closed));
         }
         if sealed.len() < plan.files.len() {
@@ -194,12 +186,12 @@ impl Inner {
     fn leave_day(&self, day: Day, reason: RemovalReason) -> Result<()> {
         let storage = &*self.storage;
         let dir = day.to_string();
-        let io = |e| Error::io("remove the directory", &full_path(storage, &dir), e);
+        let io = |e| io_error(storage, "remove the directory", &dir, e);
         let seals = format!("{dir}/{}", SealLog::FILE);
-        let is_left = || match storage.read_dir(&dir) {
-            Ok(entries) => Ok(entries.iter().all(|entry| entry.name == SealLog::FILE)),
-            Err(e) if is_gone(&e) => Ok(false),
-            Err(e) => Err(io(e)),
+        let is_left = || -> Result<bool> {
+            let entries = if_there(storage.read_dir(&dir)).map_err(io)?;
+            let is_seals = |entry: &Entry| entry.name == SealLog::FILE;
+            Ok(entries.is_some_and(|entries| entries.iter().all(is_seals)))
         };
         if !is_left()? {
             return Ok(());
@@ -289,6 +281,5 @@ fn sync_removals(storage: &dyn Storage, file: Option<Arc<dyn StorageFile>>) -> R
 }
 
 fn not_noted(storage: &dyn Storage, e: io::Error) -> Error {
-    let path = full_path(storage, removals::NAME);
-    Error::io("note what is removed", &path, e)
+    io_error(storage, "note what is removed", removals::NAME, e)
 }

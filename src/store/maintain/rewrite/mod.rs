@@ -8,7 +8,6 @@ mod plan;
 mod recovery;
 
 use std::collections::BTreeMap;
-use std::io;
 
 pub(crate) use self::plan::Candidate;
 use super::removals::Anchor;
@@ -16,7 +15,7 @@ use crate::error::Result;
 use crate::index::KeyHash;
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Storage, is_gone};
+use crate::storage::Storage;
 use crate::store::Inner;
 
 /// Segments, each with its length, by day and kind.
@@ -68,13 +67,6 @@ impl Inner {
         let segments = view.state.segments.iter();
         let there = segments.filter(|segment| segment.identity != 0);
         Ok(there.map(|segment| segment.name).collect())
-    }
-}
-
-fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
-    match storage.remove_file(path) {
-        Err(e) if !is_gone(&e) => Err(e),
-        _ => Ok(()),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::{Entry, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind};
 use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
-use crate::storage::{Access, StorageFile, full_path, is_gone, read_full};
+use crate::storage::{Access, StorageFile, if_there, io_error, read_full};
 use crate::store::view::parallel_scan::{LineEnd, line_end};
 use crate::store::view::relocations::{Piece, RelocatedFile};
 use crate::store::{Inner, Snapshot};
@@ -100,11 +100,9 @@ impl Inner {
     pub(crate) fn each_line(&self, name: SegmentName, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         let path = name.path();
         let storage = &*self.storage;
-        let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
-        let file = match storage.open(&path, Access::Read) {
-            Ok(file) => file,
-            Err(e) if is_gone(&e) => return Ok(()),
-            Err(e) => return Err(io(e)),
+        let io = |e| io_error(storage, "read the segment", &path, e);
+        let Some(file) = if_there(storage.open(&path, Access::Read)).map_err(io)? else {
+            return Ok(());
         };
         let mut line = |found: Stretch<'_>| {
             if let Stretch::Line { bytes, .. } = found {
@@ -156,7 +154,7 @@ impl Inner {
         let storage = &*self.storage;
         for (name, number) in names.iter().copied().zip(0..) {
             let path = name.path();
-            let io = |e| Error::io("read the segment", &full_path(storage, &path), e);
+            let io = |e| io_error(storage, "read the segment", &path, e);
             let place = {
                 let view = self.snapshot()?;
                 let place = view.state.by_name.get(&name).copied();
@@ -166,10 +164,8 @@ impl Inner {
                 }
                 place.unwrap_or(0)
             };
-            let file = match storage.open(&path, Access::Read) {
-                Ok(file) => file,
-                Err(e) if is_gone(&e) => return Ok(None),
-                Err(e) => return Err(io(e)),
+            let Some(file) = if_there(storage.open(&path, Access::Read)).map_err(io)? else {
+                return Ok(None);
             };
             let stat = file.stat().map_err(io)?;
             // What it holds beyond that, the index could not tell the place of.
@@ -216,8 +212,8 @@ impl Inner {
             }
         };
         let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink);
-        let path = || full_path(&*self.storage, &name.path());
-        let scanned = scanned.map_err(|e| Error::io("read the segment", &path(), e))?;
+        let io = |e| io_error(&*self.storage, "read the segment", &name.path(), e);
+        let scanned = scanned.map_err(io)?;
         match failed {
             Some(e) => return Err(e),
             None => batch.judge(self, plan, judge)?,

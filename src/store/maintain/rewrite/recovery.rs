@@ -4,13 +4,12 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::remove_if_there;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::now;
 use crate::segment::seal::{Seal, SealReason, hash_file};
 use crate::segment::{Fact, Found, SegmentName, scan};
-use crate::storage::{Access, Storage, full_path, is_gone};
+use crate::storage::{Access, Storage, if_there, io_error, remove_if_there};
 use crate::store::{Inner, SealLog};
 
 impl Inner {
@@ -22,7 +21,7 @@ impl Inner {
         let mut log = self.seals();
         log.refresh(storage)?;
         for name in self.segments()? {
-            let io = |e| Error::io("read the segment", &full_path(storage, &name.path()), e);
+            let io = |e| io_error(storage, "read the segment", &name.path(), e);
             let Some(own) = is_not_sealed_as_last(storage, &log, name).map_err(io)? else {
                 continue;
             };
@@ -43,7 +42,7 @@ impl Inner {
     fn leave_to_other(&self, name: SegmentName) -> Result<()> {
         let storage = &*self.storage;
         let (path, dir) = (name.path(), name.day.to_string());
-        let io = |e| Error::io("remove the segment", &full_path(storage, &path), e);
+        let io = |e| io_error(storage, "remove the segment", &path, e);
         storage.sync_dir(&dir).map_err(io)?;
         let mut txn = self.begin()?;
         remove_if_there(storage, &path).map_err(io)?;
@@ -79,9 +78,8 @@ fn is_not_sealed_as_last(
     name: SegmentName,
 ) -> io::Result<Option<Seal>> {
     let path = name.path();
-    let stat = match storage.stat(&path) {
-        Err(e) if is_gone(&e) => return Ok(None),
-        stat => stat?,
+    let Some(stat) = if_there(storage.stat(&path))? else {
+        return Ok(None);
     };
     let last = log.last_of(name);
     // One of another length is what counts, or was changed by other hands.
@@ -94,10 +92,10 @@ fn is_not_sealed_as_last(
     if seals.peek().is_none() {
         return Ok(None);
     }
-    let (sha256, _) = match storage.open(&path, Access::Read) {
-        Err(e) if is_gone(&e) => return Ok(None),
-        file => hash_file(&*file?)?,
+    let Some(file) = if_there(storage.open(&path, Access::Read))? else {
+        return Ok(None);
     };
+    let (sha256, _) = hash_file(&*file)?;
     Ok(seals.find(|seal| seal.sha256 == sha256).cloned())
 }
 
@@ -116,9 +114,8 @@ fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join>
     let Some(into) = SealLog::segment_of(by) else {
         return Ok(Join::Unclear);
     };
-    let file = match storage.open(&into.path(), Access::Read) {
-        Err(e) if is_gone(&e) => return Ok(Join::Undone),
-        file => file?,
+    let Some(file) = if_there(storage.open(&into.path(), Access::Read))? else {
+        return Ok(Join::Undone);
     };
     let (sha256, _) = hash_file(&*file)?;
     if sha256 == by.sha256 {

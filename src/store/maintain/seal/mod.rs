@@ -11,7 +11,7 @@ use crate::line::{Decoded, Envelope, Value};
 use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
-use crate::storage::{Access, full_path, is_gone};
+use crate::storage::{Access, full_path, if_there, io_error};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
 impl Store {
@@ -198,14 +198,13 @@ impl Inner {
     fn seal_one(&self, log: &mut SealLog, name: SegmentName, now_ms: i64) -> Result<Option<Seal>> {
         let storage = &*self.storage;
         let path = name.path();
-        let io = |doing: &str, e: io::Error| Error::io(doing, &full_path(storage, &path), e);
+        let io = |doing: &str, e: io::Error| io_error(storage, doing, &path, e);
         if !self.transact(|txn| txn.close_segment(name))? {
             return Ok(None);
         }
-        let file = match storage.open(&path, Access::Read) {
-            Ok(file) => file,
-            Err(e) if is_gone(&e) => return Ok(None),
-            Err(e) => return Err(io("open the segment", e)),
+        let file = if_there(storage.open(&path, Access::Read));
+        let Some(file) = file.map_err(|e| io("open the segment", e))? else {
+            return Ok(None);
         };
         file.sync().map_err(|e| io("sync the segment", e))?;
         storage

@@ -14,11 +14,11 @@ use self::rules::Rules;
 use super::removals::RemovalReason;
 use super::seal::SealLog;
 use super::seq_set::{SeqRange, SeqSet};
-use crate::error::{Error, Result, is_of_what_is_read};
+use crate::error::{Result, is_of_what_is_read};
 use crate::line::LINE_BYTES_MAX;
 use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
 use crate::segment::{Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan};
-use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 use crate::store::commit::head::{Head, Header};
 use crate::store::manifest;
 
@@ -457,7 +457,7 @@ fn cannot_read(storage: &dyn Storage, path: String, e: io::Error) -> Result<Dama
     if is_of_what_is_read(&e) {
         return Ok(Damage::unreadable(path, &e));
     }
-    Err(Error::io("read the segment", &full_path(storage, &path), e))
+    Err(io_error(storage, "read the segment", &path, e))
 }
 
 fn header(storage: &dyn Storage) -> Option<Header> {

@@ -3,13 +3,13 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, Result, is_of_what_is_read};
+use crate::error::{Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Loc};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::segment::{
     Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
 };
-use crate::storage::{Access, Storage, StorageFile, full_path, is_gone};
+use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 
 /// Fewer bytes than this are not worth a thread.
 const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -167,7 +167,10 @@ pub(in crate::store) fn scan_parallel(
             Err((place, e)) if is_of_what_is_read(&e) || is_gone(&e) => {
                 gathered[place].failed = Some(e);
             }
-            Err((place, e)) => return Err(io_error(storage, &jobs[place].name.path(), e)),
+            Err((place, e)) => {
+                let path = jobs[place].name.path();
+                return Err(io_error(storage, "read the segment", &path, e));
+            }
         }
     }
     let misplaced = jobs.iter().map(|job| Misplaced::in_day_of(job.name));
@@ -356,10 +359,6 @@ impl Part {
             reports,
         }))
     }
-}
-
-fn io_error(storage: &dyn Storage, path: &str, e: io::Error) -> Error {
-    Error::io("read the segment", &full_path(storage, path), e)
 }
 
 #[cfg(test)]

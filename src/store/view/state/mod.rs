@@ -12,11 +12,11 @@ use super::append_order::AppendOrder;
 use super::parallel_scan::{LineEnd, Run, ScanJob, ScanResult, scan_parallel};
 use super::relocations::RelocatedFile;
 use super::sidecar::now_ns;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageClass, DamageCounts, Report, SegmentName, Tail};
-use crate::storage::{FileTimes, Storage, full_path};
+use crate::storage::{FileTimes, Storage, io_error};
 use crate::store::commit::head::{Head, Reach};
 use crate::store::maintain::removals::RemovalSummary;
 
@@ -192,13 +192,13 @@ impl State {
     ) -> Result<()> {
         if !self.is_stale {
             self.relocate(storage, head)
-                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
         }
         let news = if self.is_stale || commits < self.commits {
             None
         } else {
             head.changes_after(self.commits)
-                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?
+                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?
         };
         let Some(news) = news else {
             return self.rescan(storage, Some(head), is_locked);

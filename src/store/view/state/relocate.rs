@@ -3,11 +3,11 @@
 use std::io;
 
 use super::{Segment, State};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Loc;
 use crate::record::Kind;
 use crate::segment::SegmentName;
-use crate::storage::{Storage, full_path};
+use crate::storage::{Storage, io_error};
 use crate::store::commit::head::Head;
 use crate::store::maintain::removals;
 use crate::store::view::relocations::{self, RelocatedFile, Relocations};
@@ -16,7 +16,7 @@ impl State {
     /// Notes, before the segments are read from their starts, what they do not tell: how often
     /// some were rewritten by then, or more often; and which numbers were given.
     pub(super) fn begin_anew(&mut self, storage: &dyn Storage, head: Option<&Head>) -> Result<()> {
-        let io = |name, e| Error::io("read", &full_path(storage, name), e);
+        let io = |name, e| io_error(storage, "read", name, e);
         let moved = head.map_or(Ok(0), Head::moved);
         self.moved = Some(moved.map_err(|e| io("HEAD", e))?);
         self.removals = removals::read(storage).map_err(|e| io(removals::NAME, e))?;

@@ -7,7 +7,7 @@ use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, list};
-use crate::storage::{Access, Storage, full_path, is_gone, read_full};
+use crate::storage::{Access, Storage, io_error, is_gone, read_full};
 use crate::store::commit::head::{Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
 
@@ -56,14 +56,14 @@ impl State {
     ) -> Result<()> {
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
-            read.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))
+            read.map_err(|e| io_error(storage, "read HEAD", "HEAD", e))
         };
         self.is_stale = true;
         if self.max_seq == 0 {
             self.begin_anew(storage, head)?;
         } else if let Some(head) = head {
             self.relocate(storage, head)
-                .map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
         }
         let mut looks = 0;
         let (before, bound) = loop {
@@ -146,8 +146,7 @@ impl State {
     ) -> Result<Looked> {
         // Where others appended, a segment as long as before may be another one.
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
-        let appended_to =
-            appended_to.map_err(|e| Error::io("read HEAD", &full_path(storage, "HEAD"), e))?;
+        let appended_to = appended_to.map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
         let listing = list(storage)?;
         self.obsolete
             .retain(|file| listing.segments.binary_search(&file.name).is_ok());
@@ -157,7 +156,7 @@ impl State {
         let mut leave_out = |path: String, e: io::Error| {
             if is_locked {
                 let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
-                return Err(Error::io(doing, &full_path(storage, &path), e));
+                return Err(io_error(storage, doing, &path, e));
             }
             unreadable.push(Damage::unreadable(path, &e));
             Ok(())
@@ -180,8 +179,7 @@ impl State {
                     leave_out(path, e)?;
                     continue;
                 }
-                stat => stat
-                    .map_err(|e| Error::io("look at the segment", &full_path(storage, &path), e))?,
+                stat => stat.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
             };
             if self.is_obsolete(name, stat.identity) {
                 continue;
@@ -201,9 +199,7 @@ impl State {
                         leave_out(path, e)?;
                         continue;
                     }
-                    read => read.map_err(|e| {
-                        Error::io("read the segment", &full_path(storage, &path), e)
-                    })?,
+                    read => read.map_err(|e| io_error(storage, "read the segment", &path, e))?,
                 },
                 _ => true,
             };

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::seal::{Contents, Digest, Link, Seal, SealHead, SealReason};
 use crate::segment::{Damage, DamageClass, SegmentName};
-use crate::storage::{Access, Storage, append_all, full_path};
+use crate::storage::{Access, Storage, append_all, full_path, io_error};
 use crate::store::{RemovalReason, SeqRange};
 
 const SEALS: &str = "seals.jsonl";
@@ -328,7 +328,7 @@ impl SealLog {
         let appended = storage
             .open(&path, Access::Append)
             .and_then(|file| append_all(&*file, bytes.as_bytes()));
-        appended.map_err(|e| Error::io("append the seal to", &full_path(storage, &path), e))?;
+        appended.map_err(|e| io_error(storage, "append the seal to", &path, e))?;
         self.refresh(storage)?;
         Ok(seal)
     }
@@ -350,7 +350,7 @@ impl SealLog {
                 .open(&path, Access::Append)
                 .and_then(|file| file.sync());
             let synced = synced.and_then(|()| storage.sync_dir(day));
-            synced.map_err(|e| Error::io("sync", &full_path(storage, &path), e))?;
+            synced.map_err(|e| io_error(storage, "sync", &path, e))?;
         }
         self.durable = number;
         Ok(())

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Placed, REMOVALS, SEALS, SealLog, segment_of};
-use crate::error::{Error, Result, is_of_what_is_read};
+use crate::error::{Result, is_of_what_is_read};
 use crate::line::is_intact;
 use crate::record::Day;
 use crate::segment::seal::{Digest, Seal};
 use crate::segment::{Damage, DamageClass, SegmentName};
-use crate::storage::{Access, FileStat, Storage, full_path, is_gone, read_full};
+use crate::storage::{Access, FileStat, Storage, io_error, is_gone, read_full};
 use crate::store::{RemovalReason, SeqRange};
 
 /// A file that has seals.
@@ -51,7 +51,7 @@ impl SealLog {
     /// Reads what was added since.
     pub(crate) fn refresh(&mut self, storage: &dyn Storage) -> Result<()> {
         let root = storage.read_dir("");
-        let root = root.map_err(|e| Error::io("list the directory", storage.root(), e))?;
+        let root = root.map_err(|e| io_error(storage, "list the directory", "", e))?;
         let days = root
             .iter()
             .filter(|entry| entry.is_dir && entry.name.parse::<Day>().is_ok());
@@ -149,11 +149,7 @@ impl SealLog {
             self.unreadable.push(Damage::unreadable(path, &e));
             return Ok(());
         }
-        Err(Error::io(
-            "read the seals in",
-            &full_path(storage, &path),
-            e,
-        ))
+        Err(io_error(storage, "read the seals in", &path, e))
     }
 
     /// Reads a file on from where it was read to.
