@@ -21,7 +21,6 @@ use super::app::Shared;
 use super::problem::Problem;
 use super::rejected::Rejected;
 use crate::capture::Capture;
-use crate::segment::DamageCounts;
 use crate::store::{Counts, KindCounts, Store, SyncTimes};
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -183,24 +182,10 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     let unit = Some(&Unit::Bytes);
     to.family("segment", help, unit, "kind", by_kind(|of| of.bytes))?;
     let help = "Places in the files that are not as decklog wrote them";
-    to.gauges("damage", help, "class", classes(damage))?;
+    let by_class = damage.by_class();
+    let by_class = by_class.map(|(class, count)| (class.as_str(), count));
+    to.gauges("damage", help, "class", by_class)?;
     to.times("fsync", "How long fsyncs of files took", syncs)
-}
-
-fn classes(damage: &DamageCounts) -> [(&'static str, u64); 11] {
-    [
-        ("altered", damage.altered),
-        ("damaged", damage.damaged),
-        ("torn", damage.torn),
-        ("too_long", damage.too_long),
-        ("unreadable", damage.unreadable),
-        ("repeated", damage.repeated),
-        ("misplaced", damage.misplaced),
-        ("no_file", damage.no_file),
-        ("missing", damage.missing),
-        ("changed", damage.changed),
-        ("chain", damage.chain),
-    ]
 }
 
 /// Writes numbers down.

@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use super::bytes::{In, Out};
-use super::list::{LaidList, List, Range};
+use super::list::{LaidList, List};
 use super::rows::{Position, RowId, Rows};
 use super::shape::Place;
 use super::slots::{LaidSlots, Slots};
+use super::walk::Walk;
 
 /// A chain that may be longer than this becomes a list.
 const CHAIN_MAX: u8 = 64;
@@ -199,16 +200,10 @@ impl Groups {
     }
 
     /// The rows under a hash, in order, from one position (included) to another (not).
-    pub(super) fn range(
-        &self,
-        hash: u32,
-        from: Position,
-        to: Position,
-        rows: &Rows,
-    ) -> Members<'_> {
+    pub(super) fn range(&self, hash: u32, from: Position, to: Position, rows: &Rows) -> Walk<'_> {
         let position = |row| rows.position(self.order, row);
         match self.head(hash) {
-            Some(Head::List(list)) => Members::Many(self.lists[list].range(from, to, position)),
+            Some(Head::List(list)) => Walk::Range(self.lists[list].range(from, to, position)),
             Some(Head::Chain(newest)) => {
                 let positions = self.chain(newest).map(position);
                 let mut few: Vec<_> = positions
@@ -216,9 +211,9 @@ impl Groups {
                     .collect();
                 few.reverse();
                 few.sort_unstable();
-                Members::Few(few.into_iter())
+                Walk::Few(few.into_iter())
             }
-            None => Members::Many(Range::default()),
+            None => Walk::Few(Vec::new().into_iter()),
         }
     }
 
@@ -265,47 +260,6 @@ impl Groups {
     pub(super) fn shrink(&mut self) {
         self.older.shrink_to_fit();
         self.depths.shrink_to_fit();
-    }
-}
-
-/// Some rows of a group, in order.
-#[derive(Debug)]
-pub(crate) enum Members<'a> {
-    Few(std::vec::IntoIter<Position>),
-    Many(Range<'a>),
-}
-
-impl Iterator for Members<'_> {
-    type Item = RowId;
-
-    fn next(&mut self) -> Option<RowId> {
-        match self {
-            Members::Few(few) => few.next().map(|position| position.row),
-            Members::Many(many) => many.next(),
-        }
-    }
-
-    fn count(self) -> usize {
-        match self {
-            Members::Few(few) => few.len(),
-            Members::Many(many) => many.count(),
-        }
-    }
-
-    fn nth(&mut self, n: usize) -> Option<RowId> {
-        match self {
-            Members::Few(few) => few.nth(n).map(|position| position.row),
-            Members::Many(many) => many.nth(n),
-        }
-    }
-}
-
-impl DoubleEndedIterator for Members<'_> {
-    fn next_back(&mut self) -> Option<RowId> {
-        match self {
-            Members::Few(few) => few.next_back().map(|position| position.row),
-            Members::Many(many) => many.next_back(),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::list::List;
 use super::rows::{Position, Row, RowId, Rows};
 use super::shape::{Shape, Which};
 use super::slots::Slots;
-use super::walk::{Filter, Walk};
+use super::walk::Walk;
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
@@ -188,19 +188,24 @@ impl Table {
         let order = shape.order;
         let position = |id| self.rows.position(order, id);
         let all = || self.all.range(from, to, position);
-        let filtered = |filter| Walk::Filtered(all(), filter, &self.rows);
         match select {
             Select::All => Walk::Range(all()),
             Select::Lookup(field, hash) => match self.posted(field) {
-                Some(groups) => Walk::Members(groups.range(hash, from, to, &self.rows)),
-                None => filtered(Filter::Lookup(field, hash)),
+                Some(groups) => groups.range(hash, from, to, &self.rows),
+                None => {
+                    let has_it = move |id: &RowId| self.has_lookup(*id, field, hash);
+                    Walk::Filtered(Box::new(all().filter(has_it)))
+                }
             },
             Select::State(state) if shape.lists(state) => {
                 let list = self.by_state.iter().find(|(of, _)| *of == state);
                 let range = list.map(|(_, list)| list.range(from, to, position));
                 Walk::Range(range.unwrap_or_default())
             }
-            Select::State(state) => filtered(Filter::State(state)),
+            Select::State(state) => {
+                let is_at = move |id: &RowId| self.row(*id).is_some_and(|row| row.state == state);
+                Walk::Filtered(Box::new(all().filter(is_at)))
+            }
         }
     }
 

@@ -1,34 +1,15 @@
 //! Some rows of a table, in order.
 
-use super::groups::Members;
 use super::list::Range;
-use super::rows::{RowId, Rows};
-use crate::line::Op;
+use super::rows::{Position, RowId};
 
 /// What [`walk`](super::Table::walk) gives.
-#[derive(Debug)]
 pub(crate) enum Walk<'a> {
-    Members(Members<'a>),
+    /// A small group, or nothing.
+    Few(std::vec::IntoIter<Position>),
     Range(Range<'a>),
     /// Of all rows, those that pass.
-    Filtered(Range<'a>, Filter, &'a Rows),
-}
-
-/// Which rows of a list pass.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Filter {
-    /// The lookup field has this hash.
-    Lookup(usize, u32),
-    State(Op),
-}
-
-impl Filter {
-    fn passes(self, rows: &Rows, id: RowId) -> bool {
-        match self {
-            Filter::Lookup(field, hash) => rows.has_lookup(id, field, hash),
-            Filter::State(state) => rows.get(id).is_some_and(|row| row.state == state),
-        }
-    }
+    Filtered(Box<dyn DoubleEndedIterator<Item = RowId> + 'a>),
 }
 
 impl Iterator for Walk<'_> {
@@ -36,29 +17,25 @@ impl Iterator for Walk<'_> {
 
     fn next(&mut self) -> Option<RowId> {
         match self {
-            Walk::Members(rows) => rows.next(),
+            Walk::Few(rows) => rows.next().map(|position| position.row),
             Walk::Range(rows) => rows.next(),
-            Walk::Filtered(range, filter, rows) => range.find(|id| filter.passes(rows, *id)),
+            Walk::Filtered(rows) => rows.next(),
         }
     }
 
     fn count(self) -> usize {
         match self {
-            Walk::Members(rows) => rows.count(),
+            Walk::Few(rows) => rows.len(),
             Walk::Range(rows) => rows.count(),
-            Walk::Filtered(range, filter, rows) => {
-                range.filter(|id| filter.passes(rows, *id)).count()
-            }
+            Walk::Filtered(rows) => rows.count(),
         }
     }
 
     fn nth(&mut self, n: usize) -> Option<RowId> {
         match self {
-            Walk::Members(rows) => rows.nth(n),
+            Walk::Few(rows) => rows.nth(n).map(|position| position.row),
             Walk::Range(rows) => rows.nth(n),
-            Walk::Filtered(range, filter, rows) => {
-                range.filter(|id| filter.passes(rows, *id)).nth(n)
-            }
+            Walk::Filtered(rows) => rows.nth(n),
         }
     }
 }
@@ -66,9 +43,9 @@ impl Iterator for Walk<'_> {
 impl DoubleEndedIterator for Walk<'_> {
     fn next_back(&mut self) -> Option<RowId> {
         match self {
-            Walk::Members(rows) => rows.next_back(),
+            Walk::Few(rows) => rows.next_back().map(|position| position.row),
             Walk::Range(rows) => rows.next_back(),
-            Walk::Filtered(range, filter, rows) => range.rfind(|id| filter.passes(rows, *id)),
+            Walk::Filtered(rows) => rows.next_back(),
         }
     }
 }

@@ -54,14 +54,11 @@ impl Audit {
             is_here &= misplaced.look(fact.envelope.at, fact.offset, end);
             // One that is there twice is reported as such.
             if seq < *last_seq {
-                report = Some(Report {
-                    offset: fact.offset,
-                    length: fact.bytes.len() as u64,
-                    class: DamageClass::Altered,
-                    reason: format!(
-                        "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
-                    ),
-                });
+                let reason = format!(
+                    "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
+                );
+                let place = (fact.offset, fact.bytes.len() as u64);
+                report = Some(Report::new(DamageClass::Altered, place, reason));
             }
             *last_seq = seq.max(*last_seq);
         });

@@ -4,6 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
+use super::scan::Report;
+
 /// A place in a store where the bytes are not what decklog wrote. They stay where they are until
 /// a person repairs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,117 +22,89 @@ pub struct Damage {
     pub reason: String,
 }
 
-/// The classes of [`Damage`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DamageClass {
-    /// A JSON object whose checksum is wrong or missing: someone rewrote it. It is still read if
-    /// it holds a record.
-    Altered,
-    /// No JSON object.
-    Damaged,
-    /// A last line without LF: a write that a crash cut short, or one still under way.
-    Torn,
-    /// A line past the limit.
-    TooLong,
-    /// A file or directory that cannot be read: a bad sector, or permissions.
-    Unreadable,
-    /// Lines with sequence numbers that other lines have: a copy of a segment, or a part of one.
-    Repeated,
-    /// Lines of another day than their directory's.
-    Misplaced,
-    /// Something that is no file, as a directory or a pipe, has the name of a segment.
-    NoFile,
-    /// A sealed segment that is not there.
-    Missing,
-    /// A sealed segment that is not, byte for byte, what its seal says.
-    Changed,
-    /// A seal, or a line of the log of removals, that was changed, taken away or put elsewhere; or
-    /// a chain of seals that does not lead to where it once did.
-    Chain,
+/// Declares the classes of damage: each by its name, and by the word that counts, JSON and the
+/// command line have for it.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $class:ident = $word:ident,)+) => {
+        /// The classes of [`Damage`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum DamageClass {
+            $($(#[$doc])* $class,)+
+        }
+
+        impl DamageClass {
+            /// The class as one word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(DamageClass::$class => stringify!($word),)+
+                }
+            }
+        }
+
+        /// How many places of each class there are.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        #[non_exhaustive]
+        pub struct DamageCounts {
+            $(
+                #[doc = concat!("[`DamageClass::", stringify!($class), "`].")]
+                pub $word: u64,
+            )+
+        }
+
+        impl DamageCounts {
+            pub(crate) fn add(&mut self, class: DamageClass) {
+                match class {
+                    $(DamageClass::$class => self.$word += 1,)+
+                }
+            }
+
+            /// The count of each class.
+            pub(crate) fn by_class(&self) -> impl Iterator<Item = (DamageClass, u64)> + use<> {
+                [$((DamageClass::$class, self.$word),)+].into_iter()
+            }
+        }
+    };
 }
 
-/// How many places of each class there are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct DamageCounts {
-    /// [`DamageClass::Altered`].
-    pub altered: u64,
-    /// [`DamageClass::Damaged`].
-    pub damaged: u64,
-    /// [`DamageClass::Torn`].
-    pub torn: u64,
-    /// [`DamageClass::TooLong`].
-    pub too_long: u64,
-    /// [`DamageClass::Unreadable`].
-    pub unreadable: u64,
-    /// [`DamageClass::Repeated`].
-    pub repeated: u64,
-    /// [`DamageClass::Misplaced`].
-    pub misplaced: u64,
-    /// [`DamageClass::NoFile`].
-    pub no_file: u64,
-    /// [`DamageClass::Missing`].
-    pub missing: u64,
-    /// [`DamageClass::Changed`].
-    pub changed: u64,
-    /// [`DamageClass::Chain`].
-    pub chain: u64,
+classes! {
+    /// A JSON object whose checksum is wrong or missing: someone rewrote it. It is still read if
+    /// it holds a record.
+    Altered = altered,
+    /// No JSON object.
+    Damaged = damaged,
+    /// A last line without LF: a write that a crash cut short, or one still under way.
+    Torn = torn,
+    /// A line past the limit.
+    TooLong = too_long,
+    /// A file or directory that cannot be read: a bad sector, or permissions.
+    Unreadable = unreadable,
+    /// Lines with sequence numbers that other lines have: a copy of a segment, or a part of one.
+    Repeated = repeated,
+    /// Lines of another day than their directory's.
+    Misplaced = misplaced,
+    /// Something that is no file, as a directory or a pipe, has the name of a segment.
+    NoFile = no_file,
+    /// A sealed segment that is not there.
+    Missing = missing,
+    /// A sealed segment that is not, byte for byte, what its seal says.
+    Changed = changed,
+    /// A seal, or a line of the log of removals, that was changed, taken away or put elsewhere; or
+    /// a chain of seals that does not lead to where it once did.
+    Chain = chain,
 }
 
 impl DamageCounts {
-    pub(crate) fn add(&mut self, class: DamageClass) {
-        *match class {
-            DamageClass::Altered => &mut self.altered,
-            DamageClass::Damaged => &mut self.damaged,
-            DamageClass::Torn => &mut self.torn,
-            DamageClass::TooLong => &mut self.too_long,
-            DamageClass::Unreadable => &mut self.unreadable,
-            DamageClass::Repeated => &mut self.repeated,
-            DamageClass::Misplaced => &mut self.misplaced,
-            DamageClass::NoFile => &mut self.no_file,
-            DamageClass::Missing => &mut self.missing,
-            DamageClass::Changed => &mut self.changed,
-            DamageClass::Chain => &mut self.chain,
-        } += 1;
-    }
-
     /// How many places there are in all.
     pub fn total(&self) -> u64 {
-        let lines = self.altered + self.damaged + self.torn + self.too_long;
-        let seals = self.missing + self.changed + self.chain;
-        lines + self.unreadable + self.repeated + self.misplaced + self.no_file + seals
+        self.by_class().map(|(_, count)| count).sum()
     }
 }
 
 impl Damage {
     /// That of a file or directory that cannot be read.
     pub(crate) fn unreadable(file: String, e: &io::Error) -> Damage {
-        Damage {
-            file,
-            offset: 0,
-            length: 0,
-            class: DamageClass::Unreadable,
-            reason: format!("it cannot be read: {e}"),
-        }
-    }
-}
-
-impl DamageClass {
-    /// The class as one word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DamageClass::Altered => "altered",
-            DamageClass::Damaged => "damaged",
-            DamageClass::Torn => "torn",
-            DamageClass::TooLong => "too_long",
-            DamageClass::Unreadable => "unreadable",
-            DamageClass::Repeated => "repeated",
-            DamageClass::Misplaced => "misplaced",
-            DamageClass::NoFile => "no_file",
-            DamageClass::Missing => "missing",
-            DamageClass::Changed => "changed",
-            DamageClass::Chain => "chain",
-        }
+        let reason = format!("it cannot be read: {e}");
+        Report::new(DamageClass::Unreadable, (0, 0), reason).in_file(file)
     }
 }

@@ -16,6 +16,6 @@ pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::Window;
 pub(crate) use scan::{
-    Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, scan, scan_part,
-    scan_span,
+    Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, each_fact, scan,
+    scan_all, scan_part, scan_span,
 };

@@ -6,8 +6,8 @@ use std::io;
 use serde::Serialize;
 
 use super::name::SegmentName;
-use super::scan::{Found, Stretch, scan};
-use crate::line::{Decoded, LINE_BYTES_MAX, Line, decode, restamp};
+use super::scan::{Found, Stretch, scan_all};
+use crate::line::{Decoded, Line, decode, restamp};
 use crate::record::Kind;
 use crate::storage::{
     Access, Named, Storage, StorageFile, append_all, read_all, read_full, replace_file,
@@ -142,7 +142,7 @@ pub(crate) fn repair_segment(
         seq: 0,
     };
     let mut sort = |found: Found<'_>| sorted.add(found);
-    let scanned = scan(&**file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sort)?;
+    let scanned = scan_all(&**file, name.kind, &mut sort)?;
     if let Some(tail) = scanned.tail {
         if tail.holds_facts {
             let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_key_fingerprint;
 use crate::record::Day;
-use crate::segment::{Damage, DamageClass, list};
+use crate::segment::{Damage, DamageClass, Report, list};
 use crate::storage::{Access, Storage, full_path, io_error, read_full, replace_file};
 use crate::store::RetentionSettings;
 use crate::store::commit::write_policy::hashed_under;
@@ -193,21 +193,15 @@ pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<
     let damage = damage.map_or_else(
         || {
             let reason = "the manifest is missing: put back a copy of the file, or the next program that writes makes it anew, without its settings of privacy and retention, and removes nothing";
-            of_manifest(DamageClass::Missing, reason.to_owned())
+            of_manifest(DamageClass::Missing, reason)
         },
         |(class, e)| of_manifest(class, e.reason()),
     );
     Ok((Manifest::unknown(), Some(damage)))
 }
 
-fn of_manifest(class: DamageClass, reason: String) -> Damage {
-    Damage {
-        file: NAME.to_owned(),
-        offset: 0,
-        length: 0,
-        class,
-        reason,
-    }
+fn of_manifest(class: DamageClass, reason: impl Into<String>) -> Damage {
+    Report::new(class, (0, 0), reason).in_file(NAME)
 }
 
 /// Refuses a directory that holds no store.
@@ -260,7 +254,7 @@ pub(super) fn create_anew(
     };
     manifest.write(storage)?;
     let reason = "the manifest was missing and was made anew: its settings of privacy and retention and the store's id are lost. Privacy has the defaults, and nothing is removed (privacy.auto_delete is false, all retention is forever): set both again with 'decklog config', or put back a copy of the file";
-    let damage = of_manifest(DamageClass::Missing, reason.to_owned());
+    let damage = of_manifest(DamageClass::Missing, reason);
     Ok((manifest, Some(damage)))
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
-use crate::line::{Envelope, Line, classify, is_intact};
+use crate::line::{Envelope, LINE_BYTES_MAX, Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
@@ -123,54 +123,39 @@ impl Found<'_> {
 
     /// What is wrong here, if anything is.
     pub(crate) fn report(&self) -> Option<Report> {
-        let (offset, length, class, reason) = match self {
-            Found::TooLong { offset, len } => (
-                *offset,
-                *len,
-                DamageClass::TooLong,
-                "the line is past the limit".to_owned(),
-            ),
+        let (offset, bytes, line) = match self {
+            Found::TooLong { offset, len } => {
+                let reason = "the line is past the limit";
+                return Some(Report::new(DamageClass::TooLong, (*offset, *len), reason));
+            }
             Found::Line {
                 offset,
                 bytes,
                 line,
-            } => {
-                let (class, reason) = match line {
-                    Line::Good(_) => return None,
-                    Line::Altered(Ok(_)) if is_intact(bytes) => (
-                        DamageClass::Altered,
-                        "the checksum holds, but the fields are not in canonical form".to_owned(),
-                    ),
-                    Line::Altered(Ok(_)) => (
-                        DamageClass::Altered,
-                        "the line was rewritten: its checksum is wrong or missing".to_owned(),
-                    ),
-                    Line::Altered(Err(reason)) => (
-                        DamageClass::Altered,
-                        format!("the line was rewritten and holds no record: {reason}"),
-                    ),
-                    Line::Void(reason) => (
-                        DamageClass::Damaged,
-                        format!("the line holds no record: {reason}"),
-                    ),
-                    Line::Damaged(pieces) if !pieces.is_empty() => (
-                        DamageClass::Damaged,
-                        format!("{} whole lines are glued to other bytes", pieces.len()),
-                    ),
-                    Line::Damaged(_) => (
-                        DamageClass::Damaged,
-                        "the line is no JSON object".to_owned(),
-                    ),
-                };
-                (*offset, bytes.len() as u64, class, reason)
-            }
+            } => (*offset, bytes, line),
         };
-        Some(Report {
-            offset,
-            length,
-            class,
-            reason,
-        })
+        let reason = match line {
+            Line::Good(_) => return None,
+            Line::Altered(Ok(_)) if is_intact(bytes) => {
+                "the checksum holds, but the fields are not in canonical form".to_owned()
+            }
+            Line::Altered(Ok(_)) => {
+                "the line was rewritten: its checksum is wrong or missing".to_owned()
+            }
+            Line::Altered(Err(reason)) => {
+                format!("the line was rewritten and holds no record: {reason}")
+            }
+            Line::Void(reason) => format!("the line holds no record: {reason}"),
+            Line::Damaged(pieces) if !pieces.is_empty() => {
+                format!("{} whole lines are glued to other bytes", pieces.len())
+            }
+            Line::Damaged(_) => "the line is no JSON object".to_owned(),
+        };
+        let class = match line {
+            Line::Altered(_) => DamageClass::Altered,
+            _ => DamageClass::Damaged,
+        };
+        Some(Report::new(class, (offset, bytes.len() as u64), reason))
     }
 }
 
@@ -184,29 +169,42 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Damage of so many bytes from an offset on.
+    pub(crate) fn new(
+        class: DamageClass,
+        (offset, length): (u64, u64),
+        reason: impl Into<String>,
+    ) -> Report {
+        let reason = reason.into();
+        Report {
+            offset,
+            length,
+            class,
+            reason,
+        }
+    }
+
     /// Of a name that is not a file's.
     pub(crate) fn no_file() -> Report {
-        Report {
-            offset: 0,
-            length: 0,
-            class: DamageClass::NoFile,
-            reason: "this is not a regular file and is not read: move it away".to_owned(),
-        }
+        let reason = "this is not a regular file and is not read: move it away";
+        Report::new(DamageClass::NoFile, (0, 0), reason)
     }
 
     /// Of lines from `first` up to `end` that others repeat.
     pub(crate) fn repeated(count: u64, first: u64, end: u64) -> Report {
-        Report {
-            offset: first,
-            length: end.saturating_sub(first),
-            class: DamageClass::Repeated,
-            reason: format!(
-                "from here on, {count} lines have sequence numbers that others have: if it is a copy, move it away"
-            ),
-        }
+        let reason = format!(
+            "from here on, {count} lines have sequence numbers that others have: if it is a copy, move it away"
+        );
+        let place = (first, end.saturating_sub(first));
+        Report::new(DamageClass::Repeated, place, reason)
     }
 
-    pub(crate) fn in_file(self, name: SegmentName) -> Damage {
+    pub(crate) fn in_segment(self, name: SegmentName) -> Damage {
+        self.in_file(name.path())
+    }
+
+    /// In a file, relative to the store.
+    pub(crate) fn in_file(self, file: impl Into<String>) -> Damage {
         let Report {
             offset,
             length,
@@ -214,7 +212,7 @@ impl Report {
             reason,
         } = self;
         Damage {
-            file: name.path(),
+            file: file.into(),
             offset,
             length,
             class,
@@ -268,15 +266,12 @@ impl Misplaced {
     }
 
     pub(crate) fn report(&self) -> Option<Report> {
-        (self.count > 0).then(|| Report {
-            offset: self.first,
-            length: self.end - self.first,
-            class: DamageClass::Misplaced,
-            reason: format!(
-                "from here on, {} lines are of another day than their directory",
-                self.count
-            ),
-        })
+        let reason = format!(
+            "from here on, {} lines are of another day than their directory",
+            self.count
+        );
+        let place = (self.first, self.end - self.first);
+        (self.count > 0).then(|| Report::new(DamageClass::Misplaced, place, reason))
     }
 }
 
@@ -304,12 +299,7 @@ impl Tail {
         } else {
             "the last line is cut short"
         };
-        Report {
-            offset: end,
-            length: self.len,
-            class: DamageClass::Torn,
-            reason: reason.to_owned(),
-        }
+        Report::new(DamageClass::Torn, (end, self.len), reason)
     }
 }
 
@@ -322,6 +312,15 @@ pub(crate) struct Span {
     pub stop: u64,
     /// What stands from here on is not there yet.
     pub until: u64,
+}
+
+impl Span {
+    /// All of a segment.
+    pub(crate) const ALL: Span = Span {
+        from: 0,
+        stop: u64::MAX,
+        until: u64::MAX,
+    };
 }
 
 /// What a scan reads into; one that is used again need not be made again.
@@ -366,6 +365,24 @@ impl Buffer {
         }
         Ok(None)
     }
+}
+
+/// Reads a whole segment of `kind` and calls `sink` for every line.
+pub(crate) fn scan_all(
+    file: &dyn StorageFile,
+    kind: Kind,
+    sink: &mut dyn FnMut(Found<'_>),
+) -> io::Result<Scanned> {
+    scan_part(file, kind, Span::ALL, LINE_BYTES_MAX, sink)
+}
+
+/// Reads a whole segment of `kind` and calls `sink` for everything in it that counts.
+pub(crate) fn each_fact(
+    file: &dyn StorageFile,
+    kind: Kind,
+    sink: &mut dyn FnMut(Fact<'_>),
+) -> io::Result<Scanned> {
+    scan_all(file, kind, &mut |found| found.facts(kind, sink))
 }
 
 /// Reads a segment of `kind` from the start of a line at `from` to the end of the file, or to

@@ -124,12 +124,7 @@ impl Sealer {
             }
             told(sealer.look(stretch, number));
         };
-        let all = Span {
-            from: 0,
-            stop: u64::MAX,
-            until: u64::MAX,
-        };
-        let mut buffer = Buffer::default();
+        let (all, mut buffer) = (Span::ALL, Buffer::default());
         let scanned = scan_span(file, name.kind, all, LINE_BYTES_MAX, &mut buffer, &mut look)?;
         if let Some(e) = failed {
             return Err(e);

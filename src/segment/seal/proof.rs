@@ -46,11 +46,6 @@ impl Proof {
     ) -> io::Result<Option<Proof>> {
         let (mut leaves, mut failed) = (Vec::new(), None);
         let mut proven = None;
-        let all = Span {
-            from: 0,
-            stop: u64::MAX,
-            until: u64::MAX,
-        };
         let mut look = |line: Stretch<'_>| {
             if let Stretch::Line {
                 offset: start,
@@ -66,14 +61,8 @@ impl Proof {
                 Err(e) => failed = failed.take().or(Some(e)),
             }
         };
-        scan_span(
-            file,
-            kind,
-            all,
-            LINE_BYTES_MAX,
-            &mut Buffer::default(),
-            &mut look,
-        )?;
+        let (all, mut buffer) = (Span::ALL, Buffer::default());
+        scan_span(file, kind, all, LINE_BYTES_MAX, &mut buffer, &mut look)?;
         if let Some(e) = failed {
             return Err(e);
         }

@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::policy_cache::PolicyCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::line::{LINE_BYTES_MAX, Value};
+use crate::line::Value;
 use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
 use crate::record::declare::{Class, Place};
 use crate::record::{Kind, Record};
-use crate::segment::{Found, list, scan};
+use crate::segment::{each_fact, list};
 use crate::storage::{Access, Storage};
 use crate::store::manifest::Manifest;
 use crate::store::{Settings, Store, Txn};
@@ -133,15 +133,12 @@ pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<Str
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };
-        let mut look = |found: Found<'_>| {
-            found.facts(name.kind, &mut |fact| {
-                let user = fact.envelope.lookups[lookup].as_ref();
-                if let Some(key) = user.and_then(key_of_value) {
-                    last = Some(key);
-                }
-            });
-        };
-        let _ = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look);
+        let _ = each_fact(&*file, name.kind, &mut |fact| {
+            let user = fact.envelope.lookups[lookup].as_ref();
+            if let Some(key) = user.and_then(key_of_value) {
+                last = Some(key);
+            }
+        });
         if last.is_some() {
             break;
         }

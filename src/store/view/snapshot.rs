@@ -274,10 +274,10 @@ impl<'a> Snapshot<'a> {
     fn passing(&self) -> impl Iterator<Item = Damage> {
         let torn =
             self.state.segments.iter().filter_map(|segment| {
-                Some(segment.tail?.report(segment.end).in_file(segment.name))
+                Some(segment.tail?.report(segment.end).in_segment(segment.name))
             });
         let taken = self.state.taken.iter();
-        let taken = taken.map(|name| Report::no_file().in_file(*name));
+        let taken = taken.map(|name| Report::no_file().in_segment(*name));
         let files = &self.inner.manifest_damage;
         files
             .iter()

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::index::{Entry, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind};
-use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan, scan_span};
+use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan_all, scan_span};
 use crate::storage::{Access, StorageFile, if_there, io_error, read_full};
 use crate::store::view::parallel_scan::{LineEnd, line_end};
 use crate::store::view::relocations::{Piece, RelocatedFile};
@@ -109,21 +109,8 @@ impl Inner {
                 sink(bytes);
             }
         };
-        let (from, all) = (0, u64::MAX);
-        let span = Span {
-            from,
-            stop: all,
-            until: all,
-        };
-        let mut buffer = Buffer::default();
-        let scanned = scan_span(
-            &*file,
-            name.kind,
-            span,
-            LINE_BYTES_MAX,
-            &mut buffer,
-            &mut line,
-        );
+        let (all, limit, mut buffer) = (Span::ALL, LINE_BYTES_MAX, Buffer::default());
+        let scanned = scan_span(&*file, name.kind, all, limit, &mut buffer, &mut line);
         let scanned = scanned.map_err(io)?;
         if let Some(tail) = scanned.tail.filter(|tail| tail.len < LINE_BYTES_MAX as u64) {
             let mut bytes = vec![0; tail.len as usize];
@@ -211,7 +198,7 @@ impl Inner {
                 failed = failed.take().or(batch.judge(self, plan, judge).err());
             }
         };
-        let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut sink);
+        let scanned = scan_all(file, name.kind, &mut sink);
         let io = |e| io_error(&*self.storage, "read the segment", &name.path(), e);
         let scanned = scanned.map_err(io)?;
         match failed {

@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use std::io;
 
 use crate::error::Result;
-use crate::line::LINE_BYTES_MAX;
 use crate::record::now;
 use crate::segment::seal::{Seal, SealReason, hash_file};
-use crate::segment::{Fact, Found, SegmentName, scan};
+use crate::segment::{SegmentName, each_fact};
 use crate::storage::{Access, Storage, if_there, io_error, remove_if_there};
 use crate::store::{Inner, SealLog};
 
@@ -133,11 +132,8 @@ fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join>
 fn seqs(storage: &dyn Storage, name: SegmentName) -> io::Result<HashSet<u64>> {
     let mut seqs = HashSet::new();
     let file = storage.open(&name.path(), Access::Read)?;
-    let mut look = |found: Found<'_>| {
-        found.facts(name.kind, &mut |fact: Fact<'_>| {
-            seqs.insert(fact.envelope.seq);
-        });
-    };
-    scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look)?;
+    each_fact(&*file, name.kind, &mut |fact| {
+        seqs.insert(fact.envelope.seq);
+    })?;
     Ok(seqs)
 }

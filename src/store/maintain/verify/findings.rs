@@ -2,24 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::line::LINE_BYTES_MAX;
 use crate::segment::seal::{Contents, Seal};
-use crate::segment::{Damage, DamageClass, Fact, Found, Report, SegmentName, scan};
+use crate::segment::{Damage, DamageClass, Report, SegmentName, each_fact};
 use crate::storage::{Access, Storage};
 use crate::store::maintain::seal::SealLog;
 use crate::store::maintain::seq_set::SeqRange;
 
 /// What a seal says otherwise of bytes that are those that were sealed.
 pub(super) fn odd(name: SegmentName, seal: &Seal, contents: &Contents) -> Option<Damage> {
-    (seal.contents() != *contents).then(|| Damage {
-        file: name.path(),
-        offset: 0,
-        length: contents.bytes,
-        class: DamageClass::Chain,
-        reason: format!(
+    (seal.contents() != *contents).then(|| {
+        let reason = format!(
             "the bytes are those of seal {}, but what it says of their lines, or its Merkle root, is not right",
             seal.seal
-        ),
+        );
+        Report::new(DamageClass::Chain, (0, contents.bytes), reason).in_segment(name)
     })
 }
 
@@ -30,16 +26,11 @@ pub(super) fn changed(name: SegmentName, seal: &Seal, contents: &Contents) -> Da
         std::cmp::Ordering::Equal => "it is as long, with other bytes".to_owned(),
         std::cmp::Ordering::Greater => format!("it is {} bytes longer", found - sealed),
     };
-    Damage {
-        file: name.path(),
-        offset: 0,
-        length: found,
-        class: DamageClass::Changed,
-        reason: format!(
-            "the segment was changed after it was sealed: {how} (it has {} lines, and seal {} says {}); put back a copy with SHA-256 {}, or take it as it is with 'decklog repair --accept-edits'",
-            contents.lines, seal.seal, seal.lines, seal.sha256
-        ),
-    }
+    let reason = format!(
+        "the segment was changed after it was sealed: {how} (it has {} lines, and seal {} says {}); put back a copy with SHA-256 {}, or take it as it is with 'decklog repair --accept-edits'",
+        contents.lines, seal.seal, seal.lines, seal.sha256
+    );
+    Report::new(DamageClass::Changed, (0, found), reason).in_segment(name)
 }
 
 /// The gaps that the log of removals does not account for.
@@ -87,25 +78,21 @@ pub(super) fn copies(
             continue;
         };
         let (mut count, mut first) = (0, 0);
-        let mut look = |line: Found<'_>| {
-            line.facts(name.kind, &mut |fact: Fact<'_>| {
-                let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
-                    return;
-                };
-                if std::mem::replace(is_seen, true) {
-                    if count == 0 {
-                        first = fact.offset;
-                    }
-                    count += 1;
+        let scanned = each_fact(&*file, name.kind, &mut |fact| {
+            let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
+                return;
+            };
+            if std::mem::replace(is_seen, true) {
+                if count == 0 {
+                    first = fact.offset;
                 }
-            });
-        };
-        let limit = LINE_BYTES_MAX;
-        let scanned = scan(&*file, name.kind, 0, u64::MAX, limit, &mut look);
+                count += 1;
+            }
+        });
         if let Ok(scanned) = scanned
             && count > 0
         {
-            found.push(Report::repeated(count, first, scanned.end).in_file(name));
+            found.push(Report::repeated(count, first, scanned.end).in_segment(name));
         }
     }
     found

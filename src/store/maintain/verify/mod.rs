@@ -15,9 +15,10 @@ use super::removals::RemovalReason;
 use super::seal::SealLog;
 use super::seq_set::{SeqRange, SeqSet};
 use crate::error::{Result, is_of_what_is_read};
-use crate::line::LINE_BYTES_MAX;
 use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
-use crate::segment::{Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan};
+use crate::segment::{
+    Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan_all,
+};
 use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 use crate::store::commit::head::{Head, Header};
 use crate::store::manifest;
@@ -146,14 +147,15 @@ impl Looked {
     fn see(&mut self, name: SegmentName, report: Option<Report>) {
         self.good_lines += u64::from(report.is_none());
         self.damage
-            .extend(report.map(|report| report.in_file(name)));
+            .extend(report.map(|report| report.in_segment(name)));
     }
 
     fn end(&mut self, name: SegmentName, scanned: Scanned, misplaced: Option<Report>) {
         self.bytes = scanned.end + scanned.tail.map_or(0, |tail| tail.len);
         let tail = scanned.tail.map(|tail| tail.report(scanned.end));
         let rest = tail.into_iter().chain(misplaced);
-        self.damage.extend(rest.map(|report| report.in_file(name)));
+        self.damage
+            .extend(rest.map(|report| report.in_segment(name)));
     }
 }
 
@@ -172,7 +174,7 @@ impl<'a> Check<'a> {
         let taken = listing
             .taken
             .iter()
-            .map(|name| Report::no_file().in_file(*name));
+            .map(|name| Report::no_file().in_segment(*name));
         let mut damage: Vec<Damage> = manifest_damage.into_iter().chain(taken).collect();
         let mut unread_dirs = BTreeSet::new();
         for (dir, e) in &listing.unreadable {
@@ -312,7 +314,7 @@ impl<'a> Check<'a> {
         looked.end(name, reading.scanned, reading.misplaced);
         looked.seqs = seqs;
         let mut look = |line: Found<'_>| looked.rules.look(name, &line);
-        scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look)?;
+        scan_all(&*file, name.kind, &mut look)?;
         Ok((looked, Some(reading.contents)))
     }
 
@@ -345,16 +347,12 @@ impl<'a> Check<'a> {
                 || self.segments.binary_search(&name).is_ok()
         };
         for seal in self.log.missing(self.storage, is_known) {
-            self.found.damage.push(Damage {
-                file: seal.file.clone(),
-                offset: 0,
-                length: seal.bytes,
-                class: DamageClass::Missing,
-                reason: format!(
-                    "the segment is not there, and removals.jsonl does not tell why: seal {} says that it had {} lines, from seq {} to {}; put back a copy",
-                    seal.seal, seal.lines, seal.first_seq, seal.last_seq
-                ),
-            });
+            let reason = format!(
+                "the segment is not there, and removals.jsonl does not tell why: seal {} says that it had {} lines, from seq {} to {}; put back a copy",
+                seal.seal, seal.lines, seal.first_seq, seal.last_seq
+            );
+            let missing = Report::new(DamageClass::Missing, (0, seal.bytes), reason);
+            self.found.damage.push(missing.in_file(&*seal.file));
         }
     }
 
@@ -383,13 +381,10 @@ impl<'a> Check<'a> {
         };
         let of_removals = of_removals.map(|reason| ("removals.jsonl", reason));
         let found = of_seals.into_iter().chain(of_removals);
-        self.found.damage.extend(found.map(|(file, reason)| Damage {
-            file: file.to_owned(),
-            offset: 0,
-            length: 0,
-            class: DamageClass::Chain,
-            reason,
-        }));
+        let damage = |(file, reason): (&str, String)| {
+            Report::new(DamageClass::Chain, (0, 0), reason).in_file(file)
+        };
+        self.found.damage.extend(found.map(damage));
     }
 
     /// How the chain of seals does not have the head that was kept.
@@ -446,7 +441,7 @@ fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked>
         looked.see(name, report);
         looked.rules.look(name, &line);
     };
-    let scanned = scan(file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut see)?;
+    let scanned = scan_all(file, name.kind, &mut see)?;
     looked.end(name, scanned, audit.misplaced());
     looked.seqs = seqs;
     Ok(looked)

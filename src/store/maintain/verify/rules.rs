@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::line::{LINE_BYTES_MAX, decode};
+use crate::line::decode;
 use crate::record::{Kind, Record};
-use crate::segment::{Damage, DamageClass, Fact, Found, SegmentName, scan};
+use crate::segment::{Damage, DamageClass, Fact, Found, Report, SegmentName, each_fact};
 use crate::storage::{Access, Storage};
 
 /// Looks at lines that count.
@@ -60,42 +60,33 @@ impl Rules {
             let Ok(file) = storage.open(&name.path(), Access::Read) else {
                 continue;
             };
-            let mut look = |line: Found<'_>| {
-                line.facts(name.kind, &mut |fact: Fact<'_>| {
-                    let decoded = decode(name.kind, fact.bytes).ok();
-                    let Some((of, id)) = decoded.and_then(|decoded| unique(&decoded.record)) else {
-                        return;
-                    };
-                    if !shared.contains(&xxh3_64(of.as_bytes())) {
-                        return;
-                    }
-                    let Some((known, place)) = first.get(&of) else {
-                        let place = format!("{name} at byte {}", fact.offset);
-                        first.insert(of, (id, place));
-                        return;
-                    };
-                    // The same record may be there twice.
-                    if *known != id {
-                        let reason =
-                            format!("the line has {of}, which the line of {place} has, too");
-                        self.found.push(breach(name, &fact, reason));
-                    }
-                });
-            };
             // As above.
-            let _ = scan(&*file, name.kind, 0, u64::MAX, LINE_BYTES_MAX, &mut look);
+            let _ = each_fact(&*file, name.kind, &mut |fact| {
+                let decoded = decode(name.kind, fact.bytes).ok();
+                let Some((of, id)) = decoded.and_then(|decoded| unique(&decoded.record)) else {
+                    return;
+                };
+                if !shared.contains(&xxh3_64(of.as_bytes())) {
+                    return;
+                }
+                let Some((known, place)) = first.get(&of) else {
+                    let place = format!("{name} at byte {}", fact.offset);
+                    first.insert(of, (id, place));
+                    return;
+                };
+                // The same record may be there twice.
+                if *known != id {
+                    let reason = format!("the line has {of}, which the line of {place} has, too");
+                    self.found.push(breach(name, &fact, reason));
+                }
+            });
         }
     }
 }
 
 fn breach(name: SegmentName, fact: &Fact<'_>, reason: String) -> Damage {
-    Damage {
-        file: name.path(),
-        offset: fact.offset,
-        length: fact.bytes.len() as u64,
-        class: DamageClass::Altered,
-        reason,
-    }
+    let place = (fact.offset, fact.bytes.len() as u64);
+    Report::new(DamageClass::Altered, place, reason).in_segment(name)
 }
 
 /// What no other record of the kind has, in words, and which record it is.

@@ -212,11 +212,9 @@ impl ScanResult {
 /// Only someone else makes such a segment; the index has no place for what lies past that.
 fn beyond_index(end: u64) -> Option<Report> {
     let indexed = u64::from(u32::MAX);
-    (end > indexed).then(|| Report {
-        offset: indexed,
-        length: end - indexed,
-        class: DamageClass::TooLong,
-        reason: "the segment is past 4 GiB and its rest is not read: split it".to_owned(),
+    (end > indexed).then(|| {
+        let reason = "the segment is past 4 GiB and its rest is not read: split it";
+        Report::new(DamageClass::TooLong, (indexed, end - indexed), reason)
     })
 }
 

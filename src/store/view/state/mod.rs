@@ -286,7 +286,7 @@ impl State {
             reports.extend(
                 read.reports
                     .into_iter()
-                    .map(|report| (name.kind, report.in_file(name))),
+                    .map(|report| (name.kind, report.in_segment(name))),
             );
         }
         let lines = lines.map(in_order);
@@ -360,7 +360,7 @@ impl State {
         }
         let report = |(segment, (first, count)): (u32, (u64, u64))| {
             let Segment { name, end, .. } = self.segments[segment as usize];
-            Report::repeated(count, first, end).in_file(name)
+            Report::repeated(count, first, end).in_segment(name)
         };
         found.into_iter().map(report).collect()
     }

@@ -10,7 +10,7 @@ use self::read::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::seal::{Contents, Digest, Link, Seal, SealHead, SealReason};
-use crate::segment::{Damage, DamageClass, SegmentName};
+use crate::segment::{Damage, DamageClass, Report, SegmentName};
 use crate::storage::{Access, Storage, append_all, full_path, io_error};
 use crate::store::{RemovalReason, SeqRange};
 
@@ -255,12 +255,9 @@ impl SealLog {
             } else {
                 None
             };
-            damage.extend(reason.map(|reason| Damage {
-                file: path.to_string(),
-                offset: *offset,
-                length: seal.to_line().len() as u64,
-                class: DamageClass::Chain,
-                reason,
+            damage.extend(reason.map(|reason| {
+                let place = (*offset, seal.to_line().len() as u64);
+                Report::new(DamageClass::Chain, place, reason).in_file(&**path)
             }));
             before = Some(seal);
         }

@@ -12,7 +12,7 @@ use crate::error::{Result, is_of_what_is_read};
 use crate::line::is_intact;
 use crate::record::Day;
 use crate::segment::seal::{Digest, Seal};
-use crate::segment::{Damage, DamageClass, SegmentName};
+use crate::segment::{Damage, DamageClass, Report, SegmentName};
 use crate::storage::{Access, FileStat, Storage, io_error, is_gone, read_full};
 use crate::store::{RemovalReason, SeqRange};
 
@@ -212,13 +212,8 @@ impl SealLog {
                 "the last line is cut short"
             };
             source.found.truncate(known);
-            source.found.push(Damage {
-                file: path.to_string(),
-                offset,
-                length: bytes.len() as u64,
-                class: DamageClass::Torn,
-                reason: reason.to_owned(),
-            });
+            let torn = Report::new(DamageClass::Torn, (offset, bytes.len() as u64), reason);
+            source.found.push(torn.in_file(&**path));
         }
         Ok(())
     }
@@ -244,14 +239,8 @@ impl SealLog {
             Err(reason)
         });
         if let Err(reason) = taken {
-            let (offset, length) = place;
-            source.found.push(Damage {
-                file: path.to_string(),
-                offset,
-                length,
-                class: DamageClass::Chain,
-                reason,
-            });
+            let report = Report::new(DamageClass::Chain, place, reason);
+            source.found.push(report.in_file(&**path));
         }
     }
 
