@@ -23,12 +23,11 @@ const PATIENCE_MAX: Duration = Duration::from_millis(2);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(u64);
 
-/// A file that was written.
-#[derive(Debug)]
-pub(in crate::store) struct Written {
+/// An open segment to append to, and to sync then.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct Handle {
+    pub named: Named,
     pub path: Arc<str>,
-    pub identity: u64,
-    pub file: Arc<dyn StorageFile>,
 }
 
 /// A file's name and identity: several may have had one name, of which all but the last one were
@@ -133,15 +132,11 @@ impl GroupSync {
 
     /// Notes files that were written; the point after everything noted so far. Wakes the
     /// background thread.
-    pub(in crate::store) fn ticket(&self, written: impl Iterator<Item = Written>) -> Ticket {
+    pub(in crate::store) fn ticket(&self, written: impl Iterator<Item = Handle>) -> Ticket {
         let mut state = self.lock();
-        for Written {
-            path,
-            identity,
-            file,
-        } in written
-        {
-            state.dirty.note((path, identity), file, self.open_max);
+        for Handle { named, path } in written {
+            let key = (path, named.identity);
+            state.dirty.note(key, named.file, self.open_max);
         }
         state.written += 1;
         if state.written == self.synced.load(Ordering::Acquire) + 1 || state.dirty.is_crowded() {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::policy_cache::PolicyCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::Value;
-use crate::privacy::{Privacy, UserIdKey, UserKey, key_of, key_of_record};
+use crate::privacy::{Privacy, PrivacySettings, UserIdKey, UserKey, key_of, key_of_record};
 use crate::record::declare::{Class, Place};
 use crate::record::{Kind, Record};
 use crate::segment::{each_fact, list};
@@ -78,10 +78,13 @@ impl WritePolicy {
         if let Some(privacy) = self.privacy.get() {
             return Ok(privacy);
         }
-        let privacy = Privacy::new(self.settings.privacy.clone())?;
-        let key = self.user_id_key.expecting(self.key_fingerprint.clone());
-        let privacy = privacy.with_key(key);
+        let privacy = self.privacy_by(self.settings.privacy.clone())?;
         Ok(self.privacy.get_or_init(|| privacy))
+    }
+
+    fn privacy_by(&self, settings: PrivacySettings) -> Result<Privacy> {
+        let key = self.user_id_key.expecting(self.key_fingerprint.clone());
+        Ok(Privacy::new(settings)?.with_key(key))
     }
 
     /// Makes the key of user ids where a record is the first one that needs it.
@@ -100,16 +103,21 @@ impl WritePolicy {
         Ok(())
     }
 
+    /// What is kept of a record by these settings.
+    fn redact(&self, storage: &dyn Storage, record: Record) -> Result<Redacted> {
+        self.check_key(storage, &record)?;
+        let (record, original) = self.privacy()?.apply_and_tell(record)?;
+        let original = original.map(Box::new);
+        Ok(Redacted { record, original })
+    }
+
     /// All settings that keep less of a record than these do.
     fn stricter(&self) -> &[Privacy] {
         self.stricter.get_or_init(|| {
             let settings = self.settings.privacy.stricter();
-            let privacies = settings.filter_map(|settings| {
-                let privacy = Privacy::new(settings).ok()?;
-                let key = self.user_id_key.expecting(self.key_fingerprint.clone());
-                Some(privacy.with_key(key))
-            });
-            privacies.collect()
+            settings
+                .filter_map(|settings| self.privacy_by(settings).ok())
+                .collect()
         })
     }
 
@@ -162,9 +170,7 @@ pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
 /// What may be kept of a record, by the settings that its handle knew then.
 #[derive(Debug)]
 pub(crate) struct PreparedRecord {
-    record: Record,
-    /// The record as it was given, if that is something else.
-    original: Option<Box<Record>>,
+    redacted: Redacted,
     policy: Arc<WritePolicy>,
 }
 
@@ -180,13 +186,8 @@ impl PolicyCache {
     /// What may be kept of a record that was checked, by the current settings.
     pub(crate) fn prepare(&self, record: Record) -> Result<PreparedRecord> {
         let policy = self.current();
-        policy.check_key(self.storage(), &record)?;
-        let (record, original) = policy.privacy()?.apply_and_tell(record)?;
-        Ok(PreparedRecord {
-            record,
-            original: original.map(Box::new),
-            policy,
-        })
+        let redacted = policy.redact(self.storage(), record)?;
+        Ok(PreparedRecord { redacted, policy })
     }
 
     /// The forms in which the log may have a user's id, whatever the settings were when it was
@@ -208,24 +209,17 @@ impl PolicyCache {
 impl Txn<'_> {
     /// Redacts a record that was prepared before the lock was taken.
     pub(crate) fn redact_prepared(&self, prepared: PreparedRecord) -> Result<Redacted> {
-        let PreparedRecord {
-            record,
-            original,
-            policy,
-        } = prepared;
+        let PreparedRecord { redacted, policy } = prepared;
         if policy.is_same(self.policy()) {
-            return Ok(Redacted { record, original });
+            return Ok(redacted);
         }
+        let Redacted { record, original } = redacted;
         self.redact(original.map_or(record, |original| *original))
     }
 
     /// What is kept of a record that was made, and checked, under the lock.
     pub(crate) fn redact(&self, record: Record) -> Result<Redacted> {
-        let policy = self.policy();
-        policy.check_key(&*self.inner().storage, &record)?;
-        let (record, original) = policy.privacy()?.apply_and_tell(record)?;
-        let original = original.map(Box::new);
-        Ok(Redacted { record, original })
+        self.policy().redact(&*self.inner().storage, record)
     }
 
     /// What would have been kept of a record by stricter settings, which the store may have had

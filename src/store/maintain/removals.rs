@@ -45,7 +45,7 @@ impl RemovalReason {
 }
 
 /// What was taken out of one segment; a line of `removals.jsonl`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::store) struct Removal {
     /// Its number, from 1, which it gets when it is appended.
     pub seq: u64,
@@ -68,24 +68,28 @@ pub(in crate::store) struct Removal {
     /// The latest.
     pub last_at: i64,
     /// The ends of what was removed of chains of thoughts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub anchors: Vec<Anchor>,
     /// The greatest numbers that the log had given by then.
     pub marks: NumberWatermarks,
     /// The key of the hashes of ids in `erased` and `restored`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Uuid>,
     /// Conversations and requests that were erased.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<Tombstone>,
     /// Whether they were erased from another store, of which this one has records.
-    #[serde(rename = "taken_over", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        rename = "taken_over",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub is_taken_over: bool,
     /// Those that may come back.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
     /// The segment's seals as they stood, where the segment itself is gone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Box<RawValue>>,
     /// The hash of the line before, which it gets when it is appended.
     pub prev: Digest,
@@ -235,23 +239,6 @@ impl RemovalSummary {
 
 /// Reads what is kept. Lines that do not read as removals are left out: `verify` tells.
 pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary> {
-    #[derive(Deserialize)]
-    struct Remaining {
-        at: i64,
-        reason: RemovalReason,
-        lines: u64,
-        bytes: u64,
-        marks: NumberWatermarks,
-        #[serde(default)]
-        anchors: Vec<Anchor>,
-        key: Option<Uuid>,
-        #[serde(default)]
-        erased: Vec<Tombstone>,
-        #[serde(default)]
-        taken_over: bool,
-        #[serde(default)]
-        restored: Vec<String>,
-    }
     let mut summary = RemovalSummary::default();
     let bytes = match storage.open(NAME, Access::Read) {
         Ok(file) => read_all(&*file)?,
@@ -265,12 +252,12 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary
         };
         let is_intact = is_intact(line);
         summary.is_damaged |= !is_intact && !line.is_empty();
-        if is_intact && let Ok(line) = serde_json::from_slice::<Remaining>(line) {
+        if is_intact && let Ok(line) = serde_json::from_slice::<Removal>(line) {
             summary.marks.raise_to(line.marks);
             summary.anchors.extend(line.anchors);
             let erasure = line.key.map(|key| ErasedBy {
                 key,
-                here_through: (!line.taken_over).then_some(line.marks.seq),
+                here_through: (!line.is_taken_over).then_some(line.marks.seq),
             });
             summary
                 .tombstones

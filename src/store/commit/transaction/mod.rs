@@ -18,7 +18,7 @@ use uuid::Uuid;
 use self::append_buffer::AppendBuffer;
 use self::lock_lease::{LeaseTimes, lease};
 use self::recent_lines::RecentLines;
-use super::group_sync::{Ticket, Written};
+use super::group_sync::{Handle, Ticket};
 use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
 use super::lock::Lock;
 use super::reentrancy::{self, ReentrancyGuard};
@@ -28,7 +28,7 @@ use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{Named, append_all, io_error};
+use crate::storage::{append_all, io_error};
 use crate::store::maintain::removals::Anchor;
 use crate::store::process::Process;
 use crate::store::view::parallel_scan::line_end;
@@ -90,13 +90,6 @@ impl Scratch {
     }
 }
 
-/// An open segment to append to.
-#[derive(Debug, Clone)]
-struct Handle {
-    named: Named,
-    path: Arc<str>,
-}
-
 /// The store, locked against other writers, in this process and others.
 pub(crate) struct Txn<'s> {
     inner: &'s Inner,
@@ -138,8 +131,8 @@ impl Writer {
 
     /// Whether no write failed.
     pub(in crate::store) fn check_whole(&self) -> Result<()> {
-        self.failure()
-            .map_or(Ok(()), |e| Err(Error::poisoned(e.clone())))
+        let failure = self.failure().cloned();
+        failure.map_or(Ok(()), |e| Err(Error::poisoned(e)))
     }
 }
 
@@ -366,12 +359,7 @@ impl<'s> Txn<'s> {
 
     /// The point after all that was written until now.
     fn ticket(&mut self) -> Ticket {
-        let written = self.scratch.dirty.drain(..).map(|handle| Written {
-            path: handle.path,
-            identity: handle.named.identity,
-            file: handle.named.file,
-        });
-        self.inner.sync.ticket(written)
+        self.inner.sync.ticket(self.scratch.dirty.drain(..))
     }
 
     /// After this, nothing is acknowledged through this handle any more. `HEAD` keeps naming this
