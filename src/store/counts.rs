@@ -120,8 +120,7 @@ impl Store {
                 appended: appended.load(Ordering::Relaxed),
             });
         }
-        // One that was taken away, or whose making failed, has no identity.
-        for segment in view.state.segments.iter().filter(|it| it.identity != 0) {
+        for segment in view.state.present() {
             let of = &mut kinds[segment.name.kind as usize];
             of.segments += 1;
             of.bytes += segment.expected_len();

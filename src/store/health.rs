@@ -1,29 +1,27 @@
 //! The health of a store, for readiness probes and `doctor`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::TryLockError;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::{Day, Kind};
 use crate::segment::{DamageClass, DamageCounts, SegmentName};
 use crate::storage::{Access, Volume, append_all, io_error, remove_if_there};
 use crate::store::Keep;
 use crate::store::commit::lock;
 use crate::store::maintain::removals::{self, Removed};
-use crate::store::{Inner, Settings, Store};
+use crate::store::{Inner, SealLog, Settings, Store};
 
 const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";
 const DAY_MS: i64 = 86_400_000;
-const SEALS: &str = "seals.jsonl";
 /// Written to test whether the store is writable, and removed at once.
 const PROBE: &str = "cache/probe";
 const PROBE_BYTES: usize = 64 << 10;
-const REMOVALS: &str = "removals.jsonl";
 
 /// The holder of a store's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -163,51 +161,46 @@ impl Store {
         let storage = &*inner.storage;
         let view = inner.snapshot()?;
         let mut damage = view.damage_counts();
-        let mut usage = BTreeMap::new();
-        for segment in &view.state.segments {
-            // It was taken away, or its making failed.
-            if segment.identity == 0 {
-                continue;
+        let mut usage: Vec<Usage> = Vec::new();
+        for (_, segment) in view.state.present_in_order() {
+            let SegmentName { day, kind, .. } = segment.name;
+            if usage
+                .last()
+                .is_none_or(|last| (last.day, last.kind) != (day, kind))
+            {
+                usage.push(Usage {
+                    day,
+                    kind,
+                    segments: 0,
+                    bytes: 0,
+                });
             }
-            let of_day = usage.entry((segment.name.day, segment.name.kind));
-            let (segments, bytes) = of_day.or_insert((0, 0));
-            *segments += 1;
-            *bytes += segment.expected_len();
+            if let Some(usage) = usage.last_mut() {
+                usage.segments += 1;
+                usage.bytes += segment.expected_len();
+            }
         }
-        let usage = usage
-            .into_iter()
-            .map(|((day, kind), (segments, bytes))| Usage {
-                day,
-                kind,
-                segments,
-                bytes,
-            });
         let last_seq = view.state.max_seq;
         let foreign = view.state.foreign.clone();
-        let usage: Vec<Usage> = usage.collect();
         // A manifest that does not read as one is reported as damage.
         let settings = self.settings().unwrap_or_default();
         // Without its settings, a store keeps everything.
-        let next_removals = match inner.manifest_damage {
-            None => {
-                let conversations = view.state.index.conversation_totals().iter();
-                let conversations = conversations.map(|sums| (sums.latest, sums.error.is_some()));
-                next_removals(&settings, &usage, conversations)
-            }
-            Some(_) => Vec::new(),
+        let next_removals = if inner.manifest_damage.is_none() {
+            let conversations = view.state.index.conversation_totals().iter();
+            let conversations = conversations.map(|sums| (sums.latest, sums.error.is_some()));
+            next_removals(&settings, &usage, conversations)
+        } else {
+            Vec::new()
         };
-        let there = view.state.segments.iter();
-        let there = there.filter(|segment| segment.identity != 0);
-        let known = there.map(|segment| (segment.name, segment.expected_len()));
+        let known = view.state.present();
+        let known = known.map(|segment| (segment.name, segment.expected_len()));
         let known: HashMap<SegmentName, u64> = known.collect();
         drop(view);
         for class in inner.damage_of_seals(&known)? {
             damage.add(class);
         }
-        let removed = removals::read(storage);
-        let removed = removed
-            .map_err(|e| io_error(storage, "read", REMOVALS, e))?
-            .removed;
+        let removals = removals::read(storage);
+        let removals = removals.map_err(|e| io_error(storage, "read", removals::NAME, e))?;
         let (quarantine_files, quarantine_bytes) = inner.files_in(QUARANTINE);
         let (_, cache_bytes) = inner.files_in(CACHE);
         Ok(Health {
@@ -222,8 +215,8 @@ impl Store {
             quarantine_bytes,
             cache_bytes,
             seals_bytes: inner.seals_bytes(),
-            removals_bytes: inner.bytes_of(REMOVALS),
-            removed,
+            removals_bytes: inner.bytes_of(removals::NAME),
+            removed: removals.removed,
             next_removals,
             max_bytes: settings.retention.max_bytes,
             last_upkeep: inner.last_upkeep(),
@@ -343,15 +336,15 @@ fn next_removals(
 
 impl Inner {
     pub(super) fn why_poisoned(&self) -> Option<String> {
-        let by_write = match self.writer.try_lock() {
-            Ok(writer) => writer.failure().map(Error::to_string),
-            Err(TryLockError::Poisoned(writer)) => {
-                writer.into_inner().failure().map(Error::to_string)
-            }
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
             // It is writing.
             Err(TryLockError::WouldBlock) => None,
         };
-        by_write.or_else(|| self.sync.failure().map(|e| e.to_string()))
+        let by_write = writer.and_then(|writer| writer.failure().cloned());
+        let failure = by_write.or_else(|| self.sync.failure());
+        failure.map(|e| e.to_string())
     }
 
     /// What the seals say of files that are not there, or are not as long as they were sealed, and
@@ -393,7 +386,7 @@ impl Inner {
     fn seals_bytes(&self) -> u64 {
         let entries = self.storage.read_dir("").unwrap_or_default();
         let days = entries.iter().filter_map(|entry| entry.name.parse().ok());
-        let seals = days.map(|day: Day| self.bytes_of(&format!("{day}/{SEALS}")));
+        let seals = days.map(|day: Day| self.bytes_of(&format!("{day}/{}", SealLog::FILE)));
         seals.sum()
     }
 }

@@ -130,38 +130,40 @@ impl RetentionSettings {
         all.eq([Keep::Forever; 4])
     }
 
+    /// What is set for a kind; the default, if it is not the usual one; and the setting's name.
+    fn of(&self, kind: Kind) -> (Option<Keep>, Option<Keep>, &'static str) {
+        const FOREVER: Option<Keep> = Some(Keep::Forever);
+        match kind {
+            Kind::ConversationTurns => (
+                self.conversation_turns,
+                None,
+                "retention.conversation_turns",
+            ),
+            Kind::ToolCalls => (self.tool_calls, None, "retention.tool_calls"),
+            Kind::CodeEditProposals => {
+                let name = "retention.code_edit_proposals";
+                (self.code_edit_proposals, FOREVER, name)
+            }
+            // Conversations are kept as long as their messages.
+            Kind::Conversations | Kind::Messages => (self.messages, None, "retention.messages"),
+            Kind::Events => (self.events, FOREVER, "retention.events"),
+            Kind::Inbox => (self.inbox, FOREVER, "retention.inbox"),
+            Kind::History => (self.history, FOREVER, "retention.history"),
+            Kind::ThoughtRecords => (self.thought_records, FOREVER, "retention.thought_records"),
+            Kind::Rollups => (self.rollups, Some(Keep::Days(365)), "retention.rollups"),
+        }
+    }
+
     /// How long the records of a kind are kept, and the setting that says so.
     pub(crate) fn keep_by(&self, kind: Kind, privacy: &PrivacySettings) -> (Keep, &'static str) {
-        const BY_DEFAULT: &str = "privacy.retention_days";
-        let (own, name) = match kind {
-            Kind::ConversationTurns => (self.conversation_turns, "retention.conversation_turns"),
-            Kind::ToolCalls => (self.tool_calls, "retention.tool_calls"),
-            Kind::Conversations | Kind::Messages => (self.messages, "retention.messages"),
-            Kind::Events => (Some(Keep::Forever), "retention.events"),
-            Kind::CodeEditProposals => (Some(Keep::Forever), "retention.code_edit_proposals"),
-            Kind::Inbox => (Some(Keep::Forever), "retention.inbox"),
-            Kind::History => (Some(Keep::Forever), "retention.history"),
-            Kind::ThoughtRecords => (Some(Keep::Forever), "retention.thought_records"),
-            Kind::Rollups => (Some(Keep::Forever), "retention.rollups"),
-        };
-        let name = if own.is_some() { name } else { BY_DEFAULT };
-        (self.keep(kind, privacy), name)
+        let (own, default, name) = self.of(kind);
+        let usual = (Keep::Days(privacy.retention_days), "privacy.retention_days");
+        own.or(default).map_or(usual, |keep| (keep, name))
     }
 
     /// How long the records of a kind are kept. Conversations are kept as long as their messages.
     pub fn keep(&self, kind: Kind, privacy: &PrivacySettings) -> Keep {
-        let usual = Keep::Days(privacy.retention_days);
-        match kind {
-            Kind::ConversationTurns => self.conversation_turns.unwrap_or(usual),
-            Kind::ToolCalls => self.tool_calls.unwrap_or(usual),
-            Kind::CodeEditProposals => self.code_edit_proposals.unwrap_or(Keep::Forever),
-            Kind::Conversations | Kind::Messages => self.messages.unwrap_or(usual),
-            Kind::Events => self.events.unwrap_or(Keep::Forever),
-            Kind::Inbox => self.inbox.unwrap_or(Keep::Forever),
-            Kind::History => self.history.unwrap_or(Keep::Forever),
-            Kind::ThoughtRecords => self.thought_records.unwrap_or(Keep::Forever),
-            Kind::Rollups => self.rollups.unwrap_or(Keep::Days(365)),
-        }
+        self.keep_by(kind, privacy).0
     }
 
     /// What is not set has its default.

@@ -1,8 +1,7 @@
 //! Brings a handle's state up to date before each read, and retries a read that met changed files.
 
 use crate::error::{ErrorKind, Result};
-use crate::storage::io_error;
-use crate::store::commit::head::Head;
+use crate::store::commit::head::{self, Head};
 use crate::store::commit::reentrancy;
 use crate::store::view::read_ahead::ReadAhead;
 use crate::store::view::state::State;
@@ -56,7 +55,7 @@ impl Inner {
         if is_another {
             self.lock_state().is_stale = true;
         }
-        let io = |e| io_error(storage, "read HEAD", "HEAD", e);
+        let io = |e| head::unread(storage, e);
         let commits = || {
             head.as_ref()
                 .map_or(Ok(None), |head| head.commits())

@@ -12,8 +12,9 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::error::Error;
 use crate::segment::SegmentName;
-use crate::storage::{Access, Named, Storage, Words, read_full, write_all_at};
+use crate::storage::{Access, Named, Storage, Words, io_error, read_full, write_all_at};
 
 const NAME: &str = "HEAD";
 /// That this is such a file, and in which layout.
@@ -92,6 +93,11 @@ pub(in crate::store) struct HeadChanges {
     pub reaches: Vec<Reach>,
     /// The last line that is certainly acknowledged, and certainly within those reaches.
     pub last_seq: u64,
+}
+
+/// The error of a `HEAD` that cannot be read.
+pub(in crate::store) fn unread(storage: &dyn Storage, e: io::Error) -> Error {
+    io_error(storage, "read HEAD", NAME, e)
 }
 
 #[derive(Debug)]
@@ -202,11 +208,9 @@ impl Head {
     /// The segments of which this tells that they were appended to after the commit numbered
     /// `after`.
     pub(in crate::store) fn appended_to_after(&self, after: u64) -> io::Result<Vec<SegmentName>> {
-        let slots = self.slots()?.into_iter();
-        let later = slots.filter(|slot| slot.commit > after);
-        Ok(later
-            .filter_map(|slot| SegmentName::unpack(slot.name))
-            .collect())
+        let later = self.slots()?.into_iter().filter(|slot| slot.commit > after);
+        let names = later.filter_map(|slot| SegmentName::unpack(slot.name));
+        Ok(names.collect())
     }
 
     fn slots(&self) -> io::Result<Vec<Slot>> {
@@ -214,11 +218,8 @@ impl Head {
         let slots = words.chunks_exact(SLOT_WORDS).enumerate();
         let slot = |(place, words): (usize, &[u64])| {
             // A name that is the same again was the same all the while.
-            let again = self
-                .shared
-                .as_ref()
-                .map(|shared| shared.load(slot_at(place)));
-            let is_torn = again.is_some_and(|again| again != words[0]);
+            let is_other = |shared: &Words| shared.load(slot_at(place)) != words[0];
+            let is_torn = self.shared.as_ref().is_some_and(is_other);
             Slot {
                 name: if is_torn { 0 } else { words[0] },
                 end: words[1],
@@ -334,9 +335,8 @@ impl Head {
 
     /// Whether someone waits for the lock.
     pub(in crate::store) fn is_lock_requested(&self) -> bool {
-        self.shared
-            .as_ref()
-            .is_some_and(|words| words.load(ASKED_AT) != 0)
+        let is_asked = |words: &Words| words.load(ASKED_AT) != 0;
+        self.shared.as_ref().is_some_and(is_asked)
     }
 
     /// Notes that no one has the lock any more, if this process had it.
@@ -391,11 +391,8 @@ struct Slot {
 
 impl Slot {
     fn reach(&self) -> Option<Reach> {
-        let segment = SegmentName::unpack(self.name)?;
-        Some(Reach {
-            segment,
-            end: self.end,
-        })
+        let (segment, end) = (SegmentName::unpack(self.name)?, self.end);
+        Some(Reach { segment, end })
     }
 }
 

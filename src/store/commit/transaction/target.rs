@@ -7,7 +7,7 @@ use super::{Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Named, full_path, io_error, is_gone};
+use crate::storage::{Access, Named, full_path, if_there, io_error};
 use crate::store::maintain::seal::SealLog;
 use crate::store::manifest;
 
@@ -94,10 +94,9 @@ impl Txn<'_> {
             .open_handle(segment)
             .map(|handle| Arc::clone(&handle.path));
         let path = open.unwrap_or_else(|| self.path(segment).into());
-        let found = match self.inner.storage.stat(&path) {
-            Ok(stat) => stat,
-            Err(e) if is_gone(&e) => return Ok(false),
-            Err(e) => return Err(self.io("look at", segment, e)),
+        let found = if_there(self.inner.storage.stat(&path));
+        let Some(found) = found.map_err(|e| self.io("look at", segment, e))? else {
+            return Ok(false);
         };
         let known = &mut self.state.segments[segment as usize];
         if found.identity != known.identity || found.len != known.expected_len() {
@@ -155,13 +154,8 @@ impl Txn<'_> {
 
     /// Every segment that there is.
     pub(in crate::store) fn segments(&self) -> Vec<SegmentName> {
-        let present = |id: &u32| self.state.segments[*id as usize].identity != 0;
-        self.state
-            .by_name
-            .iter()
-            .filter(|(_, id)| present(id))
-            .map(|(name, _)| *name)
-            .collect()
+        let present = self.state.present_in_order();
+        present.map(|(_, segment)| segment.name).collect()
     }
 
     /// Makes a segment, under the first name from this one on that nothing else has.

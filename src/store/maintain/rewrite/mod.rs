@@ -36,13 +36,12 @@ impl Inner {
     pub(crate) fn settled(&self, today: Day) -> Result<Settled> {
         let view = self.snapshot()?;
         let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (name, place) in &view.state.by_name {
-            let segment = &view.state.segments[*place as usize];
-            let SegmentName { day, kind, .. } = *name;
-            let grows = view.state.active(day, kind) == Some(*place) && day >= today;
-            if segment.identity != 0 && !grows {
+        for (place, segment) in view.state.present_in_order() {
+            let SegmentName { day, kind, .. } = segment.name;
+            let grows = view.state.active(day, kind) == Some(place) && day >= today;
+            if !grows {
                 let segments = settled.entry((day, kind)).or_default();
-                segments.push((*name, segment.expected_len()));
+                segments.push((segment.name, segment.expected_len()));
             }
         }
         Ok(settled)
@@ -52,9 +51,9 @@ impl Inner {
     pub(crate) fn capped_bytes(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
         let view = self.snapshot()?;
         let mut bytes = BTreeMap::new();
-        for segment in &view.state.segments {
+        for segment in view.state.present() {
             let SegmentName { day, kind, .. } = segment.name;
-            if segment.identity != 0 && kind.is_capped() {
+            if kind.is_capped() {
                 *bytes.entry((day, kind)).or_default() += segment.expected_len();
             }
         }
@@ -64,9 +63,7 @@ impl Inner {
     /// Every segment that there is.
     pub(crate) fn segments(&self) -> Result<Vec<SegmentName>> {
         let view = self.snapshot()?;
-        let segments = view.state.segments.iter();
-        let there = segments.filter(|segment| segment.identity != 0);
-        Ok(there.map(|segment| segment.name).collect())
+        Ok(view.state.present().map(|segment| segment.name).collect())
     }
 }
 

@@ -152,17 +152,13 @@ impl Inner {
     /// The segments to seal, and sealed ones that lost their mode, as where they were copied.
     fn due(&self, today: Day, log: &SealLog) -> Result<Vec<SegmentName>> {
         let view = self.snapshot()?;
-        let segments = &view.state.segments;
-        let by_name = view.state.by_name.iter();
-        let present = by_name.filter(|(_, id)| segments[**id as usize].identity != 0);
-        let mut present = present
-            .map(|(name, id)| (*name, &segments[*id as usize]))
-            .peekable();
+        let mut present = view.state.present_in_order().peekable();
         let (mut due, mut doubtful) = (Vec::new(), Vec::new());
-        while let Some((name, segment)) = present.next() {
-            let is_next =
-                |(next, _): &(SegmentName, _)| (next.day, next.kind) == (name.day, name.kind);
-            let is_full = present.peek().is_some_and(is_next);
+        while let Some((_, segment)) = present.next() {
+            let name = segment.name;
+            let is_full = present
+                .peek()
+                .is_some_and(|(_, next)| (next.name.day, next.name.kind) == (name.day, name.kind));
             let is_over = is_full || name.day < today || segment.is_sealed;
             let may_be = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
             let is_due = match log.last_of(name) {

@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageClass, DamageCounts, Report, SegmentName, Tail};
-use crate::storage::{FileTimes, Storage, io_error};
-use crate::store::commit::head::{Head, Reach};
+use crate::storage::{FileTimes, Storage};
+use crate::store::commit::head::{self, Head, Reach};
 use crate::store::maintain::removals::RemovalSummary;
 
 /// More damage than this of one kind of record is counted, but not listed.
@@ -159,6 +159,20 @@ impl State {
         !self.is_stale && self.unreadable.is_empty()
     }
 
+    /// Every segment that is there: one that was taken away, or whose making failed, has no identity.
+    pub(in crate::store) fn present(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.identity != 0)
+    }
+
+    /// The same in the order of their names, each with its place.
+    pub(in crate::store) fn present_in_order(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        let all = self
+            .by_name
+            .values()
+            .map(|id| (*id, &self.segments[*id as usize]));
+        all.filter(|(_, segment)| segment.identity != 0)
+    }
+
     /// The segment that takes new lines of a day and kind, unless it is sealed: the last one that
     /// is there.
     pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
@@ -192,13 +206,13 @@ impl State {
     ) -> Result<()> {
         if !self.is_stale {
             self.relocate(storage, head)
-                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
+                .map_err(|e| head::unread(storage, e))?;
         }
         let news = if self.is_stale || commits < self.commits {
             None
         } else {
             head.changes_after(self.commits)
-                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?
+                .map_err(|e| head::unread(storage, e))?
         };
         let Some(news) = news else {
             return self.rescan(storage, Some(head), is_locked);

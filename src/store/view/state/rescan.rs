@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, SegmentName, list};
 use crate::storage::{Access, Storage, io_error, is_gone, read_full};
-use crate::store::commit::head::{Head, Header, SEQ_UNKNOWN};
+use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
 
 /// How often a look at all segments is repeated because someone wrote meanwhile.
@@ -56,14 +56,14 @@ impl State {
     ) -> Result<()> {
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
-            read.map_err(|e| io_error(storage, "read HEAD", "HEAD", e))
+            read.map_err(|e| head::unread(storage, e))
         };
         self.is_stale = true;
         if self.max_seq == 0 {
             self.begin_anew(storage, head)?;
         } else if let Some(head) = head {
             self.relocate(storage, head)
-                .map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
+                .map_err(|e| head::unread(storage, e))?;
         }
         let mut looks = 0;
         let (before, bound) = loop {
@@ -146,7 +146,7 @@ impl State {
     ) -> Result<Looked> {
         // Where others appended, a segment as long as before may be another one.
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
-        let appended_to = appended_to.map_err(|e| io_error(storage, "read HEAD", "HEAD", e))?;
+        let appended_to = appended_to.map_err(|e| head::unread(storage, e))?;
         let listing = list(storage)?;
         self.obsolete
             .retain(|file| listing.segments.binary_search(&file.name).is_ok());
