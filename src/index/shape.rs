@@ -75,8 +75,9 @@ impl Shape {
         [self.order, self.lookup_order].contains(&Place::Number)
     }
 
-    pub(super) fn of(kind: Kind) -> Shape {
-        let plain = Shape {
+    /// What most kinds keep.
+    fn plain(kind: Kind) -> Shape {
+        Shape {
             width: kind.lookups_len(),
             posted: &[],
             posts_absent: false,
@@ -87,7 +88,11 @@ impl Shape {
             has_history: false,
             outcome: Which::Last,
             assertion: Which::Last,
-        };
+        }
+    }
+
+    pub(super) fn of(kind: Kind) -> Shape {
+        let plain = Shape::plain(kind);
         let numbered = Shape {
             order: Place::Number,
             lookup_order: Place::Number,

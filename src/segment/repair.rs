@@ -36,9 +36,9 @@ pub struct Repaired {
 
 impl Repaired {
     /// Nothing was done yet.
-    pub(crate) fn nothing(name: SegmentName) -> Repaired {
+    pub(crate) fn nothing(file: String) -> Repaired {
         Repaired {
-            file: name.path(),
+            file,
             quarantine: None,
             quarantined_lines: 0,
             quarantined_bytes: 0,
@@ -63,9 +63,35 @@ struct Sorted {
     left: u64,
     /// The number of the last line.
     seq: u64,
+    /// The last line had no LF, and is whole.
+    is_tail_ended: bool,
 }
 
 impl Sorted {
+    /// Sorts the lines of a segment.
+    fn read(mut self, file: &dyn StorageFile) -> io::Result<Sorted> {
+        self.kept
+            .reserve(usize::try_from(file.stat()?.len).unwrap_or(0));
+        let scanned = scan_all(file, self.kind, &mut |found| self.add(found))?;
+        let Some(tail) = scanned.tail else {
+            return Ok(self);
+        };
+        self.is_tail_ended = tail.holds_facts;
+        if !tail.holds_facts {
+            self.taken_out.push((scanned.end, tail.len));
+            return Ok(self);
+        }
+        let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
+        read_full(file, &mut line, scanned.end)?;
+        let (offset, bytes) = (scanned.end, &*line);
+        self.add(Stretch::Line { offset, bytes }.classified(self.kind));
+        // It has no LF to take out.
+        if let Some((offset, len)) = self.taken_out.last_mut() {
+            *len = (*len).min(scanned.end + tail.len - *offset);
+        }
+        Ok(self)
+    }
+
     fn keep(&mut self, line: &[u8]) {
         self.kept.extend_from_slice(line);
         self.kept.push(b'\n');
@@ -130,45 +156,29 @@ pub(crate) fn repair_segment(
     let path = name.path();
     let segment = Named::open(storage, &path, Access::Read)?;
     let file = &segment.file;
-    let len = file.stat()?.len;
-    let mut sorted = Sorted {
+    let sorted = Sorted {
         kind: name.kind,
         accept_edits,
         seq_max,
-        kept: Vec::with_capacity(usize::try_from(len).unwrap_or(0)),
+        kept: Vec::new(),
         taken_out: Vec::new(),
         restamped: 0,
         left: 0,
         seq: 0,
+        is_tail_ended: false,
     };
-    let mut sort = |found: Found<'_>| sorted.add(found);
-    let scanned = scan_all(&**file, name.kind, &mut sort)?;
-    if let Some(tail) = scanned.tail {
-        if tail.holds_facts {
-            let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
-            read_full(&**file, &mut line, scanned.end)?;
-            let (offset, bytes) = (scanned.end, &*line);
-            sorted.add(Stretch::Line { offset, bytes }.classified(name.kind));
-            // It has no LF to take out.
-            if let Some((offset, len)) = sorted.taken_out.last_mut() {
-                *len = (*len).min(scanned.end + tail.len - *offset);
-            }
-        } else {
-            sorted.taken_out.push((scanned.end, tail.len));
-        }
-    }
     let Sorted {
         kept,
         taken_out,
         restamped,
         left,
+        is_tail_ended,
         ..
-    } = sorted;
-    let is_tail_ended = scanned.tail.is_some_and(|tail| tail.holds_facts);
+    } = sorted.read(&**file)?;
     if taken_out.is_empty() && restamped == 0 && !is_tail_ended {
         let report = Repaired {
             altered_lines_left: left,
-            ..Repaired::nothing(name)
+            ..Repaired::nothing(path)
         };
         return Ok((left > 0).then_some(report));
     }
@@ -226,13 +236,10 @@ pub(crate) fn take_out(
     copy_out(storage, &*file, lines, &target)?;
     replace_file(storage, path, &kept)?;
     Ok(Repaired {
-        file: path.to_owned(),
         quarantine: Some(target),
         quarantined_lines: lines.len() as u64,
         quarantined_bytes: lines.iter().map(|(_, len)| len).sum(),
-        restamped_lines: 0,
-        altered_lines_left: 0,
-        resealed: false,
+        ..Repaired::nothing(path.to_owned())
     })
 }
 

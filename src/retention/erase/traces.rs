@@ -218,38 +218,7 @@ impl Traces {
             return Trace::Other;
         };
         let (leads, follows) = match kind {
-            Kind::Conversations => {
-                let is_theirs = lookup(3).is_some_and(|user| {
-                    let mut room = [0; Value::BYTES];
-                    let user = user.text(&mut room);
-                    self.users.iter().any(|known| known.as_bytes() == user)
-                });
-                if is_theirs {
-                    self.conversations.insert(id);
-                } else if let Some(user) = lookup(3) {
-                    self.note_key(user);
-                }
-                let mut room = [0; Value::BYTES];
-                let session = lookup(4).map(|session| session.text(&mut room).to_vec());
-                // A sub-agent's conversation goes with the one that its session is named after.
-                let main = lookup(4).and_then(uuid);
-                let parent = lookup(5).and_then(uuid);
-                let mut above = main.into_iter().chain(parent);
-                if above.any(|above| self.conversations.contains(&above)) {
-                    self.conversations.insert(id);
-                }
-                let is_erased = self.conversations.contains(&id);
-                let is_given = |given| id == given || main == Some(given) || parent == Some(given);
-                let leads = is_theirs || self.given.is_some_and(is_given);
-                if let Some(session) = session {
-                    if is_erased {
-                        self.sessions.insert(session);
-                    } else if self.sessions.contains(&session) {
-                        self.agents.insert(id);
-                    }
-                }
-                (leads, is_erased)
-            }
+            Kind::Conversations => self.trace_conversation(id, envelope),
             Kind::Messages => {
                 let talk = id_at(0);
                 let erased = talk.filter(|talk| self.conversations.contains(talk));
@@ -293,6 +262,41 @@ impl Traces {
             (false, true) => Trace::Follows,
             _ => Trace::Other,
         }
+    }
+
+    /// Whether a conversation says itself that it is erased, and whether it is known to be.
+    fn trace_conversation(&mut self, id: Uuid, envelope: &Envelope<'_>) -> (bool, bool) {
+        let lookup = |place: usize| envelope.lookups[place].as_ref();
+        let is_theirs = lookup(3).is_some_and(|user| {
+            let mut room = [0; Value::BYTES];
+            let user = user.text(&mut room);
+            self.users.iter().any(|known| known.as_bytes() == user)
+        });
+        if is_theirs {
+            self.conversations.insert(id);
+        } else if let Some(user) = lookup(3) {
+            self.note_key(user);
+        }
+        let mut room = [0; Value::BYTES];
+        let session = lookup(4).map(|session| session.text(&mut room).to_vec());
+        // A sub-agent's conversation goes with the one that its session is named after.
+        let main = lookup(4).and_then(uuid);
+        let parent = lookup(5).and_then(uuid);
+        let mut above = main.into_iter().chain(parent);
+        if above.any(|above| self.conversations.contains(&above)) {
+            self.conversations.insert(id);
+        }
+        let is_erased = self.conversations.contains(&id);
+        let is_given = |given| id == given || main == Some(given) || parent == Some(given);
+        let leads = is_theirs || self.given.is_some_and(is_given);
+        if let Some(session) = session {
+            if is_erased {
+                self.sessions.insert(session);
+            } else if self.sessions.contains(&session) {
+                self.agents.insert(id);
+            }
+        }
+        (leads, is_erased)
     }
 
     /// Notes the key under which another user's id is hashed, if it is another one.

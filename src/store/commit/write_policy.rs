@@ -389,13 +389,20 @@ mod tests {
                 .policies()
                 .prepare(turn())
                 .unwrap()
+                .redacted
                 .original
                 .is_none()
         );
         store
             .change_settings(|it| it.privacy.redact_pii = true)
             .unwrap();
-        let original = store.inner().policies().prepare(turn()).unwrap().original;
+        let original = store
+            .inner()
+            .policies()
+            .prepare(turn())
+            .unwrap()
+            .redacted
+            .original;
         assert_eq!(original.as_deref(), Some(&turn()));
     }
 }

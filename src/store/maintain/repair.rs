@@ -46,7 +46,7 @@ impl Store {
             let mut one = one.map_err(io)?;
             let is_sealed_anew = one.as_ref().is_some_and(|one| one.resealed);
             if accept_edits && !is_sealed_anew && inner.vouch(&mut log, now_ms, name)? {
-                let one = one.get_or_insert_with(|| Repaired::nothing(name));
+                let one = one.get_or_insert_with(|| Repaired::nothing(name.path()));
                 one.resealed = true;
             }
             repaired.extend(one);

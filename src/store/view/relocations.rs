@@ -210,7 +210,7 @@ fn take_file(next: &mut impl FnMut() -> Option<u64>) -> Option<RelocatedFile> {
 mod tests {
     use super::*;
     use crate::record::Kind;
-    use crate::storage::Memory;
+    use crate::storage::{Memory, read_full};
 
     fn file(number: u32, end: u64) -> RelocatedFile {
         RelocatedFile {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{Storage, full_path, io_error};
-use crate::store::commit::head::{self, Head, SEQ_UNKNOWN};
+use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::relocations;
 use crate::store::{process, root_check};
 
@@ -90,8 +90,71 @@ impl Writer {
     ) -> Result<Option<(RwLockWriteGuard<'s, State>, bool)>> {
         let storage = &*inner.storage;
         let head_io = |e| io_error(storage, "read or write HEAD", "HEAD", e);
+        let (mut head, is_new) = self.lock_with_head(inner)?;
+        let Some((found, settings)) = self.meet_holder(inner, &mut head).map_err(head_io)? else {
+            return Ok(None);
+        };
+        let mut state = inner.lock_state();
+        // A process that is still noted as the holder died or failed while it wrote.
+        let intact = found.filter(|header| header.holder == 0 && state.is_sound());
+        let mut header = intact.unwrap_or(Header {
+            // Past what anyone saw.
+            commits: found
+                .map_or_else(head::initial_count, |found| found.commits)
+                .max(state.commits),
+            last_seq: SEQ_UNKNOWN,
+            holder: 0,
+            lapped: 0,
+            settings,
+        });
+        header.holder = std::process::id();
+        // Another file than before may be an older copy, and count again what others saw.
+        let is_replaced = is_new && self.has_begun;
+        if is_replaced {
+            header.commits = header.commits.max(state.commits).max(head::initial_count());
+        }
+        let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
+        let rescan = intact.is_none() || is_replaced || is_unknown;
+        if rescan {
+            header.call_for_a_look();
+        }
+        if found.is_none_or(|found| found.holder != 0) {
+            // Someone may have taken over what a process that died had yet to count.
+            let moved = head.moved().map_err(head_io)?;
+            let skipped = head.note_moved(moved + 2 * relocations::KEPT);
+            skipped.map_err(head_io)?;
+        }
+        head.write_header(header).map_err(head_io)?;
+        if is_new {
+            // Its count may be another one's.
+            self.settings_count = None;
+        }
+        if rescan {
+            state.rescan(storage, Some(&head), true)?;
+        } else if header.commits != state.commits {
+            state.catch_up(storage, &head, header.commits, true)?;
+        }
+        // Where `HEAD` is gone too, the log may have been.
+        if header.last_seq != SEQ_UNKNOWN {
+            state.keep_numbers(header.last_seq);
+        }
+        self.head = Some(head);
+        self.header = header;
+        let now = Instant::now();
+        self.times = LeaseTimes {
+            taken: now,
+            seen: now,
+            ..self.times
+        };
+        Ok(Some((state, rescan || !self.has_begun)))
+    }
+
+    /// Takes the lock; `HEAD` as it is then, and whether it may be another file than before.
+    fn lock_with_head(&mut self, inner: &Inner) -> Result<(Head, bool)> {
+        let storage = &*inner.storage;
+        let head_io = |e| io_error(storage, "read or write HEAD", "HEAD", e);
         // One that was let go of, by a failure, may have been replaced since.
-        let (head, mut is_new) = match self.head.take() {
+        let (head, is_new) = match self.head.take() {
             Some(head) => (head, false),
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
@@ -111,92 +174,48 @@ impl Writer {
         self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
         let mut head = head.into_inner();
         head.share();
+        if head.is_current(storage).map_err(head_io)? {
+            return Ok((head, is_new));
+        }
+        let head = Head::open_for_writing(storage).map_err(head_io)?;
+        Ok((head, true))
+    }
 
-        if !head.is_current(storage).map_err(head_io)? {
-            head = Head::open_for_writing(storage).map_err(head_io)?;
-            is_new = true;
-        }
-        let mut found = head.header().map_err(head_io)?;
+    /// Waits for who is noted in `HEAD` as the holder, and makes `HEAD` if it does not read as one.
+    /// Returns what it says, if it says something, and its [`Header::settings`]; `None` if the lock
+    /// is not the one that others take by now.
+    fn meet_holder(
+        &self,
+        inner: &Inner,
+        head: &mut Head,
+    ) -> io::Result<Option<(Option<Header>, u64)>> {
+        let mut found = head.header()?;
         let is_missing = found.is_none();
-        let mut settings = found.map_or(0, |header| header.settings);
-        if is_missing {
-            settings = head.clear().map_err(head_io)?;
-        }
+        let settings = match found {
+            Some(header) => header.settings,
+            None => head.clear()?,
+        };
         // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that. It may
         // also be named in a `HEAD` that was deleted.
         let is_old = is_missing && !inner.is_empty();
         if head.is_shared() && (is_old || found.is_some_and(|header| header.holder != 0)) {
             if is_missing {
-                let header = head::Header {
+                head.write_header(Header {
                     last_seq: SEQ_UNKNOWN,
                     holder: std::process::id(),
                     settings,
-                    ..head::Header::default()
-                };
-                head.write_header(header).map_err(head_io)?;
+                    ..Header::default()
+                })?;
             }
             std::thread::sleep(CHECK_INTERVAL + IDLE_MAX * 5);
-            if !self.lock.is_current(storage).map_err(head_io)? {
+            if !self.lock.is_current(&*inner.storage)? {
                 return Ok(None);
             }
             if !is_missing {
-                found = head.header().map_err(head_io)?;
+                found = head.header()?;
             }
         }
-        let mut state = inner.lock_state();
-        // A process that is still noted as the holder died or failed while it wrote.
-        let intact = found.filter(|header| header.holder == 0 && state.is_sound());
-        let mut header = intact.unwrap_or(head::Header {
-            // Past what anyone saw.
-            commits: found
-                .map_or_else(head::initial_count, |found| found.commits)
-                .max(state.commits),
-            last_seq: SEQ_UNKNOWN,
-            holder: 0,
-            lapped: 0,
-            settings,
-        });
-        header.holder = std::process::id();
-        // Another file than before may be an older copy, and count again what others saw.
-        let is_replaced = is_new && self.has_begun;
-        if is_replaced {
-            header.commits = header.commits.max(state.commits).max(head::initial_count());
-        }
-        let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
-        if intact.is_none() || is_replaced || is_unknown {
-            header.call_for_a_look();
-        }
-        if found.is_none_or(|found| found.holder != 0) {
-            // Someone may have taken over what a process that died had yet to count.
-            let skipped = head
-                .moved()
-                .and_then(|moved| head.note_moved(moved + 2 * relocations::KEPT));
-            skipped.map_err(head_io)?;
-        }
-        head.write_header(header).map_err(head_io)?;
-        if is_new {
-            // Its count may be another one's.
-            self.settings_count = None;
-        }
-        let rescan = intact.is_none() || is_replaced || is_unknown;
-        if rescan {
-            state.rescan(storage, Some(&head), true)?;
-        } else if header.commits != state.commits {
-            state.catch_up(storage, &head, header.commits, true)?;
-        }
-        // Where `HEAD` is gone too, the log may have been.
-        if header.last_seq != SEQ_UNKNOWN {
-            state.keep_numbers(header.last_seq);
-        }
-        self.head = Some(head);
-        self.header = header;
-        let now = Instant::now();
-        self.times = LeaseTimes {
-            taken: now,
-            seen: now,
-            ..self.times
-        };
-        Ok(Some((state, rescan || !self.has_begun)))
+        Ok(Some((found, settings)))
     }
 
     /// Whether the files of the lock are still the ones that others use, as far as that is not

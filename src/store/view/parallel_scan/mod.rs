@@ -111,54 +111,7 @@ pub(in crate::store) fn scan_parallel(
     hasher: Hasher,
     jobs: &[ScanJob],
 ) -> Result<Vec<ScanResult>> {
-    let bytes: u64 = jobs
-        .iter()
-        .map(|job| job.until.saturating_sub(job.from))
-        .fold(0, u64::saturating_add);
-    let parts = Parts {
-        storage,
-        jobs,
-        next: 0,
-        open: None,
-    };
-    let threads = if bytes < PARALLEL_BYTES_MIN {
-        1
-    } else {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    };
-    let parts = Mutex::new(parts);
-    let work = || {
-        let mut buffer = Buffer::default();
-        let mut results = Vec::new();
-        while let Some(part) = {
-            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
-            parts.next()
-        } {
-            // What is kept of a part holds no file: there may be more segments than files may be
-            // open.
-            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
-                Ok(read) => Ok((part.place, part.span.from, read)),
-                Err(e) => Err((part.place, e)),
-            });
-            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e) && !is_gone(e));
-            results.push(read);
-            if is_over {
-                break;
-            }
-        }
-        results
-    };
-    let results = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut results = work();
-        for other in others {
-            match other.join() {
-                Ok(more) => results.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        results
-    });
+    let results = read_parts(storage, hasher, jobs);
     let mut gathered: Vec<ScanResult> = jobs.iter().map(ScanResult::nothing).collect();
     let mut parts = Vec::with_capacity(results.len());
     for result in results {
@@ -191,6 +144,60 @@ pub(in crate::store) fn scan_parallel(
         all.reports.extend(beyond_index(all.scanned.end));
     }
     Ok(gathered)
+}
+
+/// What was read of one part: its job's place, where it starts, and its lines; or why it cannot be
+/// read.
+type PartResult = Result<(usize, u64, Option<Read>), (usize, io::Error)>;
+
+/// Reads the parts of all jobs, each as it comes, up to a failure that fails all.
+fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<PartResult> {
+    let bytes: u64 = jobs
+        .iter()
+        .map(|job| job.until.saturating_sub(job.from))
+        .fold(0, u64::saturating_add);
+    let parts = Parts {
+        storage,
+        jobs,
+        next: 0,
+        open: None,
+    };
+    let threads = if bytes < PARALLEL_BYTES_MIN {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    };
+    let parts = Mutex::new(parts);
+    let work = || {
+        let mut buffer = Buffer::default();
+        let mut results = Vec::new();
+        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(part) = next() {
+            // What is kept of a part holds no file: there may be more segments than files may be
+            // open.
+            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
+                Ok(read) => Ok((part.place, part.span.from, read)),
+                Err(e) => Err((part.place, e)),
+            });
+            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e) && !is_gone(e));
+            results.push(read);
+            if is_over {
+                break;
+            }
+        }
+        results
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    })
 }
 
 impl ScanResult {

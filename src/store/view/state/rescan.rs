@@ -27,6 +27,33 @@ enum Looked {
     Gone,
 }
 
+/// A look at all segments.
+struct Look<'a> {
+    storage: &'a dyn Storage,
+    is_locked: bool,
+    /// Where others appended, a segment as long as before may be another one.
+    appended_to: Vec<SegmentName>,
+    /// Which segments are there, by their places.
+    present: Vec<bool>,
+    /// What is to be read.
+    jobs: Vec<ScanJob>,
+    /// Where a segment was taken away since they were listed.
+    vanished: BTreeSet<(Day, Kind)>,
+    unreadable: Vec<Damage>,
+}
+
+impl Look<'_> {
+    /// Notes what cannot be read.
+    fn leave_out(&mut self, path: String, e: io::Error) -> Result<()> {
+        if self.is_locked {
+            let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
+            return Err(io_error(self.storage, doing, &path, e));
+        }
+        self.unreadable.push(Damage::unreadable(path, &e));
+        Ok(())
+    }
+}
+
 impl State {
     /// Compares all segments with what is known of them and takes in what changed. Without the
     /// lock, lines that were acknowledged only after the look began may be left for the next one,
@@ -144,103 +171,107 @@ impl State {
         is_locked: bool,
         gathered: &mut Vec<ScanResult>,
     ) -> Result<Looked> {
-        // Where others appended, a segment as long as before may be another one.
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
-        let appended_to = appended_to.map_err(|e| head::unread(storage, e))?;
+        let mut look = Look {
+            storage,
+            is_locked,
+            appended_to: appended_to.map_err(|e| head::unread(storage, e))?,
+            present: vec![false; self.segments.len()],
+            jobs: Vec::new(),
+            vanished: BTreeSet::new(),
+            unreadable: Vec::new(),
+        };
         let listing = list(storage)?;
         self.obsolete
             .retain(|file| listing.segments.binary_search(&file.name).is_ok());
         self.taken = listing.taken;
         self.foreign = listing.foreign;
-        let mut unreadable = Vec::new();
-        let mut leave_out = |path: String, e: io::Error| {
-            if is_locked {
-                let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
-                return Err(io_error(storage, doing, &path, e));
-            }
-            unreadable.push(Damage::unreadable(path, &e));
-            Ok(())
-        };
         for (dir, e) in listing.unreadable {
-            leave_out(dir, e)?;
+            look.leave_out(dir, e)?;
         }
-        let mut jobs = Vec::new();
-        // Where a segment was taken away since they were listed.
-        let mut vanished = BTreeSet::new();
-        let mut present = vec![false; self.segments.len()];
         for name in listing.segments {
-            let path = name.path();
-            let stat = match storage.stat(&path) {
-                Err(e) if is_gone(&e) => {
-                    vanished.insert((name.day, name.kind));
-                    continue;
-                }
-                Err(e) if is_of_what_is_read(&e) => {
-                    leave_out(path, e)?;
-                    continue;
-                }
-                stat => stat.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
-            };
-            if self.is_obsolete(name, stat.identity) {
-                continue;
-            }
-            let segment = self.place(name);
-            present.resize(self.segments.len(), false);
-            present[segment as usize] = true;
-            let known = &self.segments[segment as usize];
-            let is_there = known.identity == stat.identity && stat.len >= known.end;
-            let has_changed = stat.len != known.expected_len() || known.tail.is_some();
-            let may_differ = known.last.is_some() && appended_to.contains(&name);
-            let is_as_known = match known.identity {
-                0 => true,
-                _ if !is_there => false,
-                _ if has_changed || may_differ => match is_as_read(storage, known) {
-                    Err(e) if is_of_what_is_read(&e) => {
-                        leave_out(path, e)?;
-                        continue;
-                    }
-                    read => read.map_err(|e| io_error(storage, "read the segment", &path, e))?,
-                },
-                _ => true,
-            };
-            if !is_as_known && !self.unread(segment, gathered) {
+            if !self.look_at(name, &mut look, gathered)? {
                 return Ok(Looked::Gone);
             }
-            let known = &mut self.segments[segment as usize];
-            known.identity = stat.identity;
-            known.is_sealed = stat.is_read_only;
-            if stat.len != known.expected_len() || known.tail.is_some() {
-                // All of it is read now, or what was read may have changed before this look.
-                let is_new = known.end == 0;
-                known.read_times = is_new.then(|| storage.times(&path).ok()?).flatten();
-                jobs.push(ScanJob {
-                    segment,
-                    name,
-                    identity: stat.identity,
-                    from: known.end,
-                    until: stat.len,
-                });
-            }
         }
-        if !self.unread_missing(&present, gathered) {
+        if !self.unread_missing(&look.present, gathered) {
             return Ok(Looked::Gone);
         }
-        let found = scan_parallel(storage, self.hasher, &jobs)?;
-        for (job, mut read) in jobs.iter().zip(found) {
+        let found = scan_parallel(storage, self.hasher, &look.jobs)?;
+        for (job, mut read) in std::mem::take(&mut look.jobs).iter().zip(found) {
             match read.failed.take() {
                 Some(e) if is_gone(&e) && self.unread(job.segment, gathered) => {
-                    vanished.insert((job.name.day, job.name.kind));
+                    look.vanished.insert((job.name.day, job.name.kind));
                     continue;
                 }
                 Some(e) if is_gone(&e) => return Ok(Looked::Gone),
-                Some(e) => leave_out(job.name.path(), e)?,
+                Some(e) => look.leave_out(job.name.path(), e)?,
                 None => {}
             }
             self.segments[read.segment as usize].go_on(&read);
             gathered.push(read);
         }
-        self.unreadable = unreadable;
-        Ok(self.looked(storage, &vanished))
+        self.unreadable = look.unreadable;
+        Ok(self.looked(storage, &look.vanished))
+    }
+
+    /// Looks at one segment, and notes what of it is to be read; `false` if a known part of it is
+    /// no longer there.
+    fn look_at(
+        &mut self,
+        name: SegmentName,
+        look: &mut Look<'_>,
+        gathered: &mut Vec<ScanResult>,
+    ) -> Result<bool> {
+        let (storage, path) = (look.storage, name.path());
+        let stat = match storage.stat(&path) {
+            Err(e) if is_gone(&e) => {
+                look.vanished.insert((name.day, name.kind));
+                return Ok(true);
+            }
+            Err(e) if is_of_what_is_read(&e) => return look.leave_out(path, e).map(|()| true),
+            stat => stat.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
+        };
+        if self.is_obsolete(name, stat.identity) {
+            return Ok(true);
+        }
+        let segment = self.place(name);
+        look.present.resize(self.segments.len(), false);
+        look.present[segment as usize] = true;
+        let known = &self.segments[segment as usize];
+        let is_there = known.identity == stat.identity && stat.len >= known.end;
+        let has_changed = stat.len != known.expected_len() || known.tail.is_some();
+        let may_differ = known.last.is_some() && look.appended_to.contains(&name);
+        let is_as_known = match known.identity {
+            0 => true,
+            _ if !is_there => false,
+            _ if has_changed || may_differ => match is_as_read(storage, known) {
+                Err(e) if is_of_what_is_read(&e) => {
+                    return look.leave_out(path, e).map(|()| true);
+                }
+                read => read.map_err(|e| io_error(storage, "read the segment", &path, e))?,
+            },
+            _ => true,
+        };
+        if !is_as_known && !self.unread(segment, gathered) {
+            return Ok(false);
+        }
+        let known = &mut self.segments[segment as usize];
+        known.identity = stat.identity;
+        known.is_sealed = stat.is_read_only;
+        if stat.len != known.expected_len() || known.tail.is_some() {
+            // All of it is read now, or what was read may have changed before this look.
+            let is_new = known.end == 0;
+            known.read_times = is_new.then(|| storage.times(&path).ok()?).flatten();
+            look.jobs.push(ScanJob {
+                segment,
+                name,
+                identity: stat.identity,
+                from: known.end,
+                until: stat.len,
+            });
+        }
+        Ok(true)
     }
 
     /// Forgets what was read of segments that are not there, as [`unread`](State::unread) does.
