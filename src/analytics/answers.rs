@@ -228,7 +228,9 @@ pub struct LatencySums {
 }
 
 macro_rules! reports {
-    ($($(#[$doc:meta])* $report:ident $row:ident { $sums:ident } { $($more:tt)* })+) => { $(
+    (
+        $($(#[$doc:meta])* $report:ident: $row:ident of $sums:ident, total $total:ident { $($more:tt)* })+
+    ) => { $(
         /// A row of its report.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
@@ -252,6 +254,8 @@ macro_rules! reports {
             pub rows: Vec<$row>,
             /// How many rows there are, whatever the limit is.
             pub row_count: usize,
+            /// What all rows add up to, those past the limit included.
+            pub total: $total,
             $($more)*
         }
     )+ };
@@ -259,46 +263,27 @@ macro_rules! reports {
 
 reports! {
     /// Messages and tokens.
-    UsageReport UsageRow { UsageSums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: UsageSums,
+    UsageReport: UsageRow of UsageSums, total UsageSums {
         /// The tokens that `turn.completed` events in the log name, by bucket and model. An agent
         /// that records messages as well names the same tokens there, so `rows` and `total` do not
         /// have these.
         pub turns: Vec<TurnRow>,
     }
     /// What requests came to, by model and configuration.
-    ModelsReport ModelRow { ModelSums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: ModelSums,
-    }
+    ModelsReport: ModelRow of ModelSums, total ModelSums {}
     /// Errors by type, the most first; and the latest of them.
-    ErrorsReport ErrorRow { ErrorCount } {
-        /// What all rows add up to, those past the limit included.
-        pub total: ErrorSums,
+    ErrorsReport: ErrorRow of ErrorCount, total ErrorSums {
         /// The latest messages with an error that are in the log, the latest first; at most 20.
         pub samples: Vec<ErrorSample>,
     }
     /// How long answers took, by orchestration mode.
-    LatencyReport LatencyRow { LatencySums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: LatencySums,
-    }
+    LatencyReport: LatencyRow of LatencySums, total LatencySums {}
     /// Which sorts of tasks were asked for.
-    TasksReport TaskRow { TaskSums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: TaskSums,
-    }
+    TasksReport: TaskRow of TaskSums, total TaskSums {}
     /// How full context windows were, by model.
-    ContextReport ContextRow { ContextSums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: ContextSums,
-    }
+    ContextReport: ContextRow of ContextSums, total ContextSums {}
     /// How often contexts were compressed, by model.
-    CompressionReport CompressionRow { CompressionSums } {
-        /// What all rows add up to, those past the limit included.
-        pub total: CompressionSums,
-    }
+    CompressionReport: CompressionRow of CompressionSums, total CompressionSums {}
 }
 
 /// How many conversations were held in a bucket.

@@ -3,6 +3,7 @@
 //! rollups were written; else messages that came since are added to it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -291,10 +292,7 @@ fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, KeptDay)>> {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
         let mut all = Vec::with_capacity(days.len());
         for thread in threads {
-            match thread.join() {
-                Ok(read) => all.extend(read?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            all.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic))?);
         }
         Ok(all)
     })

@@ -163,12 +163,6 @@ impl Hasher {
 
     pub(crate) fn entry(self, kind: Kind, envelope: &Envelope<'_>, loc: Loc) -> Entry {
         let [one, two] = &envelope.key;
-        let lookup = |value: &Option<Value<'_>>| {
-            let value = value.as_ref();
-            value.map_or(0, |value| {
-                self.lookup_of_bytes(value.text(&mut [0; Value::BYTES]))
-            })
-        };
         let first = envelope.lookups[0].as_ref();
         let sums = match (kind, envelope.measures(), first) {
             (Kind::Messages, Some(measures), Some(conversation)) => {
@@ -176,21 +170,13 @@ impl Hasher {
                 Some(Sums::Message(self.measured(conversation, &measures)))
             }
             (Kind::Inbox, _, Some(update_id)) => update_id.integer().map(Sums::Update),
-            (Kind::Conversations, ..) => {
-                let check = |value: &Option<Value<'_>>| {
-                    let value = value.as_ref();
-                    value.map_or(0, |value| {
-                        self.check_of_bytes(value.text(&mut [0; Value::BYTES]))
-                    })
-                };
-                Some(Sums::Conversation(Said {
-                    status: envelope.status().unwrap_or_default(),
-                    checks: envelope.lookups.each_ref().map(check),
-                }))
-            }
+            (Kind::Conversations, ..) => Some(Sums::Conversation(Said {
+                status: envelope.status().unwrap_or_default(),
+                checks: each_lookup(envelope, |value| self.check_of_bytes(value)),
+            })),
             _ => None,
         };
-        let mut lookups = envelope.lookups.each_ref().map(lookup);
+        let mut lookups = each_lookup(envelope, |value| self.lookup_of_bytes(value));
         if kind == Kind::ToolCalls {
             // Each part of the key alone.
             let of_part =
@@ -225,4 +211,11 @@ impl Hasher {
             has_task_type: measures.has_task_type,
         }
     }
+}
+
+/// A hash of each lookup field; 0 where there is none.
+fn each_lookup(envelope: &Envelope<'_>, hash: impl Fn(&[u8]) -> u32) -> [u32; LOOKUPS_MAX] {
+    let hash_of = |value: &Value<'_>| hash(value.text(&mut [0; Value::BYTES]));
+    let lookups = envelope.lookups.each_ref();
+    lookups.map(|value| value.as_ref().map_or(0, hash_of))
 }

@@ -21,6 +21,8 @@ pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
 pub(crate) use walk::Walk;
 
+use std::panic::resume_unwind;
+
 use self::conversation_totals::StatusSignal;
 use crate::record::{Kind, NUMBER_MAX};
 
@@ -186,11 +188,10 @@ fn do_all<T: Send>(
     }
     std::thread::scope(|scope| {
         let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
-        let done = threads.into_iter().map(|thread| match thread.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        done.collect()
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     })
 }
 

@@ -66,6 +66,17 @@ struct Content {
     locked_by: Option<u64>,
 }
 
+impl Content {
+    fn stat(&self, id: u64, is_linked: bool) -> FileStat {
+        FileStat {
+            len: self.live.len() as u64,
+            identity: id + 1,
+            is_linked,
+            is_read_only: self.is_read_only,
+        }
+    }
+}
+
 impl Memory {
     /// No files.
     pub fn new() -> Memory {
@@ -74,6 +85,13 @@ impl Memory {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, at an operation that cannot be short.
+    fn begin(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        state.step_whole()?;
+        Ok(state)
     }
 
     /// How many operations were asked for so far, reads and locks included.
@@ -156,10 +174,9 @@ impl Memory {
 
     /// A copy of a file's bytes.
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
-        let state = self.state();
-        state
-            .file_id(path)
-            .and_then(|id| Some(state.files.get(&id)?.live.clone()))
+        let mut state = self.state();
+        let (_, content) = state.content(path).ok()?;
+        Some(content.live.clone())
     }
 
     /// Puts bytes into a file as another program would, past every fault and read-only or not.
@@ -217,6 +234,17 @@ impl State {
             && self.is_reachable(parent)
     }
 
+    fn dir(&mut self, path: &str) -> io::Result<&mut Dir> {
+        let dir = self.dirs.get_mut(path);
+        dir.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn content(&mut self, path: &str) -> io::Result<(u64, &mut Content)> {
+        let id = self.file_id(path).ok_or(io::ErrorKind::NotFound)?;
+        let content = self.files.get_mut(&id).ok_or(io::ErrorKind::NotFound)?;
+        Ok((id, content))
+    }
+
     fn file_id(&self, path: &str) -> Option<u64> {
         let (dir, name) = split(path);
         match self.dirs.get(dir)?.live.get(name)? {
@@ -235,7 +263,7 @@ impl State {
         }
         let (dir, name) = split(path);
         let id = self.next_id;
-        let dir = self.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
+        let dir = self.dir(dir)?;
         if access == Access::Read {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -252,9 +280,8 @@ impl Storage for Memory {
     }
 
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>> {
-        let mut state = self.state();
-        state.step_whole()?;
-        let dir = state.dirs.get(dir).ok_or(io::ErrorKind::NotFound)?;
+        let mut state = self.begin()?;
+        let dir = state.dir(dir)?;
         let entry = |(name, node): (&String, &Node)| Entry {
             name: name.clone(),
             is_dir: *node == Node::Dir,
@@ -264,8 +291,7 @@ impl Storage for Memory {
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        let mut state = self.state();
-        state.step_whole()?;
+        let mut state = self.begin()?;
         let id = state.open(path, access)?;
         let handle = state.next_id;
         state.next_id += 1;
@@ -278,32 +304,23 @@ impl Storage for Memory {
     }
 
     fn stat(&self, path: &str) -> io::Result<FileStat> {
-        let mut state = self.state();
-        state.step_whole()?;
-        let id = state.file_id(path).ok_or(io::ErrorKind::NotFound)?;
-        let content = state.files.get(&id).ok_or(io::ErrorKind::NotFound)?;
-        Ok(FileStat {
-            len: content.live.len() as u64,
-            identity: id + 1,
-            is_linked: true,
-            is_read_only: content.is_read_only,
-        })
+        let mut state = self.begin()?;
+        let (id, content) = state.content(path)?;
+        Ok(content.stat(id, true))
     }
 
     fn times(&self, _: &str) -> io::Result<Option<FileTimes>> {
-        self.state().step_whole()?;
-        Ok(None)
+        self.begin().map(|_| None)
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<bool> {
-        let mut state = self.state();
-        state.step_whole()?;
+        let mut state = self.begin()?;
         if state.dirs.contains_key(dir) {
             return Ok(false);
         }
         if !dir.is_empty() {
             let (parent, name) = split(dir);
-            let parent = state.dirs.get_mut(parent).ok_or(io::ErrorKind::NotFound)?;
+            let parent = state.dir(parent)?;
             parent.live.insert(name.to_owned(), Node::Dir);
         }
         state.dirs.insert(dir.to_owned(), Dir::default());
@@ -311,59 +328,46 @@ impl Storage for Memory {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.step_whole()?;
-        let dir = state.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
+        let mut state = self.begin()?;
+        let dir = state.dir(dir)?;
         dir.durable = dir.live.clone();
         Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.step_whole()?;
+        let mut state = self.begin()?;
         let (from_dir, from_name) = split(from);
         let (to_dir, to_name) = split(to);
-        let dir = state
-            .dirs
-            .get_mut(from_dir)
-            .ok_or(io::ErrorKind::NotFound)?;
-        let node = dir.live.remove(from_name).ok_or(io::ErrorKind::NotFound)?;
-        let dir = state.dirs.get_mut(to_dir).ok_or(io::ErrorKind::NotFound)?;
-        dir.live.insert(to_name.to_owned(), node);
+        let from_dir = state.dir(from_dir)?;
+        let node = from_dir.live.remove(from_name);
+        let node = node.ok_or(io::ErrorKind::NotFound)?;
+        state.dir(to_dir)?.live.insert(to_name.to_owned(), node);
         Ok(())
     }
 
     fn remove_dir(&self, path: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.step_whole()?;
-        let found = state.dirs.get(path).ok_or(io::ErrorKind::NotFound)?;
-        if !found.live.is_empty() {
+        let mut state = self.begin()?;
+        if !state.dir(path)?.live.is_empty() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
         state.dirs.remove(path);
         let (parent, name) = split(path);
-        let parent = state.dirs.get_mut(parent).ok_or(io::ErrorKind::NotFound)?;
-        parent.live.remove(name);
+        state.dir(parent)?.live.remove(name);
         Ok(())
     }
 
     fn set_read_only(&self, path: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.step_whole()?;
-        let id = state.file_id(path).ok_or(io::ErrorKind::NotFound)?;
-        let content = state.files.get_mut(&id).ok_or(io::ErrorKind::NotFound)?;
-        content.is_read_only = true;
+        let mut state = self.begin()?;
+        state.content(path)?.1.is_read_only = true;
         Ok(())
     }
 
     fn remove_file(&self, path: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.step_whole()?;
+        let mut state = self.begin()?;
         let (dir, name) = split(path);
-        let dir = state.dirs.get_mut(dir).ok_or(io::ErrorKind::NotFound)?;
-        dir.live
-            .remove(name)
-            .map(|_| ())
+        let removed = state.dir(dir)?.live.remove(name);
+        removed
+            .map(drop)
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -459,12 +463,7 @@ impl StorageFile for MemoryFile {
             .any(|dir| dir.live.values().any(|node| *node == Node::File(self.id)));
         self.with(|content, short| {
             Self::whole(short)?;
-            Ok(FileStat {
-                len: content.live.len() as u64,
-                identity: self.id + 1,
-                is_linked,
-                is_read_only: content.is_read_only,
-            })
+            Ok(content.stat(self.id, is_linked))
         })
     }
 
@@ -480,7 +479,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.memory.state().step_whole()?;
+        drop(self.memory.begin()?);
         self.release();
         Ok(())
     }

@@ -69,57 +69,15 @@ fn type_of<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
 /// known is taken for local: most encrypt, join or convert what is on a local disk.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn is_network(file_system: &str) -> bool {
-    const NETWORK: [&str; 24] = [
-        "9p",
-        "acfs",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "davfs",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "orangefs",
-        "prl_fs",
-        "pvfs2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "virtiofs",
-        "vmhgfs",
-    ];
-    const FUSE: [&str; 20] = [
-        "afp",
-        "blobfuse",
-        "blobfuse2",
-        "ceph",
-        "curlftpfs",
-        "davfs2",
-        "gcsfuse",
-        "glusterfs",
-        "goofys",
-        "grpcfuse",
-        "hdfs",
-        "httpdirfs",
-        "juicefs",
-        "mount-s3",
-        "osxfs",
-        "rclone",
-        "s3fs",
-        "sshfs",
-        "vmhgfs-fuse",
-        "webdavfs",
-    ];
+    const NETWORK: &str = "9p acfs afs beegfs ceph cifs coda davfs gfs2 glusterfs gpfs lustre ncpfs nfs \
+        nfs4 ocfs2 orangefs prl_fs pvfs2 smb3 smbfs vboxsf virtiofs vmhgfs";
+    const FUSE: &str = "afp blobfuse blobfuse2 ceph curlftpfs davfs2 gcsfuse glusterfs goofys grpcfuse \
+        hdfs httpdirfs juicefs mount-s3 osxfs rclone s3fs sshfs vmhgfs-fuse webdavfs";
     match file_system.strip_prefix("fuse.") {
-        Some(which) => FUSE.contains(&which.to_ascii_lowercase().as_str()),
-        None => NETWORK.contains(&file_system),
+        Some(which) => FUSE
+            .split(' ')
+            .any(|known| known.eq_ignore_ascii_case(which)),
+        None => NETWORK.split(' ').any(|known| known == file_system),
     }
 }
 

@@ -44,28 +44,35 @@ impl RemovalReason {
     }
 }
 
-/// What was taken out of one segment; a line of `removals.jsonl`.
+/// What was taken out of one segment; a line of `removals.jsonl`. One that tells less is read, too,
+/// if it tells when, why and how much went, and which numbers were given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::store) struct Removal {
     /// Its number, from 1, which it gets when it is appended.
+    #[serde(default)]
     pub seq: u64,
     /// When it was taken out, in epoch milliseconds.
     pub at: i64,
     /// Why.
     pub reason: RemovalReason,
     /// The segment, relative to the store.
+    #[serde(default)]
     pub file: String,
     /// How many lines went.
     pub lines: u64,
     /// How many bytes they had.
     pub bytes: u64,
     /// The least of their sequence numbers.
+    #[serde(default)]
     pub first_seq: u64,
     /// The greatest.
+    #[serde(default)]
     pub last_seq: u64,
     /// The earliest of their times, in epoch milliseconds.
+    #[serde(default)]
     pub first_at: i64,
     /// The latest.
+    #[serde(default)]
     pub last_at: i64,
     /// The ends of what was removed of chains of thoughts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -92,6 +99,7 @@ pub(in crate::store) struct Removal {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Box<RawValue>>,
     /// The hash of the line before, which it gets when it is appended.
+    #[serde(default)]
     pub prev: Digest,
 }
 

@@ -1,6 +1,7 @@
 //! Scans parts of segments for the index on every core.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Result, is_of_what_is_read};
@@ -191,10 +192,7 @@ fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<Pa
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut results = work();
         for other in others {
-            match other.join() {
-                Ok(more) => results.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
         results
     })

@@ -177,14 +177,9 @@ impl State {
     /// is there.
     pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
         let name = |number| SegmentName { day, kind, number };
-        let numbered = self
-            .by_name
-            .range(name(0)..=name(u32::MAX))
-            .rev()
-            .map(|(_, id)| *id);
-        numbered
-            .into_iter()
-            .find(|id| self.segments[*id as usize].identity != 0)
+        let numbered = self.by_name.range(name(0)..=name(u32::MAX));
+        let mut ids = numbered.map(|(_, id)| *id).rev();
+        ids.find(|id| self.segments[*id as usize].identity != 0)
     }
 
     /// The place of a segment, which is new if it was not known.

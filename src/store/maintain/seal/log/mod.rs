@@ -240,11 +240,7 @@ impl SealLog {
             let prev = before.map_or(Digest::ZERO, |before| before.hash);
             let number = seal.seal;
             let reason = if number > expected {
-                let missing = if number == expected + 1 {
-                    format!("seal {expected} is")
-                } else {
-                    format!("seals {expected} to {} are", number - 1)
-                };
+                let missing = missing("seal", expected, number);
                 Some(format!(
                     "{missing} missing before this one: lines were taken out of a {SEALS}, or the file"
                 ))
@@ -266,13 +262,10 @@ impl SealLog {
 
     /// Lines that hold nothing, by offset and length, in their files.
     pub(crate) fn broken_lines(&self) -> Vec<(String, Vec<(u64, u64)>)> {
-        let broken = self
-            .sources
-            .iter()
-            .filter(|(_, source)| !source.broken.is_empty());
-        broken
-            .map(|(path, source)| (path.to_string(), source.broken.clone()))
-            .collect()
+        let sources = self.sources.iter();
+        let broken = sources.filter(|(_, source)| !source.broken.is_empty());
+        let lines = broken.map(|(path, source)| (path.to_string(), source.broken.clone()));
+        lines.collect()
     }
 
     /// Appends a seal to the chain. The caller holds the store's write lock, and has it sealed once
@@ -304,22 +297,15 @@ impl SealLog {
             let path = full_path(storage, &damage.file);
             return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
         }
-        let link = self.last().map_or(
-            Link {
-                seal: 1,
-                prev: Digest::ZERO,
-            },
-            |last| Link {
-                seal: last.seal.saturating_add(1),
-                prev: last.hash,
-            },
-        );
+        let last = self.last();
+        let link = Link {
+            seal: last.map_or(1, |last| last.seal.saturating_add(1)),
+            prev: last.map_or(Digest::ZERO, |last| last.hash),
+        };
         let seal = Seal::new(link, now_ms, name.path(), contents, reason, replaces);
         let path = format!("{}/{SEALS}", name.day);
-        let has_tail = self
-            .sources
-            .get(&*path)
-            .is_some_and(|source| source.has_tail);
+        let source = self.sources.get(&*path);
+        let has_tail = source.is_some_and(|source| source.has_tail);
         let end_of_tail = if has_tail { "\n" } else { "" };
         let bytes = format!("{end_of_tail}{}\n", seal.to_line());
         let appended = storage
@@ -351,6 +337,15 @@ impl SealLog {
         }
         self.durable = number;
         Ok(())
+    }
+}
+
+/// The numbers that are missing before one, as the subject of a sentence.
+fn missing(what: &str, first: u64, next: u64) -> String {
+    if next == first + 1 {
+        format!("{what} {first} is")
+    } else {
+        format!("{what}s {first} to {} are", next - 1)
     }
 }
 

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::{Placed, REMOVALS, SEALS, SealLog, segment_of};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Placed, REMOVALS, SEALS, SealLog, missing, segment_of};
 use crate::error::{Result, is_of_what_is_read};
 use crate::line::is_intact;
 use crate::record::Day;
 use crate::segment::seal::{Digest, Seal};
 use crate::segment::{Damage, DamageClass, Report, SegmentName};
 use crate::storage::{Access, FileStat, Storage, io_error, is_gone, read_full};
-use crate::store::SeqRange;
-use crate::store::maintain::removals::Removal;
+use crate::store::{RemovalReason, SeqRange};
 
 /// A file that has seals.
 #[derive(Debug, Default)]
@@ -27,6 +29,22 @@ pub(super) struct Source {
     pub found: Vec<Damage>,
     /// Lines that hold nothing, by offset and length.
     pub broken: Vec<(u64, u64)>,
+}
+
+/// What this room needs to know of a line of `removals.jsonl`.
+#[derive(Deserialize)]
+struct Removal<'a> {
+    seq: u64,
+    reason: RemovalReason,
+    #[serde(default)]
+    lines: u64,
+    #[serde(default)]
+    first_seq: u64,
+    #[serde(default)]
+    last_seq: u64,
+    #[serde(default, borrow)]
+    seals: Vec<&'a RawValue>,
+    prev: Digest,
 }
 
 impl SealLog {
@@ -227,7 +245,7 @@ impl SealLog {
     }
 
     /// Notes a removal as the last one of their chain; whether it follows the one before.
-    fn follow(&mut self, removal: &Removal, hash: Digest) -> Result<(), String> {
+    fn follow(&mut self, removal: &Removal<'_>, hash: Digest) -> Result<(), String> {
         let hashes = &mut self.removals.hashes;
         let seq = removal.seq;
         let last = hashes.last_key_value();
@@ -240,11 +258,7 @@ impl SealLog {
         }
         let expected = before.saturating_add(1);
         if seq > expected {
-            let missing = if seq == expected + 1 {
-                format!("removal {expected} is")
-            } else {
-                format!("removals {expected} to {} are", seq - 1)
-            };
+            let missing = missing("removal", expected, seq);
             return Err(format!(
                 "{missing} missing before this one: lines were taken out of {REMOVALS}"
             ));
@@ -261,7 +275,7 @@ impl SealLog {
         &mut self,
         path: &Arc<str>,
         source: &Source,
-        removal: &Removal,
+        removal: &Removal<'_>,
         seals: Vec<(SegmentName, Seal)>,
     ) -> Result<(), String> {
         if removal.lines > 0 {
@@ -343,11 +357,11 @@ fn seal(line: &[u8]) -> Result<(SegmentName, Seal), String> {
 }
 
 /// Reads a line of `removals.jsonl`, and the seals in it.
-fn removal(line: &[u8]) -> Result<(Removal, Vec<(SegmentName, Seal)>), String> {
+fn removal(line: &[u8]) -> Result<(Removal<'_>, Vec<(SegmentName, Seal)>), String> {
     if !is_intact(line) {
         return Err("the line was changed: its checksum is wrong or missing".to_owned());
     }
-    let removal: Removal = serde_json::from_slice(line)
+    let removal: Removal<'_> = serde_json::from_slice(line)
         .map_err(|e| format!("the line does not tell of a removal: {e}"))?;
     let seals = removal.seals.iter();
     let seals = seals.map(|text| seal(text.get().as_bytes()));
