@@ -249,16 +249,6 @@ impl Capture {
             answer: None,
         })
     }
-
-    /// The longest text that can be recorded at all, in bytes.
-    fn text_bytes_max(&self) -> usize {
-        self.owner.line_bytes_max
-    }
-
-    /// Keeps an error that no one is there to be told.
-    fn note(&self, error: Error) {
-        self.owner.queue.note(error);
-    }
 }
 
 impl Clone for Capture {

@@ -100,7 +100,7 @@ impl CaptureOptions {
     /// started.
     pub fn start(self) -> Result<Capture> {
         self.store.inner().check_writable()?;
-        let line_bytes_max = self.store.inner().line_bytes_max();
+        let line_bytes_max = self.store.inner().line_bytes_max;
         let path = self.store.path().to_path_buf();
         let queue = Arc::new(Queue::new(self.limits));
         let writer = Writer::new(

@@ -68,7 +68,7 @@ impl ResponseStream {
     /// Adds a chunk. What is past the longest line of the store, 16 MiB unless set, is not kept:
     /// the answer cannot be recorded any more.
     pub fn push(&mut self, chunk: &str) {
-        if self.content.len() <= self.capture.text_bytes_max() {
+        if self.content.len() <= self.capture.owner.line_bytes_max {
             self.content.push_str(chunk);
         }
     }
@@ -76,7 +76,7 @@ impl ResponseStream {
     /// Adds a chunk of what the model thinks before it answers: the message's `reasoning`. What is
     /// past the longest line of the store is not kept, as by [`push`](ResponseStream::push).
     pub fn push_reasoning(&mut self, chunk: &str) {
-        if self.reasoning.len() <= self.capture.text_bytes_max() {
+        if self.reasoning.len() <= self.capture.owner.line_bytes_max {
             self.reasoning.push_str(chunk);
         }
     }
@@ -131,7 +131,7 @@ impl Drop for ResponseStream {
         let error = "the answer was cut off before its end";
         let ended = self.end_failed("interrupted".to_owned(), error.to_owned());
         if let Err(error) = ended {
-            self.capture.note(error);
+            self.capture.owner.queue.note(error);
         }
     }
 }

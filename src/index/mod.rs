@@ -22,6 +22,7 @@ pub(crate) use table::{Extent, Select, Table};
 pub(crate) use walk::Walk;
 
 use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 use self::conversation_totals::StatusSignal;
 use crate::record::{Kind, NUMBER_MAX};
@@ -188,7 +189,7 @@ fn do_all<T: Send>(
     }
     std::thread::scope(|scope| {
         let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(ScopedJoinHandle::join);
         joined
             .map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()

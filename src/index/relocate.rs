@@ -39,10 +39,6 @@ impl RowSet {
         word.is_some_and(|word| word & 1 << (id.0 % 64) != 0)
     }
 
-    fn ids(&self) -> &[RowId] {
-        &self.ids
-    }
-
     fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -195,7 +191,7 @@ impl Table {
             list.retain(|row| !fallen.has(row), position);
         }
         for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
-            let hashes = fallen.ids().iter().map(|id| rows.lookup(*id, *field));
+            let hashes = fallen.ids.iter().map(|id| rows.lookup(*id, *field));
             let posted = hashes.filter(|hash| shape.posts(*field, *hash));
             groups.retain(posted.collect(), |row| !fallen.has(row), rows);
         }

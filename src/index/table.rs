@@ -190,13 +190,13 @@ impl Table {
         let all = || self.all.range(from, to, position);
         match select {
             Select::All => Walk::Range(all()),
-            Select::Lookup(field, hash) => match self.posted(field) {
-                Some(groups) => groups.range(hash, from, to, &self.rows),
-                None => {
-                    let has_it = move |id: &RowId| self.has_lookup(*id, field, hash);
-                    Walk::Filtered(Box::new(all().filter(has_it)))
+            Select::Lookup(field, hash) => {
+                if let Some(groups) = self.posted(field) {
+                    return groups.range(hash, from, to, &self.rows);
                 }
-            },
+                let has_it = move |id: &RowId| self.has_lookup(*id, field, hash);
+                Walk::Filtered(Box::new(all().filter(has_it)))
+            }
             Select::State(state) if shape.lists(state) => {
                 let list = self.by_state.iter().find(|(of, _)| *of == state);
                 let range = list.map(|(_, list)| list.range(from, to, position));

@@ -92,7 +92,7 @@ impl Store {
             progress,
         } = options;
         let inner = self.inner();
-        let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        let _upkeep = inner.begin_upkeep(inner.lock_timeout)?;
         if !dry_run {
             inner.complete_rewrites()?;
             self.seal(now)?;
@@ -173,7 +173,7 @@ impl Run<'_> {
             bytes: 0,
             joined: 0,
         };
-        for group in groups(segments, inner.segment_bytes_max(), day < self.today) {
+        for group in groups(segments, inner.segment_bytes_max, day < self.today) {
             let mut judge = |view: &Snapshot<'_>, line: &Candidate<'_>| {
                 let goes = day < horizon.day && is_superseded(view, kind, horizon, line);
                 let waits = |entry| has_older_elsewhere(view, kind, entry, &group);

@@ -102,7 +102,7 @@ impl Store {
     /// [`Locked`](crate::ErrorKind::Locked) while another process does it, or compacts;
     /// [`Io`](crate::ErrorKind::Io). What was not removed by then is by the next call.
     pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
-        let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout())?;
+        let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout)?;
         if !options.dry_run {
             self.inner().complete_rewrites()?;
             self.seal(options.now)?;

@@ -124,11 +124,13 @@ pub(crate) struct Inner {
     hasher: Hasher,
     is_read_only: bool,
     durability: Durability,
-    lock_timeout: Duration,
+    /// How long this handle waits for a lock.
+    pub(crate) lock_timeout: Duration,
     flush_interval: Duration,
-    segment_bytes_max: u64,
-    /// The longest line to write.
-    line_bytes_max: usize,
+    /// The length at which a segment is full.
+    pub(crate) segment_bytes_max: u64,
+    /// The longest line that this handle writes, in bytes with its LF.
+    pub(crate) line_bytes_max: usize,
     sidecar_bytes_min: u64,
     store_id: Uuid,
     manifest_damage: Option<Damage>,
@@ -368,21 +370,6 @@ impl Inner {
 
     pub(crate) fn policies(&self) -> &PolicyCache {
         &self.policies
-    }
-
-    /// The length at which a segment is full.
-    pub(crate) fn segment_bytes_max(&self) -> u64 {
-        self.segment_bytes_max
-    }
-
-    /// How long this handle waits for a lock.
-    pub(crate) fn lock_timeout(&self) -> Duration {
-        self.lock_timeout
-    }
-
-    /// The longest line that this handle writes, in bytes with its LF.
-    pub(crate) fn line_bytes_max(&self) -> usize {
-        self.line_bytes_max
     }
 
     /// Whether this handle may write at all.

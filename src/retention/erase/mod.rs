@@ -127,7 +127,7 @@ impl Store {
     /// leads to all of it: call again.
     pub fn erase(&self, what: &Erasure, options: EraseOptions<'_>) -> Result<Erased> {
         let inner = self.inner();
-        let _upkeep = inner.begin_upkeep(inner.lock_timeout())?;
+        let _upkeep = inner.begin_upkeep(inner.lock_timeout)?;
         if !options.dry_run {
             inner.complete_rewrites()?;
         }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::file_events::FileEvents;
 use crate::error::Result;
-use crate::record::Day;
 use crate::store::Store;
+use crate::store::view::state::State;
 
 /// How long a record may go unnoticed where the system's notices fail, as they do on network
 /// mounts or where it has no more of them to give.
@@ -19,6 +19,8 @@ pub(in crate::store) struct ChangeWatch {
     /// Something changed since the files were last looked at, which `HEAD` may not tell.
     is_look_due: bool,
     looked: Instant,
+    /// How many segments there were when they were last seen.
+    segments: usize,
 }
 
 impl ChangeWatch {
@@ -27,6 +29,7 @@ impl ChangeWatch {
             events: FileEvents::new(store),
             is_look_due: false,
             looked: Instant::now(),
+            segments: 0,
         }
     }
 
@@ -53,9 +56,11 @@ impl ChangeWatch {
         self.events.renew(store);
     }
 
-    /// Whether a day's directory is watched, or no directory can be.
-    pub(in crate::store) fn knows(&self, day: Day) -> bool {
-        self.events.knows(day)
+    /// Whether a segment came since this was last asked whose day is not watched, though it could be.
+    pub(in crate::store) fn has_new_day(&mut self, state: &State) -> bool {
+        let known = std::mem::replace(&mut self.segments, state.segments.len());
+        let mut new = state.segments.iter().skip(known);
+        new.any(|segment| !self.events.knows(segment.name.day))
     }
 
     /// Waits until something may be new, but no longer than `timeout`.
@@ -70,8 +75,6 @@ impl ChangeWatch {
 pub(crate) struct SeqWatch {
     store: Store,
     watch: ChangeWatch,
-    /// How many segments there were when they were last seen.
-    segments: usize,
 }
 
 #[cfg(feature = "wire")]
@@ -86,7 +89,6 @@ impl Store {
         SeqWatch {
             store: self.clone(),
             watch: ChangeWatch::new(self),
-            segments: 0,
         }
     }
 }
@@ -100,10 +102,7 @@ impl SeqWatch {
             self.watch.look_if_due(&self.store)?;
             let (last_seq, has_new_day) = {
                 let view = self.store.inner().snapshot()?;
-                let known = std::mem::replace(&mut self.segments, view.state.segments.len());
-                let mut new = view.state.segments.iter().skip(known);
-                let is_new = new.any(|segment| !self.watch.knows(segment.name.day));
-                (view.state.max_seq, is_new)
+                (view.state.max_seq, self.watch.has_new_day(&view.state))
             };
             let left = timeout.saturating_sub(started.elapsed());
             if last_seq != seq || left.is_zero() {

@@ -48,7 +48,6 @@ impl Store {
             read: HashMap::new(),
             before: HashMap::new(),
             generation: 0,
-            segments: 0,
             seen: None,
             has_new_day: false,
             watch: ChangeWatch::new(self),
@@ -77,8 +76,6 @@ pub struct Follow {
     generation: u64,
     /// Up to where all that grew was looked at, in that generation.
     seen: Option<u64>,
-    /// How many segments there were when they were last seen.
-    segments: usize,
     /// There is a day that is not watched.
     has_new_day: bool,
     watch: ChangeWatch,
@@ -135,7 +132,6 @@ impl Follow {
         self.watch = ChangeWatch::new(&self.store);
         // Of none that it can have: what was read is compared with what is there.
         self.generation = u64::MAX;
-        self.segments = 0;
         self.seen = None;
         Ok(())
     }
@@ -181,12 +177,7 @@ impl Follow {
     fn look(&mut self, state: &State) -> Seen {
         // What cannot be read for a while is not gone.
         let is_other = self.generation != state.generation && state.unreadable.is_empty();
-        if self.segments != state.segments.len() {
-            let new = state.segments.iter().skip(self.segments);
-            let mut days = new.map(|segment| segment.name.day);
-            self.has_new_day |= days.any(|day| !self.watch.knows(day));
-            self.segments = state.segments.len();
-        }
+        self.has_new_day |= self.watch.has_new_day(state);
         let since = self.seen.filter(|_| !is_other);
         let grown = grown(state, since).into_iter();
         Seen {
@@ -265,14 +256,8 @@ impl Follow {
         if ends.is_empty() || segments.any(is_known) {
             return None;
         }
-        let segments = state.segments.iter().enumerate();
-        let segments =
-            segments.filter(|(_, segment)| segment.end > 0 && segment.last_seq >= self.seq);
-        Some(
-            segments
-                .map(|(id, _)| SegmentView::new(state, id))
-                .collect(),
-        )
+        let may_have_it = |segment: &Segment| segment.end > 0 && segment.last_seq >= self.seq;
+        Some(SegmentView::of(state, may_have_it))
     }
 
     /// Whether anything is left of what was read: if not, all was taken away, and the log begins

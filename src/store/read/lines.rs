@@ -8,7 +8,7 @@ use crate::storage::{full_path, io_error};
 use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
 use crate::store::view::parallel_scan::LineEnd;
-use crate::store::view::state::{KnownDamage, State};
+use crate::store::view::state::{KnownDamage, Segment, State};
 
 /// A line as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,18 @@ impl SegmentView {
             damage: state.known_damage(id),
             max_seq: state.max_seq,
         }
+    }
+
+    /// Those of the segments that pass.
+    pub(in crate::store) fn of(
+        state: &State,
+        passes: impl Fn(&Segment) -> bool,
+    ) -> Vec<SegmentView> {
+        let segments = state.segments.iter().enumerate();
+        let segments = segments.filter(|(_, segment)| passes(segment));
+        segments
+            .map(|(id, _)| SegmentView::new(state, id))
+            .collect()
     }
 
     /// From `from` up to where it ends.

@@ -112,15 +112,11 @@ impl PagedReader {
                 }
             }
         }
-        let segments = state.segments.iter().enumerate();
         let has_news = |segment: &Segment| {
             let place = (segment.name.day, segment.name.kind);
             segment.last_seq > self.seq && self.only.is_none_or(|only| only == place)
         };
-        let segments = segments.filter(|(_, segment)| has_news(segment));
-        segments
-            .map(|(id, _)| SegmentView::new(state, id))
-            .collect()
+        SegmentView::of(state, has_news)
     }
 
     fn try_page(&mut self, inner: &Inner, segments: &[SegmentView]) -> Result<Vec<LogLine>> {

@@ -76,14 +76,11 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
         let place = state.place(segment.name);
         grown.push((segment.last_seq, place));
         state.segments[place as usize] = Segment {
-            name: segment.name,
             end: segment.end,
-            tail: None,
             identity: segment.identity,
             last_seq: segment.last_seq,
             read_times,
-            last: None,
-            is_sealed: false,
+            ..Segment::unknown(segment.name)
         };
     }
     grown.retain(|(last_seq, _)| *last_seq > 0);

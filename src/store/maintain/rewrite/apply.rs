@@ -85,8 +85,7 @@ impl Inner {
     /// new seal, whoever changed them: that is for a person to do.
     fn is_as_sealed(&self, plan: &RewritePlan, reason: RemovalReason) -> Result<bool> {
         let storage = &*self.storage;
-        let mut log = self.seals();
-        log.refresh(storage)?;
+        let log = self.current_seals()?;
         for (file, opened) in &plan.files {
             let path = full_path(storage, &file.name.path());
             let hashed = hash_file(&**opened);

@@ -17,8 +17,7 @@ impl Inner {
     pub(crate) fn complete_rewrites(&self) -> Result<()> {
         self.discard_leftovers(&self.other_files()?.leftovers)?;
         let storage = &*self.storage;
-        let mut log = self.seals();
-        log.refresh(storage)?;
+        let mut log = self.current_seals()?;
         for name in self.segments()? {
             let io = |e| io_error(storage, "read the segment", &name.path(), e);
             let Some(own) = is_not_sealed_as_last(storage, &log, name).map_err(io)? else {

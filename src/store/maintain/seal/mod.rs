@@ -53,8 +53,7 @@ impl Store {
         let inner = self.inner();
         inner.check_writable()?;
         self.refresh()?;
-        let mut log = inner.seals();
-        log.refresh(&*inner.storage)?;
+        let mut log = inner.current_seals()?;
         let mut made = Vec::new();
         for name in inner.due(today, &log)? {
             if is_over() {
@@ -72,9 +71,7 @@ impl Store {
     /// [`Io`](ErrorKind::Io).
     pub fn seal_head(&self) -> Result<Option<SealHead>> {
         let inner = self.inner();
-        let mut log = inner.seals();
-        log.refresh(&*inner.storage)?;
-        Ok(log.head())
+        Ok(inner.current_seals()?.head())
     }
 
     /// Proves that the last line of the record with this key was in its segment when the segment
@@ -100,8 +97,7 @@ impl Store {
         let Some((name, offset)) = inner.with_snapshot(|view| place_of(view, kind, key))? else {
             return Ok(None);
         };
-        let mut log = inner.seals();
-        log.refresh(&*inner.storage)?;
+        let log = inner.current_seals()?;
         let path = full_path(&*inner.storage, &name.path());
         let Some(seal) = log.last_of(name) else {
             let message = "the line's segment is not sealed yet: seal what is due ('decklog seal'), or wait until its day is over or it is full";
@@ -141,10 +137,16 @@ impl Inner {
         self.seals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seals a segment now, also one that takes lines: they go to the next one from then on.
-    pub(crate) fn settle(&self, name: SegmentName) -> Result<()> {
+    /// The same, with what was added since it was last read.
+    pub(super) fn current_seals(&self) -> Result<MutexGuard<'_, SealLog>> {
         let mut log = self.seals();
         log.refresh(&*self.storage)?;
+        Ok(log)
+    }
+
+    /// Seals a segment now, also one that takes lines: they go to the next one from then on.
+    pub(crate) fn settle(&self, name: SegmentName) -> Result<()> {
+        let mut log = self.current_seals()?;
         self.seal_one(&mut log, name, now())?;
         Ok(())
     }

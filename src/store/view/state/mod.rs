@@ -44,7 +44,7 @@ pub(in crate::store) struct Segment {
 
 impl Segment {
     /// One of which nothing was read.
-    fn unknown(name: SegmentName) -> Segment {
+    pub(in crate::store) fn unknown(name: SegmentName) -> Segment {
         Segment {
             name,
             end: 0,
