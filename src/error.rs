@@ -19,8 +19,11 @@ pub enum ErrorKind {
     Io,
     /// The caller's record or argument is not acceptable; nothing was written.
     InvalidInput,
-    /// The step is not possible in the record's present state, such as an outcome for a tool
-    /// call that was never requested; nothing was written.
+    /// The record that this one belongs to is not in the log or was retracted, such as the request
+    /// of an outcome or the conversation of a message; nothing was written.
+    NotFound,
+    /// The step is not possible in the record's present state, such as applying a proposal that was
+    /// denied; nothing was written.
     Lifecycle,
     /// The log already holds another fact for this key; the first stands, nothing was written.
     Conflict,
@@ -50,7 +53,10 @@ impl ErrorKind {
     pub(crate) fn is_judgement(self) -> bool {
         matches!(
             self,
-            ErrorKind::Conflict | ErrorKind::Lifecycle | ErrorKind::InvalidInput
+            ErrorKind::Conflict
+                | ErrorKind::Lifecycle
+                | ErrorKind::NotFound
+                | ErrorKind::InvalidInput
         )
     }
 
@@ -59,6 +65,7 @@ impl ErrorKind {
         match self {
             ErrorKind::Io => "io",
             ErrorKind::InvalidInput => "invalid_input",
+            ErrorKind::NotFound => "not_found",
             ErrorKind::Lifecycle => "lifecycle",
             ErrorKind::Conflict => "conflict",
             ErrorKind::Locked => "locked",

@@ -73,7 +73,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let exit = match error.kind() {
             ErrorKind::InvalidInput => Exit::Usage,
-            ErrorKind::Lifecycle | ErrorKind::Conflict => Exit::Findings,
+            ErrorKind::NotFound | ErrorKind::Lifecycle | ErrorKind::Conflict => Exit::Findings,
             ErrorKind::Locked => Exit::Locked,
             _ => Exit::Store,
         };

@@ -5,7 +5,9 @@ use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
-use super::{Ack, collision, lower, outcome, put_version, read_as, says, time, unchanged};
+use super::{
+    Ack, collision, lower, not_found, outcome, put_version, read_as, says, time, unchanged,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
 use crate::line::{Decoded, Op, Value};
@@ -136,12 +138,13 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
         return Err(collision());
     };
     let is_latency_known = done.latency_ms != ToolCallDone::LATENCY_UNKNOWN;
-    let lifecycle = |message: &str| Err(Error::new(ErrorKind::Lifecycle, message));
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(done.request_id, &mut text), &*done.call_id];
     let found = txn.find(KIND, key);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
-        return lifecycle("the call was never requested: record its request first");
+        return Err(not_found(
+            "the call was never requested: record its request first",
+        ));
     };
     let parent_id = parent_of(txn, row.asserted, key)?;
     let first = outcome(txn, KIND, id)?;
@@ -164,7 +167,9 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
         }
     }
     if row.is_retracted {
-        return lifecycle("the call was retracted: request it again before its outcome");
+        return Err(not_found(
+            "the call was retracted: request it again before its outcome",
+        ));
     }
     match first.map(done_at).transpose()? {
         Some(first) => return Err(second_outcome(&first, done)),

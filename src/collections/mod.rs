@@ -192,8 +192,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput), [`Lifecycle`](ErrorKind::Lifecycle) and
-    /// [`Conflict`](ErrorKind::Conflict) reject the record, and nothing was written. After
+    /// [`InvalidInput`](ErrorKind::InvalidInput), [`NotFound`](ErrorKind::NotFound),
+    /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict) reject the record,
+    /// and nothing was written. After
     /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
     /// once the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
@@ -437,6 +438,10 @@ fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
 
 fn lifecycle(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Lifecycle, message)
+}
+
+fn not_found(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::NotFound, message)
 }
 
 /// The time of a record that is compared with a known one: that of the known one, if only the rest

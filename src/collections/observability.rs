@@ -30,7 +30,7 @@ pub trait ObservabilityStore {
     /// Records the outcome of a call; the same again changes nothing.
     ///
     /// # Errors
-    /// [`Lifecycle`](crate::ErrorKind::Lifecycle) if the call was never requested;
+    /// [`NotFound`](crate::ErrorKind::NotFound) if the call was never requested or was retracted;
     /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which stands.
     fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError>;
 

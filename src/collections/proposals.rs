@@ -4,7 +4,9 @@ use uuid::Uuid;
 
 use super::as_of::assertion;
 use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
-use super::{Ack, collision, lifecycle, outcome, put_version, says, standing, time, unchanged};
+use super::{
+    Ack, collision, lifecycle, not_found, outcome, put_version, says, standing, time, unchanged,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{RowId, Select};
 use crate::line::{Decoded, Op};
@@ -107,8 +109,8 @@ pub(super) fn put(
 pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalStep) -> Result<Ack> {
     let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
-        let message = "the edit was never proposed: record the proposal first";
-        return Err(lifecycle(message));
+        let message = "the edit was never proposed: propose the edit first";
+        return Err(not_found(message));
     };
     let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
     // Settings may have changed since it was written.
@@ -127,7 +129,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalSt
     }
     if row.is_retracted {
         let message = "the proposal was retracted: propose it again before its next step";
-        return Err(lifecycle(message));
+        return Err(not_found(message));
     }
     if !current.may_become(step.status) {
         return Err(lifecycle(format!(

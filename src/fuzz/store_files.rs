@@ -236,6 +236,7 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
                 let kinds = [
                     ErrorKind::Conflict,
                     ErrorKind::Lifecycle,
+                    ErrorKind::NotFound,
                     ErrorKind::Damaged,
                 ];
                 assert!(sound.is_none() || kinds.contains(&e.kind()), "{e}");
@@ -246,6 +247,7 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
         let kinds = [
             ErrorKind::Conflict,
             ErrorKind::Lifecycle,
+            ErrorKind::NotFound,
             ErrorKind::Damaged,
         ];
         assert!(sound.is_none() || kinds.contains(&error.kind()), "{error}");

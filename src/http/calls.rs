@@ -13,7 +13,7 @@ use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{AsOfParams, Limit, Query, Time, WaitParams, id_in_path, set_as_path};
 use super::problem::Problem;
-use super::puts::{Handed, Put, or_not_there};
+use super::puts::{Handed, Put};
 use crate::collections::{CallQuery, Order};
 use crate::record::{CallStatus, ToolCallView};
 use crate::wire::new::{NewCall, NewOutcome};
@@ -99,7 +99,7 @@ async fn done(
         set_as_path(given, "request_id", &key.request_id)?;
         set_as_path(given, "call_id", &key.call_id)
     })?;
-    handed.answer::<Put>(&app, params.wait, or_not_there).await
+    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
 /// Reads a tool call with its outcome.

@@ -179,8 +179,7 @@ fn no_conversation(id: Uuid) -> Problem {
 /// Why the log did not take a message.
 fn rejected(error: &Error, conversation: Uuid) -> Problem {
     match error.kind() {
-        // A message has no other life than its conversation's.
-        ErrorKind::Lifecycle => no_conversation(conversation),
+        ErrorKind::NotFound => no_conversation(conversation),
         _ => Problem::from(error),
     }
 }

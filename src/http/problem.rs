@@ -100,11 +100,6 @@ impl Problem {
         self
     }
 
-    /// Whether it is that of an error of this kind.
-    pub(super) fn is(&self, kind: ErrorKind) -> bool {
-        self.code == kind.as_str()
-    }
-
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -157,6 +152,7 @@ impl From<&Error> for Problem {
                 Some(field) => Problem::invalid(detail).with_field(format!("/{field}")),
                 None => Problem::invalid(detail),
             },
+            ErrorKind::NotFound => Problem::not_found(detail),
             ErrorKind::Lifecycle | ErrorKind::Conflict => {
                 Problem::new(StatusCode::CONFLICT, kind.as_str(), detail)
             }

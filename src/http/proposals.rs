@@ -14,7 +14,7 @@ use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams, set_as_path}
 use super::problem::Problem;
 use super::puts::{Handed, Put};
 use crate::collections::{AsOf, Order, ProposalQuery};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::record::{CodeEditProposal, ProposalStatus};
 use crate::wire::new::{NewProposal, NewStep};
 use crate::wire::pages::{After, Paged};
@@ -78,16 +78,11 @@ async fn step(
     let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
         set_as_path(given, "request_id", &request_id)
     })?;
-    let answer = handed.answer::<Put>(&app, params.wait, |e| e.into()).await;
-    let Err(problem) = answer else { return answer };
-    if !problem.is(ErrorKind::Lifecycle) {
-        return Err(problem);
-    }
-    app.ask(move |app| {
-        proposal(&app.store.as_of(None), request_id)?;
-        Err(problem)
-    })
-    .await
+    let rejected = |error: &Error| match error.kind() {
+        ErrorKind::NotFound => Problem::from(error).with_field("request_id"),
+        _ => Problem::from(error),
+    };
+    handed.answer::<Put>(&app, params.wait, rejected).await
 }
 
 /// Which proposals to list.

@@ -296,11 +296,3 @@ pub(super) fn status_of(answered: &[Answered]) -> StatusCode {
         StatusCode::OK
     }
 }
-
-/// Why the log did not take a record whose place in the path leads nowhere.
-pub(super) fn or_not_there(error: &Error) -> Problem {
-    match error.kind() {
-        crate::error::ErrorKind::Lifecycle => Problem::not_found(error.reason()),
-        _ => Problem::from(error),
-    }
-}

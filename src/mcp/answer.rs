@@ -21,6 +21,7 @@ pub(super) struct Fault {
 }
 
 const INVALID_PARAMS: &str = "INVALID_PARAMS";
+const NOT_FOUND: &str = "NOT_FOUND";
 /// Maximum length of what an error repeats of the client's input, or of a failure.
 const CHARS_MAX: usize = 1_000;
 
@@ -70,7 +71,7 @@ impl Fault {
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Fault {
-        Fault::new("NOT_FOUND", message)
+        Fault::new(NOT_FOUND, message)
     }
 
     pub(super) fn cancelled() -> Fault {
@@ -107,6 +108,7 @@ impl From<Error> for Fault {
         let kind = error.kind();
         let code = match kind {
             ErrorKind::InvalidInput => INVALID_PARAMS,
+            ErrorKind::NotFound => NOT_FOUND,
             ErrorKind::Lifecycle => "LIFECYCLE",
             ErrorKind::Conflict => "CONFLICT",
             ErrorKind::Locked => "LOCKED",
@@ -119,6 +121,7 @@ impl From<Error> for Fault {
         };
         let message = match kind {
             ErrorKind::InvalidInput
+            | ErrorKind::NotFound
             | ErrorKind::Lifecycle
             | ErrorKind::Conflict
             | ErrorKind::QueueFull
@@ -166,7 +169,7 @@ impl From<Fault> for ErrorData {
         let (code, message) = (fault.code, fault.message.clone());
         let details = Value::Object(fault.into_details());
         match code {
-            "NOT_FOUND" => ErrorData::resource_not_found(message, Some(details)),
+            NOT_FOUND => ErrorData::resource_not_found(message, Some(details)),
             INVALID_PARAMS => ErrorData::invalid_params(message, Some(details)),
             code => ErrorData::internal_error(message, Some(json!({ "code": code }))),
         }

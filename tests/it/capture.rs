@@ -362,7 +362,7 @@ fn what_the_log_rejects_is_counted_and_told() {
     capture.capture_request(conversation, messages).unwrap();
     capture.record(homeless.clone()).unwrap();
     let other = capture.clone();
-    assert_eq!(capture.flush().unwrap_err().kind(), ErrorKind::Lifecycle);
+    assert_eq!(capture.flush().unwrap_err().kind(), ErrorKind::NotFound);
     // Each handle tells of it once.
     capture.flush().unwrap();
     other.flush().unwrap_err();
@@ -371,10 +371,10 @@ fn what_the_log_rejects_is_counted_and_told() {
     let told: Vec<_> = told.try_iter().collect();
     let expected = [
         (ErrorKind::Conflict, Record::from(second)),
-        (ErrorKind::Lifecycle, Record::from(homeless)),
+        (ErrorKind::NotFound, Record::from(homeless)),
     ];
     assert_eq!(told, expected);
-    assert_eq!(capture.last_error().unwrap().kind(), ErrorKind::Lifecycle);
+    assert_eq!(capture.last_error().unwrap().kind(), ErrorKind::NotFound);
     let stats = capture.stats();
     check_sums(stats);
     let counts = (stats.written, stats.unchanged, stats.rejected, stats.failed);
@@ -596,7 +596,7 @@ fn on_error_can_use_and_drop_the_last_handle_without_a_deadlock() {
     capture.record(homeless).unwrap();
     drop(capture);
     let told = told.recv_timeout(HANGS).expect("it hangs");
-    assert_eq!(told, (ErrorKind::Lifecycle, ErrorKind::QueueFull));
+    assert_eq!(told, (ErrorKind::NotFound, ErrorKind::QueueFull));
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_place_is_given_or_taken_once() {
     let talk = conversation(1, 0);
     let id = talk.id;
     let err = one.record(message(id, 1, None)).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     assert!(err.to_string().contains(&id.to_string()), "{err}");
     assert_eq!(verify(&memory).unwrap().good_lines, 0);
 
@@ -529,11 +529,11 @@ fn a_conversation_keeps_its_id_and_its_beginning() {
     let err = one
         .update_conversation(Uuid::from_u128(9), |_| ())
         .unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     let err = one
         .record(Record::ConversationUpdated(conversation(9, 0)))
         .unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     assert_eq!(verify(&memory).unwrap().good_lines, 1);
     let moved = one.update_conversation(id, |it| {
         it.id = Uuid::from_u128(9);

@@ -61,9 +61,9 @@ impl Told {
                             assert_eq!(ack.status, AckStatus::Added);
                             self.acked.push((ack.seq, record.clone()));
                         }
-                        // Lifecycle: the request before it failed.
+                        // NotFound: the request before it failed.
                         Err(e) => assert!(
-                            matches!(kind(&e), ErrorKind::Io | ErrorKind::Lifecycle),
+                            matches!(kind(&e), ErrorKind::Io | ErrorKind::NotFound),
                             "{e}"
                         ),
                     }

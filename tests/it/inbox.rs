@@ -549,7 +549,7 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
     for op in ["queued", "in_progress", "done", "failed"] {
         assert_eq!(
             refused(&store, &step(op, 1, 0)),
-            ErrorKind::Lifecycle,
+            ErrorKind::NotFound,
             "{op} of none"
         );
         assert_eq!(refused(&store, &step(op, -1, 0)), ErrorKind::InvalidInput);
@@ -625,10 +625,10 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
         id: 99,
         ..held.clone()
     };
-    assert_eq!(kind(store.inbox().done(&unknown)), ErrorKind::Lifecycle);
+    assert_eq!(kind(store.inbox().done(&unknown)), ErrorKind::NotFound);
     assert_eq!(
         kind(store.inbox().retry(&unknown, "x")),
-        ErrorKind::Lifecycle
+        ErrorKind::NotFound
     );
     let none = InboxTask {
         id: 0,
@@ -936,7 +936,7 @@ impl Model {
         error: Option<&str>,
     ) -> Result<(), ErrorKind> {
         let Some(task) = self.tasks.get(&id).cloned() else {
-            return Err(ErrorKind::Lifecycle);
+            return Err(ErrorKind::NotFound);
         };
         let error = error.map(str::to_owned);
         if status == TaskStatus::InProgress {

@@ -176,7 +176,10 @@ fn round(seeds: &[(usize, u64)], with_versions: bool) {
             Err(e) => {
                 assert!(is_step, "{e}: {}", line.text);
                 assert!(
-                    matches!(e.kind(), ErrorKind::Lifecycle | ErrorKind::Conflict),
+                    matches!(
+                        e.kind(),
+                        ErrorKind::Lifecycle | ErrorKind::NotFound | ErrorKind::Conflict
+                    ),
                     "{e}"
                 );
             }

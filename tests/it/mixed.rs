@@ -276,7 +276,7 @@ fn a_message_that_outlives_its_conversation_counts_once_that_is_back() {
     );
     let next = ConversationMessage::new(talk.id, Role::User, "still there?");
     let err = store.record(next.clone()).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     store.record(talk.clone()).unwrap();
     assert_eq!(store.record(next).unwrap().assigned, Some(2));
     let (_, stats) = store.get_conversation(talk.id).unwrap().unwrap();

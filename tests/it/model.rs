@@ -139,9 +139,9 @@ impl Model {
                         Expected::Unchanged(seq)
                     }
                     (Some((_, last)), _) if !last.started_at.is_valid => {
-                        Expected::Refused(ErrorKind::Lifecycle)
+                        Expected::Refused(ErrorKind::NotFound)
                     }
-                    (None, _) => Expected::Refused(ErrorKind::Lifecycle),
+                    (None, _) => Expected::Refused(ErrorKind::NotFound),
                     (_, None) => Expected::Added,
                     _ => Expected::Refused(ErrorKind::Conflict),
                 }

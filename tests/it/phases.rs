@@ -157,11 +157,11 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn fail(&mut self, e: &decklog::Error) {
-        // Lifecycle: the request of this outcome was not taken.
+        // NotFound: the request of this outcome was not taken.
         let expected = [
             ErrorKind::Io,
             ErrorKind::Poisoned,
-            ErrorKind::Lifecycle,
+            ErrorKind::NotFound,
             ErrorKind::Damaged,
         ];
         assert!(expected.contains(&e.kind()), "{e}");

@@ -99,8 +99,9 @@ impl Life {
 
     fn expect_step(&self, new: &ProposalStep) -> Expected {
         let lifecycle = Expected::Refused(ErrorKind::Lifecycle);
+        let not_found = Expected::Refused(ErrorKind::NotFound);
         if self.versions.is_empty() {
-            return lifecycle;
+            return not_found;
         }
         let applied_by = self
             .step(&[Applied])
@@ -123,7 +124,10 @@ impl Life {
             Reverted => self.status() == Applied,
             Pending => false,
         };
-        if self.is_retracted() || !is_next {
+        if self.is_retracted() {
+            return not_found;
+        }
+        if !is_next {
             return lifecycle;
         }
         if new.status == Reverted && other_commit {

@@ -119,7 +119,7 @@ fn an_outcome_needs_its_request() {
     let log = Log::new();
     let req = request(1, "call_1", DAY_1);
     let err = log.store.record_tool_call_done(done(&req)).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     assert_eq!(log.lines(), 0);
     assert_eq!(log.call(&req), None);
     // The same call id under another request is another call.
@@ -127,7 +127,7 @@ fn an_outcome_needs_its_request() {
         .record_tool_call_requested(request(2, "call_1", DAY_1))
         .unwrap();
     let err = log.store.record_tool_call_done(done(&req)).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_retracted_record_is_gone_from_then_on_and_there_before() {
         ..done(&req)
     };
     let err = log.store.record_tool_call_done(other).unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Lifecycle);
+    assert_eq!(err.kind(), ErrorKind::NotFound);
     for (at, stood) in [
         (DAY_1 - 1, false),
         (DAY_1, true),

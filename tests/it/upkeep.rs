@@ -353,7 +353,12 @@ impl Life {
 pub fn record(store: &Store, records: Vec<Record>) {
     for answer in store.record_batch(records).unwrap() {
         if let Err(e) = answer {
-            let is_judged = [ErrorKind::Lifecycle, ErrorKind::Conflict].contains(&e.kind());
+            let is_judged = [
+                ErrorKind::Lifecycle,
+                ErrorKind::NotFound,
+                ErrorKind::Conflict,
+            ]
+            .contains(&e.kind());
             assert!(is_judged, "{e}");
         }
     }

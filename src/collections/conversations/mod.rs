@@ -11,7 +11,7 @@ use super::page::{Cursor, Page};
 use super::page::{Order, PAGE_LIMIT};
 #[cfg(feature = "mcp")]
 use super::page::{Walk, page};
-use super::{Ack, collision, lifecycle, says, standing, unchanged};
+use super::{Ack, collision, not_found, says, standing, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, status_state};
 use crate::record::{
@@ -189,7 +189,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Lifecycle`](ErrorKind::Lifecycle) if there is no such conversation;
+    /// [`NotFound`](ErrorKind::NotFound) if there is no such conversation;
     /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) for what
     /// cannot be recorded, as another `created_at`.
     pub fn update_conversation(
@@ -351,7 +351,7 @@ fn change(txn: &mut Txn<'_>, known: &Conversation, redacted: &mut Redacted) -> R
 }
 
 fn unknown(id: Uuid) -> Error {
-    lifecycle(format!(
+    not_found(format!(
         "there is no conversation {id} in the log: record it first"
     ))
 }

@@ -1,7 +1,7 @@
 //! What may become of a task: queued once for each update, and then one step after the other.
 
 use super::KIND;
-use crate::collections::{Ack, collision, lifecycle, next_id, number, says, unchanged};
+use crate::collections::{Ack, collision, lifecycle, next_id, not_found, number, says, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
@@ -68,7 +68,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
     };
     let found = txn.find(KIND, [&step.id.to_string(), ""]);
     let Some((_, row)) = found.filter(|(_, row)| row.stands()) else {
-        return Err(lifecycle("there is no such task: queue it first"));
+        return Err(not_found("there is no such task: queue it first"));
     };
     let task = read(txn, &row)?.ok_or_else(collision)?;
     if row.done.is_some()

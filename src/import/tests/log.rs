@@ -144,7 +144,7 @@ impl Held {
             Record::CallDone(done) => {
                 let key = (done.request_id, done.call_id.clone());
                 match self.calls.get_mut(&key) {
-                    None => return Err(Error::new(ErrorKind::Lifecycle, "never requested")),
+                    None => return Err(Error::new(ErrorKind::NotFound, "never requested")),
                     Some((_, Some(old))) if *old == done => return Ok(false),
                     Some((_, Some(_))) => {
                         return Err(Error::new(ErrorKind::Conflict, "another outcome stands"));
@@ -161,7 +161,7 @@ impl Held {
             Record::Message(new) => {
                 let mut known = self.conversations.iter();
                 if !known.any(|old| old.id == new.conversation_id) {
-                    return Err(Error::new(ErrorKind::Lifecycle, "no such conversation"));
+                    return Err(Error::new(ErrorKind::NotFound, "no such conversation"));
                 }
                 if self.messages.iter().any(|old| old.id == new.id) {
                     return Ok(false);

@@ -48,19 +48,13 @@ fn decide(call: &Call<'_>, given: NewStep) -> Result<CodeEditProposal, Fault> {
     let Record::ProposalStep(ProposalStep { request_id, .. }) = step else {
         return Err(Fault::internal());
     };
-    let stands = || {
-        let proposal = call.store.get_proposal(request_id)?;
-        proposal.ok_or_else(|| {
-            let message = "there is no proposal of this request: record it with proposal_record first, or look with proposals_list";
-            Fault::not_found(message).with_field("request_id")
-        })
+    let unknown = || {
+        let message = "there is no proposal of this request: record it with proposal_record first, or look with proposals_list";
+        Fault::not_found(message).with_field("request_id")
     };
     match call.store.record(step) {
-        Ok(_) => stands(),
-        Err(error) if error.kind() == ErrorKind::Lifecycle => {
-            stands()?;
-            Err(error.into())
-        }
+        Ok(_) => call.store.get_proposal(request_id)?.ok_or_else(unknown),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown()),
         Err(error) => Err(error.into()),
     }
 }

@@ -487,7 +487,7 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     // Over MCP.
     let outcome = |status| merged(key("mcp"), done(status));
     let early = faces.tool_fails("tool_call_done", outcome("completed"));
-    assert_eq!(early["code"], "LIFECYCLE");
+    assert_eq!(early["code"], "NOT_FOUND");
     let asked = with("mcp", arguments.clone());
     for status in ["added", "unchanged"] {
         let put = faces.tool("tool_call_requested", asked.clone());
@@ -534,7 +534,7 @@ fn a_call_is_requested_and_done_once_on_every_face() {
         status,
     };
     let early = store.record_tool_call_done(outcome(ToolStatus::Completed));
-    assert_eq!(early.unwrap_err().kind(), ErrorKind::Lifecycle);
+    assert_eq!(early.unwrap_err().kind(), ErrorKind::NotFound);
     for _ in 0..2 {
         store.record_tool_call_requested(req.clone()).unwrap();
         store

@@ -76,7 +76,7 @@ fn lines_of_all_kinds_are_taken_one_by_one() {
         (&json!(1), &json!(1))
     );
     assert_eq!(results[1]["seq"], results[2]["seq"]);
-    assert_eq!(results[5]["problem"]["code"], "lifecycle");
+    assert_eq!(results[5]["problem"]["code"], "not_found");
     assert_eq!(results[6]["problem"]["code"], "invalid_input");
     assert_eq!(results[6]["problem"]["status"], 422);
     assert!(

@@ -295,7 +295,7 @@ fn a_call_is_told_with_its_outcome() {
     done["status"] = json!("completed");
     assert_eq!(
         fault(&mut client, "tool_call_done", done.clone()),
-        "LIFECYCLE"
+        "NOT_FOUND"
     );
     let mut asked = key.clone();
     asked["parent_id"] = json!(UUID_2);
