@@ -3,73 +3,92 @@
 //!
 //! `cargo run --example embed`
 
-use decklog::{ConversationTurn, ObservabilityStore, Store, ToolCallDone, ToolCallReq};
-use decklog::{ToolStatus, TurnKind, Validity};
-use uuid::Uuid;
+use decklog::run::Run;
+use decklog::uuid::Uuid;
+use decklog::{ObservabilityStore, Store, TurnQuery};
+use serde_json::{Value, json};
+
+/// The loop of an agent: it asks the model, runs the tools that the model calls, and ends when the
+/// model calls none.
+fn answer(run: &Run, model: &mut Model, question: &str) -> decklog::Result<String> {
+    run.user(question)?;
+    loop {
+        let reply = model.reply();
+        let turn = run.assistant(&reply.text)?;
+        if reply.calls.is_empty() {
+            return Ok(reply.text);
+        }
+        for (id, tool, arguments) in &reply.calls {
+            // The request is in the log before the tool starts, so a crash leaves a trace.
+            let call = turn.call(*id, *tool, arguments)?;
+            let result = call.run(|| run_tool(tool, arguments))?;
+            model.tell(id, result);
+        }
+    }
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("decklog-embed-{}", Uuid::new_v4()));
     let store = Store::open(&dir)?;
-    let asked = say(&store, None, TurnKind::User, "How long is main.rs?")?;
-    call(&store, asked, "list_files", r#"{"path":"src"}"#)?;
-    call(&store, asked, "read_file", r#"{"path":"src/mian.rs"}"#)?;
-    call(&store, asked, "read_file", r#"{"path":"src/main.rs"}"#)?;
-    say(&store, Some(asked), TurnKind::Assistant, "40 lines.")?;
+    let run = store.run("example");
+    answer(&run, &mut Model::default(), "How long is main.rs?")?;
 
-    for turn in store.list_conversation_since(0, 10)? {
+    let query = TurnQuery {
+        thread_id: Some(run.thread_id()),
+        ..TurnQuery::default()
+    };
+    for turn in store.turns(&query)?.items {
         println!("{}: {}", turn.kind, turn.content);
-    }
-    for (call, outcome) in store.list_tool_calls_by_parent(asked, 10)? {
-        let status = outcome.as_ref().map_or("open", |done| done.status.as_str());
-        let error = outcome.and_then(|done| done.error_msg).unwrap_or_default();
-        println!("  {} {status} {error}", call.tool_name);
+        for (call, outcome) in store.list_tool_calls_by_parent(turn.id, 10)? {
+            let status = outcome.as_ref().map_or("open", |done| done.status.as_str());
+            let error = outcome.and_then(|done| done.error_msg).unwrap_or_default();
+            println!("  {} {status} {error}", call.tool_name);
+        }
     }
     store.close()?;
     std::fs::remove_dir_all(&dir)?;
     Ok(())
 }
 
-fn say(store: &Store, parent: Option<Uuid>, kind: TurnKind, said: &str) -> decklog::Result<Uuid> {
-    let id = Uuid::new_v4();
-    store.upsert_conversation_turn(ConversationTurn {
-        id,
-        parent_id: parent,
-        message_id: Uuid::new_v4(),
-        kind,
-        content: said.to_owned(),
-        created_at: Validity::now(),
-        thread_id: None,
-    })?;
-    Ok(id)
+fn run_tool(tool: &str, arguments: &Value) -> Result<Value, String> {
+    match (tool, arguments["path"].as_str()) {
+        ("list_files", Some(_)) => Ok(json!(["main.rs"])),
+        ("count_lines", Some("src/main.rs")) => Ok(json!({ "lines": 40 })),
+        (_, path) => Err(format!("no such file: {path:?}")),
+    }
 }
 
-/// Runs a tool. The request is in the log before the tool starts, so a crash leaves a trace.
-fn call(store: &Store, turn: Uuid, tool: &str, arguments: &str) -> decklog::Result<()> {
-    let request = ToolCallReq {
-        request_id: Uuid::new_v4(),
-        call_id: "call_1".to_owned(),
-        parent_id: turn,
-        vendor: "example".to_owned(),
-        tool_name: tool.to_owned(),
-        args_sha256: decklog::args_sha256(arguments),
-        arguments_json: Some(arguments.to_owned()),
-        started_at: Validity::now(),
-    };
-    store.record_tool_call_requested(request.clone())?;
-    let error = arguments
-        .contains("mian")
-        .then(|| "no such file".to_owned());
-    let ended_at = Validity::now();
-    store.record_tool_call_done(ToolCallDone {
-        request_id: request.request_id,
-        call_id: request.call_id,
-        ended_at,
-        latency_ms: (ended_at.at - request.started_at.at).max(0),
-        outcome_json: error.is_none().then(|| r#"{"lines":40}"#.to_owned()),
-        error_kind: error.is_some().then(|| "not_found".to_owned()),
-        status: error
-            .as_ref()
-            .map_or(ToolStatus::Completed, |_| ToolStatus::Failed),
-        error_msg: error,
-    })
+/// What a model says, and which tools it calls: an id, the tool and its arguments.
+struct Reply {
+    text: String,
+    calls: Vec<(&'static str, &'static str, Value)>,
+}
+
+/// A model that plays a script.
+#[derive(Default)]
+struct Model {
+    results: Vec<Result<Value, String>>,
+}
+
+impl Model {
+    fn reply(&self) -> Reply {
+        let (text, calls) = match self.results.len() {
+            0 => {
+                let list = ("call_1", "list_files", json!({ "path": "src" }));
+                let wrong = ("call_2", "count_lines", json!({ "path": "src/mian.rs" }));
+                ("I will look.", vec![list, wrong])
+            }
+            2 => {
+                let right = ("call_3", "count_lines", json!({ "path": "src/main.rs" }));
+                ("That was a typing error.", vec![right])
+            }
+            _ => ("40 lines.", vec![]),
+        };
+        let text = text.to_owned();
+        Reply { text, calls }
+    }
+
+    fn tell(&mut self, _call_id: &str, result: Result<Value, String>) {
+        self.results.push(result);
+    }
 }

@@ -40,6 +40,7 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 //!
+//! - [`Store::run`] is the handle for the loop of an agent: turns, calls, and their outcomes.
 //! - [`Store`] opens a log, records and queries every kind of [`Record`]; [`ObservabilityStore`] is
 //!   the trait to code against for turns and tool calls.
 //! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
@@ -84,6 +85,7 @@ pub mod schema {
     pub use crate::record::declare::{Class, Place};
 }
 mod retention;
+pub mod run;
 mod segment;
 pub mod storage;
 mod store;
@@ -121,6 +123,7 @@ pub use retention::{
     CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure,
     RetainOptions, Retained, RetainedPart,
 };
+pub use run::Run;
 pub use segment::repair::Repaired;
 pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
 pub use segment::{Damage, DamageClass, DamageCounts};
@@ -130,7 +133,15 @@ pub use store::{
     Verification, VerifyOptions, verify, verify_with,
 };
 
+// Ids are of its types.
+pub use uuid;
+
 /// The README's example must compile and run, too.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// And that of the guide to embedding.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;

@@ -121,7 +121,6 @@ impl Capture {
     ///
     /// # Errors
     /// As [`record`](Capture::record); then no answer comes.
-    #[cfg(feature = "http")]
     pub(crate) fn record_all(
         &self,
         records: Vec<(Record, IfKnown)>,
@@ -248,6 +247,11 @@ impl Capture {
             is_awaited: false,
             answer: None,
         })
+    }
+
+    /// Keeps an error that no one is there to be told.
+    pub(crate) fn note(&self, error: Error) {
+        self.owner.queue.note(error);
     }
 }
 

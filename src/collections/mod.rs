@@ -227,6 +227,47 @@ impl Store {
         self.put_batch(records.into_iter().map(judged))
     }
 
+    /// Records all of these facts in order or, if one is rejected, none of them. Other readers see all
+    /// of them or none. After a crash the log may have the first ones alone.
+    ///
+    /// ```
+    /// use decklog::{ConversationTurn, ErrorKind, Record, Store, ToolCallDone, ToolStatus, TurnKind};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let turn = ConversationTurn::new(TurnKind::User, "hello");
+    /// let unknown = ToolCallDone::new(turn.id, "call_1", ToolStatus::Completed);
+    /// let id = turn.id;
+    /// let error = store.record_all([Record::from(turn), unknown.into()]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// assert_eq!(store.get_turn(id)?, None);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`record`](Store::record), for the first record at fault. If records before it were
+    /// accepted, the handle reads its files again.
+    pub fn record_all(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<Ack>> {
+        let checked = |record| Ok((given(record)?, IfKnown::Compare));
+        self.put_all(records.into_iter().map(checked).collect::<Result<_>>()?)
+    }
+
+    /// As [`record_all`](Store::record_all), for checked records, each by the rule that goes with it.
+    pub(crate) fn put_all(&self, records: Vec<(Record, IfKnown)>) -> Result<Vec<Ack>> {
+        let prepare = |(record, if_known)| {
+            let prepared = self.inner().policies().prepare(record)?;
+            Ok((prepared, if_known))
+        };
+        let prepared = records
+            .into_iter()
+            .map(prepare)
+            .collect::<Result<Vec<_>>>()?;
+        self.inner().transact(|txn| {
+            let put_one = |(record, if_known)| put_prepared(txn, Ok(record), if_known);
+            let acks: Result<Vec<_>> = prepared.into_iter().map(put_one).collect();
+            acks.map_err(|e| txn.abandon(e))
+        })
+    }
+
     /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
     /// line are left as they are, whatever they say: what a person corrected or retracted stays.
     /// And after the first record that the store fails to write, none is tried: the log numbers

@@ -74,6 +74,40 @@ record! {
 }
 
 impl ToolCallReq {
+    /// A call of a turn, requested now. Its `request_id` is the turn's id, unless it is set. Its
+    /// arguments, or their hash, are still to be set.
+    ///
+    /// ```
+    /// use decklog::{Store, ToolCallDone, ToolCallReq, ToolStatus};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// # let turn_id = decklog::uuid::Uuid::new_v4();
+    /// let request = ToolCallReq {
+    ///     arguments_json: Some(r#"{"path":"a.rs"}"#.into()),
+    ///     ..ToolCallReq::new(turn_id, "toolu_1", "anthropic", "read_file")
+    /// };
+    /// store.record(request)?;
+    /// store.record(ToolCallDone::new(turn_id, "toolu_1", ToolStatus::Completed))?;
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn new(
+        parent_id: Uuid,
+        call_id: impl Into<String>,
+        vendor: impl Into<String>,
+        tool_name: impl Into<String>,
+    ) -> ToolCallReq {
+        ToolCallReq {
+            request_id: parent_id,
+            call_id: call_id.into(),
+            parent_id,
+            vendor: vendor.into(),
+            tool_name: tool_name.into(),
+            started_at: Validity::now(),
+            args_sha256: String::new(),
+            arguments_json: None,
+        }
+    }
+
     pub(super) fn check(&mut self) -> Result<()> {
         if self.args_sha256.is_empty() {
             let arguments = self.arguments_json.as_deref().ok_or_else(|| {
@@ -136,6 +170,30 @@ record! {
 impl ToolCallDone {
     /// A `latency_ms` that the log counts, from the call's start to its end. Never read back.
     pub const LATENCY_UNKNOWN: i64 = i64::MIN;
+
+    /// An outcome of now. The log counts its latency from the request, unless it is set.
+    ///
+    /// ```
+    /// use decklog::{ToolCallDone, ToolStatus};
+    /// # let request_id = decklog::uuid::Uuid::new_v4();
+    /// let timed_out = ToolCallDone {
+    ///     error_kind: Some("timeout".into()),
+    ///     error_msg: Some("no answer within 30 s".into()),
+    ///     ..ToolCallDone::new(request_id, "toolu_1", ToolStatus::Failed)
+    /// };
+    /// ```
+    pub fn new(request_id: Uuid, call_id: impl Into<String>, status: ToolStatus) -> ToolCallDone {
+        ToolCallDone {
+            request_id,
+            call_id: call_id.into(),
+            ended_at: Validity::now(),
+            latency_ms: ToolCallDone::LATENCY_UNKNOWN,
+            error_kind: None,
+            error_msg: None,
+            outcome_json: None,
+            status,
+        }
+    }
 
     pub(super) fn check(&self) -> Result<()> {
         if !self.ended_at.is_valid {

@@ -46,3 +46,28 @@ record! {
         [said] content: String,
     }
 }
+
+impl ConversationTurn {
+    /// A turn of now, with an id of its own, which is its `message_id` too.
+    ///
+    /// ```
+    /// use decklog::{ConversationTurn, TurnKind};
+    /// let asked = ConversationTurn::new(TurnKind::User, "List the files.");
+    /// let answered = ConversationTurn {
+    ///     parent_id: Some(asked.id),
+    ///     ..ConversationTurn::new(TurnKind::Assistant, "a.rs, b.rs")
+    /// };
+    /// ```
+    pub fn new(kind: TurnKind, content: impl Into<String>) -> ConversationTurn {
+        let id = Uuid::new_v4();
+        ConversationTurn {
+            id,
+            parent_id: None,
+            message_id: id,
+            thread_id: None,
+            kind,
+            created_at: Validity::now(),
+            content: content.into(),
+        }
+    }
+}

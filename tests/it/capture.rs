@@ -596,7 +596,7 @@ fn on_error_can_use_and_drop_the_last_handle_without_a_deadlock() {
     capture.record(homeless).unwrap();
     drop(capture);
     let told = told.recv_timeout(HANGS).expect("it hangs");
-    assert_eq!(told, (ErrorKind::NotFound, ErrorKind::QueueFull));
+    assert_eq!(told, (ErrorKind::Lifecycle, ErrorKind::QueueFull));
 }
 
 #[test]

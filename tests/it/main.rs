@@ -63,6 +63,7 @@ mod rewriters;
 mod rewrites;
 mod rollups;
 mod rules;
+mod runs;
 mod seals;
 mod search;
 mod secrets;

@@ -377,6 +377,14 @@ impl<'s> Txn<'s> {
         err
     }
 
+    /// Has nothing of what was gathered written.
+    pub(crate) fn abandon(&mut self, err: Error) -> Error {
+        if self.scratch.runs.is_empty() {
+            return err;
+        }
+        self.give_up(err)
+    }
+
     /// Whether the transaction can go on.
     pub(crate) fn check_whole(&self) -> Result<()> {
         self.broken.as_ref().map_or(Ok(()), |e| Err(e.clone()))

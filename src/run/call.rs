@@ -1,0 +1,165 @@
+//! A call that runs: its outcome, its latency, and what becomes of one that is dropped.
+
+use std::fmt::Display;
+use std::time::Instant;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Run, json};
+use crate::collections::IfKnown;
+use crate::error::Result;
+use crate::record::{ToolCallDone, ToolStatus};
+
+/// The `error_kind` of a tool's own error.
+const TOOL_ERROR: &str = "tool_error";
+/// The `error_kind` of a call without an outcome.
+const ABANDONED: &str = "abandoned";
+
+/// A tool call of a [`Run`] that was requested and has no outcome yet; from
+/// [`Turn::call`](super::Turn::call) and [`Draft::record`](super::Draft::record).
+///
+/// Its latency is counted from there, by a clock that never goes back. One that is dropped without
+/// an outcome, also by a panic, is recorded as failed with the `error_kind` `abandoned`. If that
+/// cannot be written, no error is returned.
+///
+/// ```
+/// use decklog::{Store, ToolStatus};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// # let run = store.run("anthropic");
+/// let turn = run.assistant("I will look.")?;
+/// let call = turn.call("toolu_1", "read_file", &["mian.rs"])?;
+/// let read = call.run(|| std::fs::read_to_string("/nonexistent/mian.rs"))?;
+/// assert!(read.is_err());
+/// turn.call("toolu_2", "fetch", &["http://localhost"])?.failed("timeout", "no answer in 30 s")?;
+/// drop(turn.call("toolu_3", "fetch", &["http://localhost"])?);
+///
+/// for (call_id, error_kind) in [("toolu_1", "tool_error"), ("toolu_2", "timeout"), ("toolu_3", "abandoned")] {
+///     let outcome = store.get_tool_call(turn.id(), call_id)?.unwrap().1.unwrap();
+///     assert_eq!(outcome.status, ToolStatus::Failed);
+///     assert_eq!(outcome.error_kind.as_deref(), Some(error_kind));
+/// }
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a call that is dropped is recorded as abandoned"]
+pub struct Call {
+    run: Run,
+    turn_id: Uuid,
+    id: String,
+    started: Instant,
+    /// `None` once nothing more is to be recorded.
+    abandoned: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(run: Run, turn_id: Uuid, call_id: String) -> Call {
+        Call {
+            run,
+            turn_id,
+            id: call_id,
+            started: Instant::now(),
+            abandoned: Some("the call was dropped without an outcome".to_owned()),
+        }
+    }
+
+    /// The call's id, as the provider gave it.
+    pub fn call_id(&self) -> &str {
+        &self.id
+    }
+
+    /// The id of the turn that made the call, which is the call's `request_id`.
+    pub fn turn_id(&self) -> Uuid {
+        self.turn_id
+    }
+
+    /// Runs the tool and records what it returned: `Ok` completes the call, `Err` fails it with the
+    /// `error_kind` `tool_error`. Returns what the tool returned.
+    ///
+    /// # Errors
+    /// The outer error means that the outcome was not recorded, as by [`done`](Call::done).
+    pub fn run<T: Serialize, E: Display>(
+        self,
+        tool: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Result<T, E>> {
+        let returned = tool();
+        self.ended(&returned)?;
+        Ok(returned)
+    }
+
+    /// Records what the tool returned, as [`run`](Call::run) does: for tools that are awaited.
+    ///
+    /// # Errors
+    /// As [`done`](Call::done).
+    pub fn ended<T: Serialize, E: Display>(self, returned: &Result<T, E>) -> Result<()> {
+        match returned {
+            Ok(outcome) => self.done(outcome),
+            Err(error) => self.failed(TOOL_ERROR, error.to_string()),
+        }
+    }
+
+    /// Records that the tool completed.
+    ///
+    /// # Errors
+    /// As [`Run::turn`]; also [`InvalidInput`](crate::ErrorKind::InvalidInput) for an outcome that
+    /// has no form in JSON. A call whose outcome is rejected is recorded as abandoned.
+    pub fn done(self, outcome: &(impl Serialize + ?Sized)) -> Result<()> {
+        let outcome = json(outcome).map_err(|e| e.with_field("outcome_json"));
+        let done = outcome.map(|json| ToolCallDone {
+            outcome_json: Some(json),
+            ..self.outcome(ToolStatus::Completed)
+        });
+        self.end(done)
+    }
+
+    /// Records that the tool failed. `error_kind` is the class of the error, such as `timeout`.
+    ///
+    /// # Errors
+    /// As [`done`](Call::done).
+    pub fn failed(self, error_kind: impl Into<String>, error_msg: impl Into<String>) -> Result<()> {
+        let failed = self.failure(error_kind.into(), error_msg.into());
+        self.end(Ok(failed))
+    }
+
+    fn failure(&self, error_kind: String, error_msg: String) -> ToolCallDone {
+        ToolCallDone {
+            error_kind: Some(error_kind),
+            error_msg: Some(error_msg),
+            ..self.outcome(ToolStatus::Failed)
+        }
+    }
+
+    fn outcome(&self, status: ToolStatus) -> ToolCallDone {
+        let latency_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        ToolCallDone {
+            ended_at: self.run.now(),
+            latency_ms,
+            ..ToolCallDone::new(self.turn_id, &*self.id, status)
+        }
+    }
+
+    fn end(mut self, outcome: Result<ToolCallDone>) -> Result<()> {
+        let written = outcome.and_then(|outcome| self.write(outcome));
+        self.abandoned = match &written {
+            // The call would stay open.
+            Err(e) if e.kind().is_judgement() => Some(format!("its outcome was rejected: {e}")),
+            _ => None,
+        };
+        written
+    }
+
+    fn write(&self, outcome: ToolCallDone) -> Result<()> {
+        let record = (outcome.into(), IfKnown::Compare);
+        self.run.log.write(vec![record])
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let Some(why) = self.abandoned.take() {
+            let written = self.write(self.failure(ABANDONED.to_owned(), why));
+            self.run.log.note(written);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A turn and the calls that it makes, which are recorded together.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Call, Run, Turn, arguments_json};
+use crate::collections::IfKnown;
+use crate::error::{Error, Result};
+use crate::record::{ConversationTurn, InferenceMetadata, Record, ToolCallReq, TurnKind};
+
+/// A turn of a [`Run`] that is not recorded yet, with the calls that it makes; from [`Run::draft`].
+///
+/// ```
+/// use decklog::{Store, TurnKind};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = Store::open(dir.path().join("log"))?;
+/// # let run = store.run("anthropic");
+/// let (turn, calls) = run
+///     .draft(TurnKind::Assistant, "I will read both.")
+///     .call("toolu_1", "read_file", &["a.rs"])
+///     .call("toolu_2", "read_file", &["b.rs"])
+///     .record()?;
+/// for call in calls {
+///     call.done(&"fn main() {}")?;
+/// }
+/// assert!(store.get_tool_call(turn.id(), "toolu_2")?.is_some());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a draft is written by `record`"]
+pub struct Draft<'a> {
+    run: &'a Run,
+    turn: ConversationTurn,
+    metadata: Option<&'a InferenceMetadata>,
+    requests: Vec<ToolCallReq>,
+    /// The first arguments that have no form in JSON.
+    failed: Option<Error>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(run: &'a Run, kind: TurnKind, content: String) -> Draft<'a> {
+        Draft {
+            run,
+            turn: run.next_turn(kind, content),
+            metadata: None,
+            requests: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Adds a call of a tool, as [`Turn::call`] does.
+    pub fn call(
+        mut self,
+        call_id: impl Into<String>,
+        tool_name: impl Into<String>,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Draft<'a> {
+        match arguments_json(arguments) {
+            Ok(arguments) => {
+                let (call_id, tool_name) = (call_id.into(), tool_name.into());
+                let request = request(self.run, self.turn.id, call_id, tool_name, arguments);
+                self.requests.push(request);
+            }
+            Err(error) => {
+                self.failed.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Says how the answer came about: model, tokens, latency. It fills the turn's message, and is
+    /// nothing in a run without a [conversation](Run::in_conversation).
+    pub fn metadata(self, metadata: &'a InferenceMetadata) -> Draft<'a> {
+        let metadata = Some(metadata);
+        Draft { metadata, ..self }
+    }
+
+    /// Records the turn, its message and its calls in one batch, as [`Store::record_all`]
+    /// does: all of them, or none. Returns the calls in the order in which they were added.
+    ///
+    /// [`Store::record_all`]: crate::Store::record_all
+    ///
+    /// # Errors
+    /// As [`Turn::call`]; then nothing is recorded.
+    pub fn record(self) -> Result<(Turn, Vec<Call>)> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let Draft {
+            run,
+            turn,
+            metadata,
+            requests,
+            ..
+        } = self;
+        let id = turn.id;
+        let message = run.message(&turn)?.map(|message| match metadata {
+            Some(metadata) => message.with_metadata(metadata),
+            None => message,
+        });
+        let call_ids: Vec<_> = requests.iter().map(|it| it.call_id.clone()).collect();
+        let said = [Some(Record::from(turn)), message.map(Record::from)];
+        let called = requests.into_iter().map(Record::from);
+        let records = said.into_iter().flatten().chain(called);
+        run.log
+            .write(records.map(|record| (record, IfKnown::Compare)).collect())?;
+        run.place().last_turn = Some(id);
+        let call = |call_id| Call::new(run.clone(), id, call_id);
+        let calls = call_ids.into_iter().map(call).collect();
+        let run = run.clone();
+        Ok((Turn { run, id }, calls))
+    }
+}
+
+pub(super) fn request(
+    run: &Run,
+    turn: Uuid,
+    call_id: String,
+    tool_name: String,
+    arguments_json: String,
+) -> ToolCallReq {
+    ToolCallReq {
+        started_at: run.now(),
+        arguments_json: Some(arguments_json),
+        ..ToolCallReq::new(turn, call_id, &*run.vendor, tool_name)
+    }
+}

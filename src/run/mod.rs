@@ -1,0 +1,331 @@
+//! The run of an agent: a handle that knows its thread, its last turn, its clock and who is called,
+//! so that the loop of an agent says only what happened. It writes turns and tool calls, and in a
+//! conversation the messages too. It has no rule of its own: what it writes is what
+//! [`Store::record`] and [`Capture::record`] take.
+
+mod call;
+mod draft;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use self::call::Call;
+pub use self::draft::Draft;
+
+use crate::capture::Capture;
+use crate::collections::{IfKnown, Order, TurnQuery, given};
+use crate::error::{Error, Result};
+use crate::record::{
+    Conversation, ConversationMessage, ConversationTurn, Record, Role, Timestamp, TurnKind,
+    Validity, now,
+};
+use crate::store::Store;
+
+/// A run of an agent: what is said and done in one thread, by one loop; from [`Store::run`].
+///
+/// Each turn follows the one before it. A call stands under its turn: the turn's id is its
+/// `request_id` and its `parent_id`. Times never go back within a run. Clones write the same run,
+/// also from other threads.
+///
+/// ```
+/// use decklog::{CallStatus, Store};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = Store::open(dir.path().join("log"))?;
+/// let run = store.run("anthropic");
+/// run.user("How long is main.rs?")?;
+/// let turn = run.assistant("I will look.")?;
+/// let call = turn.call("toolu_1", "count_lines", &serde_json::json!({ "path": "main.rs" }))?;
+/// let lines = call.run(|| Ok::<_, std::io::Error>(40))?;
+/// run.assistant(format!("{} lines.", lines.unwrap()))?;
+///
+/// let (request, outcome) = store.get_tool_call(turn.id(), "toolu_1")?.expect("recorded above");
+/// assert_eq!(request.arguments_json.as_deref(), Some(r#"{"path":"main.rs"}"#));
+/// assert_eq!(outcome.unwrap().outcome_json.as_deref(), Some("40"));
+/// assert_eq!(store.session_tree(run.thread_id())?.unwrap().nodes.len(), 4);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Run {
+    log: Log,
+    vendor: Arc<str>,
+    thread_id: Uuid,
+    /// Whether the thread is a conversation's, which gets what is said as messages.
+    has_messages: bool,
+    place: Arc<Mutex<Place>>,
+}
+
+/// Where a run stands.
+#[derive(Debug, Default)]
+struct Place {
+    last_turn: Option<Uuid>,
+    /// The latest time that was given out, in epoch milliseconds.
+    at: i64,
+}
+
+/// Who writes what a run says.
+#[derive(Clone)]
+enum Log {
+    Waiting(Store),
+    /// The store is for what has to be read.
+    Queued(Store, Capture),
+}
+
+impl Log {
+    fn store(&self) -> &Store {
+        let (Log::Waiting(store) | Log::Queued(store, _)) = self;
+        store
+    }
+
+    /// Writes all of these, or none.
+    fn write(&self, records: Vec<(Record, IfKnown)>) -> Result<()> {
+        let checked = |(record, if_known)| Ok((given(record)?, if_known));
+        let records = records.into_iter().map(checked).collect::<Result<_>>()?;
+        match self {
+            Log::Waiting(store) => store.put_all(records).map(drop),
+            Log::Queued(_, capture) => capture.record_all(records, None),
+        }
+    }
+
+    /// Keeps an error that no one is there to be told, where there is a place for it.
+    fn note(&self, written: Result<()>) {
+        if let (Log::Queued(_, capture), Err(error)) = (self, written) {
+            capture.note(error);
+        }
+    }
+}
+
+impl Store {
+    /// Begins the run of an agent in a thread of its own. `vendor` is who offers the model or the
+    /// tools, such as `anthropic`. Nothing is written yet.
+    pub fn run(&self, vendor: impl Into<Arc<str>>) -> Run {
+        Run {
+            log: Log::Waiting(self.clone()),
+            vendor: vendor.into(),
+            thread_id: Uuid::new_v4(),
+            has_messages: false,
+            place: Arc::default(),
+        }
+    }
+}
+
+impl Run {
+    /// Queues what the run says instead of waiting for the log, as
+    /// [`Capture::record`] does. A log that rejects or fails to write it is told of by the capture.
+    ///
+    /// ```
+    /// # use decklog::Store;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let capture = store.capture()?;
+    /// let run = store.run("anthropic").through(&capture);
+    /// let turn = run.user("hello")?;
+    /// capture.flush()?;
+    /// assert_eq!(store.get_turn(turn.id())?.unwrap().content, "hello");
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    #[must_use]
+    pub fn through(self, capture: &Capture) -> Run {
+        let store = self.log.store().clone();
+        let log = Log::Queued(store, capture.clone());
+        Run { log, ..self }
+    }
+
+    /// Continues a thread of turns: the next turn follows the latest one that the log has.
+    ///
+    /// # Errors
+    /// As [`Store::turns`].
+    pub fn in_thread(mut self, thread_id: Uuid) -> Result<Run> {
+        let latest = TurnQuery {
+            thread_id: Some(thread_id),
+            order: Order::NewestFirst,
+            limit: 1,
+            ..TurnQuery::default()
+        };
+        let latest = self.log.store().turns(&latest)?.items.pop();
+        self.place = Arc::new(Mutex::new(Place {
+            at: latest.as_ref().map_or(0, |turn| turn.created_at.at),
+            last_turn: latest.map(|turn| turn.id),
+        }));
+        self.thread_id = thread_id;
+        Ok(self)
+    }
+
+    /// Begins or continues a conversation: it is recorded if the log has none with its id and is
+    /// else left as it is, its id is the thread, and what is said becomes messages too. A turn and
+    /// its message have one id. A turn of the kind [`SysInfo`](TurnKind::SysInfo) has no message.
+    ///
+    /// ```
+    /// use decklog::{Client, Conversation, InferenceMetadata, MessageQuery, Store, TurnKind};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let conversation = Conversation::new(decklog::uuid::Uuid::new_v4(), Client::Cli);
+    /// let id = conversation.id;
+    /// let run = store.run("openai").in_conversation(conversation)?;
+    /// run.user("What is 1 + 1?")?;
+    /// let metadata = InferenceMetadata { models_used: vec!["small-1".into()], ..Default::default() };
+    /// run.draft(TurnKind::Assistant, "2").metadata(&metadata).record()?;
+    /// let messages = store.messages(id, &MessageQuery::default())?.items;
+    /// assert_eq!(messages[1].model_used.as_deref(), Some("small-1"));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::record`] and [`in_thread`](Run::in_thread).
+    pub fn in_conversation(self, conversation: Conversation) -> Result<Run> {
+        let run = self.in_thread(conversation.id)?;
+        run.log.write(vec![(conversation.into(), IfKnown::Skip)])?;
+        Ok(Run {
+            has_messages: true,
+            ..run
+        })
+    }
+
+    /// The thread of the run's turns, by which [`TurnQuery`](crate::TurnQuery) and
+    /// [`Store::session_tree`] find them.
+    pub fn thread_id(&self) -> Uuid {
+        self.thread_id
+    }
+
+    /// Records what the person said.
+    ///
+    /// # Errors
+    /// As [`turn`](Run::turn).
+    pub fn user(&self, content: impl Into<String>) -> Result<Turn> {
+        self.turn(TurnKind::User, content)
+    }
+
+    /// Records what the model said.
+    ///
+    /// # Errors
+    /// As [`turn`](Run::turn).
+    pub fn assistant(&self, content: impl Into<String>) -> Result<Turn> {
+        self.turn(TurnKind::Assistant, content)
+    }
+
+    /// Records a turn of any kind.
+    ///
+    /// # Errors
+    /// As [`Store::record`] or, [through](Run::through) a capture, as [`Capture::record`].
+    pub fn turn(&self, kind: TurnKind, content: impl Into<String>) -> Result<Turn> {
+        let (turn, _) = self.draft(kind, content).record()?;
+        Ok(turn)
+    }
+
+    /// A turn that is recorded together with calls that it makes, or with what is known of its
+    /// message.
+    pub fn draft(&self, kind: TurnKind, content: impl Into<String>) -> Draft<'_> {
+        Draft::new(self, kind, content.into())
+    }
+
+    fn place(&self) -> std::sync::MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Now, by the system's clock, and never before what was given out earlier.
+    fn now(&self) -> Validity {
+        let mut place = self.place();
+        place.at = place.at.max(now());
+        Validity::at(place.at)
+    }
+
+    fn next_turn(&self, kind: TurnKind, content: String) -> ConversationTurn {
+        ConversationTurn {
+            parent_id: self.place().last_turn,
+            thread_id: Some(self.thread_id),
+            created_at: self.now(),
+            ..ConversationTurn::new(kind, content)
+        }
+    }
+
+    /// The message of a turn, if it has one.
+    fn message(&self, turn: &ConversationTurn) -> Result<Option<ConversationMessage>> {
+        let role = match turn.kind {
+            TurnKind::User => Role::User,
+            TurnKind::Assistant => Role::Assistant,
+            TurnKind::System => Role::System,
+            TurnKind::Tool => Role::Tool,
+            TurnKind::SysInfo => return Ok(None),
+        };
+        if !self.has_messages {
+            return Ok(None);
+        }
+        Ok(Some(ConversationMessage {
+            id: turn.id,
+            timestamp: Timestamp::from_ms(turn.created_at.at)?,
+            ..ConversationMessage::new(self.thread_id, role, &*turn.content)
+        }))
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("thread_id", &self.thread_id)
+            .field("vendor", &self.vendor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A turn of a [`Run`] that was recorded.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    run: Run,
+    id: Uuid,
+}
+
+impl Turn {
+    /// The turn's id, which is also the `request_id` and the `parent_id` of its calls.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Records that the turn calls a tool. `call_id` is the provider's, and no other call of this
+    /// turn has it. Arguments that are a text with a JSON object in it, as some providers give them,
+    /// are recorded as that object.
+    ///
+    /// The call is recorded before the tool starts, so that a crash leaves a trace.
+    ///
+    /// # Errors
+    /// As [`Run::turn`]; also [`InvalidInput`](crate::ErrorKind::InvalidInput) for arguments that
+    /// have no form in JSON.
+    pub fn call(
+        &self,
+        call_id: impl Into<String>,
+        tool_name: impl Into<String>,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Result<Call> {
+        let arguments = arguments_json(arguments)?;
+        let request = draft::request(
+            &self.run,
+            self.id,
+            call_id.into(),
+            tool_name.into(),
+            arguments,
+        );
+        let call_id = request.call_id.clone();
+        self.run
+            .log
+            .write(vec![(request.into(), IfKnown::Compare)])?;
+        Ok(Call::new(self.run.clone(), self.id, call_id))
+    }
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|e| Error::invalid(format!("a value has no form in JSON: {e}")))
+}
+
+fn arguments_json(arguments: &(impl Serialize + ?Sized)) -> Result<String> {
+    let json = json(arguments).map_err(|e| e.with_field("arguments_json"))?;
+    if !json.starts_with('"') {
+        return Ok(json);
+    }
+    let text: Option<String> = serde_json::from_str(&json).ok();
+    let object = text.filter(|text| {
+        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
+    });
+    Ok(object.unwrap_or(json))
+}
