@@ -24,6 +24,9 @@ use crate::record::{
 };
 use crate::store::Store;
 
+/// More turns of one millisecond are not looked at to find the last one of a thread.
+const TURNS_OF_A_MOMENT_MAX: usize = 1_000;
+
 /// A run of an agent: what is said and done in one thread, by one loop; from [`Store::run`].
 ///
 /// Each turn follows the one before it. A call stands under its turn: the turn's id is its
@@ -31,7 +34,7 @@ use crate::store::Store;
 /// also from other threads.
 ///
 /// ```
-/// use decklog::{CallStatus, Store};
+/// use decklog::Store;
 /// # let dir = tempfile::tempdir().unwrap();
 /// let store = Store::open(dir.path().join("log"))?;
 /// let run = store.run("anthropic");
@@ -138,13 +141,22 @@ impl Run {
     /// # Errors
     /// As [`Store::turns`].
     pub fn in_thread(mut self, thread_id: Uuid) -> Result<Run> {
-        let latest = TurnQuery {
+        let store = self.log.store();
+        let newest = TurnQuery {
             thread_id: Some(thread_id),
             order: Order::NewestFirst,
             limit: 1,
             ..TurnQuery::default()
         };
-        let latest = self.log.store().turns(&latest)?.items.pop();
+        let newest = store.turns(&newest)?.items.pop();
+        // Turns of one moment are listed in the order in which they came, either way round.
+        let of_its_moment = TurnQuery {
+            thread_id: Some(thread_id),
+            since: newest.map(|turn| turn.created_at.at),
+            limit: TURNS_OF_A_MOMENT_MAX,
+            ..TurnQuery::default()
+        };
+        let latest = store.turns(&of_its_moment)?.items.pop();
         self.place = Arc::new(Mutex::new(Place {
             at: latest.as_ref().map_or(0, |turn| turn.created_at.at),
             last_turn: latest.map(|turn| turn.id),
@@ -232,8 +244,9 @@ impl Run {
     }
 
     fn next_turn(&self, kind: TurnKind, content: String) -> ConversationTurn {
+        let parent_id = self.place().last_turn;
         ConversationTurn {
-            parent_id: self.place().last_turn,
+            parent_id,
             thread_id: Some(self.thread_id),
             created_at: self.now(),
             ..ConversationTurn::new(kind, content)
