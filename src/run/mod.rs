@@ -195,7 +195,7 @@ impl Run {
         })
     }
 
-    /// The thread of the run's turns, by which [`TurnQuery`](crate::TurnQuery) and
+    /// The thread of the run's turns, by which [`TurnQuery`] and
     /// [`Store::session_tree`] find them.
     pub fn thread_id(&self) -> Uuid {
         self.thread_id
