@@ -20,7 +20,6 @@ pub use self::options::{CaptureOptions, WhenFull};
 pub use self::stats::CaptureStats;
 pub use self::stream::ResponseStream;
 
-#[cfg(feature = "http")]
 pub(crate) use self::queue::Answer;
 use self::queue::{Job, Queue};
 use crate::collections::{IfKnown, given};
