@@ -59,6 +59,8 @@
 #[cfg(feature = "http")]
 mod access;
 mod analytics;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod capture;
 mod collections;
 mod error;

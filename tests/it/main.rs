@@ -13,6 +13,8 @@
 mod access;
 mod analytics;
 mod anything;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod auto;
 mod capture;
 mod cli;
