@@ -89,6 +89,8 @@ pub mod schema {
 mod retention;
 pub mod run;
 mod segment;
+#[cfg(feature = "tracing")]
+pub mod spans;
 pub mod storage;
 mod store;
 

@@ -72,6 +72,8 @@ mod secrets;
 mod settings;
 mod sidecar;
 mod slow_reads;
+#[cfg(feature = "tracing")]
+mod spans;
 mod spelling;
 mod support;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,270 @@
+//! Spans of the `tracing` crate as records: events that begin and end and, for spans of tools, tool
+//! calls. Feature `tracing`. A layer never waits: what it sees goes through a bounded queue to one
+//! thread, which writes.
+
+mod fields;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tracing::field::Visit;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use self::fields::Fields;
+use self::writer::{Begun, Ended, Seen, write};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::now;
+use crate::store::Store;
+
+/// Beginnings and ends of spans that may wait to be written.
+const QUEUE_MAX: usize = 10_000;
+
+/// A layer for a [`tracing_subscriber`] registry that records spans in a log; from
+/// [`Store::span_layer`].
+///
+/// A span becomes an event `NAME.started` and, under it, `NAME.completed` or `NAME.failed`;
+/// [`Store::event_tree`] draws them with durations. Their payload has the span's fields, its
+/// target and its level. A span failed if its field `error.type` is set, its field
+/// `otel.status_code` is `ERROR`, or an event of the level `ERROR` happened in it, as
+/// `#[instrument(err)]` emits.
+///
+/// A span with the field `gen_ai.tool.name`, as OpenTelemetry's conventions for generative AI have
+/// it, is a tool call too. Its events are `tool_call.started` and so on, and these fields are read:
+///
+/// | field | meaning | default |
+/// |---|---|---|
+/// | `gen_ai.tool.name` | `tool_name` | |
+/// | `gen_ai.tool.call.id` | `call_id` | a new UUID |
+/// | `gen_ai.tool.call.arguments` | `arguments_json`: JSON, or any text | `null` |
+/// | `gen_ai.tool.call.result` | `outcome_json`: JSON, or any text | |
+/// | `gen_ai.provider.name` | `vendor` | the span's target |
+/// | `error.type` | `error_kind` | `tool_error` |
+/// | `otel.status_message` | `error_msg` | that of the last `ERROR` event |
+/// | `decklog.turn_id` | `parent_id` and `request_id`, a UUID; of a span or of one above it | a new UUID for each outermost span |
+///
+/// The name, id, arguments, provider and turn must be there when the span begins; the others may be
+/// recorded later.
+///
+/// ```
+/// use decklog::{EventQuery, Store};
+/// use tracing_subscriber::layer::SubscriberExt;
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = Store::open(dir.path().join("log"))?;
+/// let (layer, guard) = store.span_layer()?;
+/// let subscriber = tracing_subscriber::registry().with(layer);
+/// tracing::subscriber::with_default(subscriber, || {
+///     let _agent = tracing::info_span!("agent", task_id = "t1").entered();
+///     let _call = tracing::info_span!("run", gen_ai.tool.name = "ls", gen_ai.tool.call.id = "c1");
+/// });
+/// guard.flush()?;
+/// let events = store.events(&EventQuery::default())?.items;
+/// let types: Vec<_> = events.iter().map(|event| event.event_type.as_str()).collect();
+/// let call = ["tool_call.started", "tool_call.completed"];
+/// assert_eq!(types, ["agent.started", call[0], call[1], "agent.completed"]);
+/// assert_eq!(store.tool_calls(&Default::default())?.items[0].0.call_id, "c1");
+/// # Ok::<(), decklog::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SpanLayer {
+    queue: SyncSender<Seen>,
+    lost: Arc<AtomicU64>,
+    next_key: AtomicU64,
+}
+
+/// Sees to it that what a [`SpanLayer`] saw is written: keep it until the program ends. Dropping it
+/// waits until the log has what was seen so far.
+pub struct SpanGuard {
+    queue: SyncSender<Seen>,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Store {
+    /// A layer that records spans in this store, and the guard that has them written. Feature
+    /// `tracing`.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](ErrorKind::ReadOnly); [`Io`](ErrorKind::Io) if no thread can be started.
+    pub fn span_layer(&self) -> Result<(SpanLayer, SpanGuard)> {
+        self.inner().check_writable()?;
+        let (queue, seen) = sync_channel(QUEUE_MAX);
+        let lost = Arc::new(AtomicU64::new(0));
+        let (store, counted) = (self.clone(), Arc::clone(&lost));
+        let thread = std::thread::Builder::new()
+            .name("decklog-spans".to_owned())
+            .spawn(move || write(&store, &seen, &counted))
+            .map_err(|e| Error::io("start the thread that writes spans", self.path(), e))?;
+        let layer = SpanLayer {
+            queue: queue.clone(),
+            lost: Arc::clone(&lost),
+            next_key: AtomicU64::new(1),
+        };
+        let guard = SpanGuard {
+            queue,
+            lost,
+            thread: Some(thread),
+        };
+        Ok((layer, guard))
+    }
+}
+
+impl SpanGuard {
+    /// Returns once the log has answered for everything that was seen before.
+    ///
+    /// # Errors
+    /// That of the last record that the log did not take since the last call.
+    pub fn flush(&self) -> Result<()> {
+        let (told, answer) = sync_channel(1);
+        let ended = || {
+            let message = "the thread that writes spans has ended";
+            Error::new(ErrorKind::Poisoned, message)
+        };
+        self.queue.send(Seen::Flush(told)).map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
+    }
+
+    /// Beginnings and ends of spans that are not in the log, because the queue was full or the log
+    /// did not take them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for SpanGuard {
+    fn drop(&mut self) {
+        // A layer may live as long as the process: the thread ends with the guard.
+        let _ = self.queue.send(Seen::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for SpanGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanGuard")
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a span holds until it ends.
+struct Open {
+    key: u64,
+    began: Instant,
+    fields: Fields,
+    /// The message of the last error in it.
+    error: Option<String>,
+}
+
+impl SpanLayer {
+    fn tell(&self, seen: Seen) {
+        // After the guard is gone, nothing is written any more.
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.queue.try_send(seen)
+        {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let parent = span.parent().and_then(|parent| {
+            let extensions = parent.extensions();
+            extensions.get::<Open>().map(|open| open.key)
+        });
+        let metadata = span.metadata();
+        self.tell(Seen::Begun(Begun {
+            key,
+            parent,
+            at: now(),
+            name: metadata.name(),
+            target: metadata.target(),
+            level: *metadata.level(),
+            fields: fields.clone(),
+        }));
+        span.extensions_mut().insert(Open {
+            key,
+            began: Instant::now(),
+            fields: Fields::default(),
+            error: None,
+        });
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+        {
+            values.record(&mut open.fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if *event.metadata().level() != Level::ERROR {
+            return;
+        }
+        if let Some(span) = context.event_span(event)
+            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+        {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            let message = fields.text("error").or_else(|| fields.text("message"));
+            open.error = Some(message.unwrap_or_default());
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else {
+            return;
+        };
+        let Some(open) = span.extensions_mut().remove::<Open>() else {
+            return;
+        };
+        self.tell(Seen::Ended(Ended {
+            key: open.key,
+            at: now(),
+            latency_ms: i64::try_from(open.began.elapsed().as_millis()).unwrap_or(i64::MAX),
+            fields: open.fields,
+            error: open.error,
+        }));
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+        self.set(field.name(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+        self.set(field.name(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &tracing::field::Field, value: i64) {
+        self.set(field.name(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &tracing::field::Field, value: u64) {
+        self.set(field.name(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &tracing::field::Field, value: f64) {
+        self.set(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &tracing::field::Field, value: bool) {
+        self.set(field.name(), value.into());
+    }
+}

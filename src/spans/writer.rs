@@ -1,0 +1,268 @@
+//! The thread that writes what a layer saw: it knows which event began each open span, by which
+//! those under it and its end are recorded.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use serde_json::json;
+use tracing::Level;
+use uuid::Uuid;
+
+use super::fields::Fields;
+use crate::error::{Error, Result};
+use crate::record::{Event, Record, ToolCallDone, ToolCallReq, ToolStatus, Validity};
+use crate::store::Store;
+
+/// What is seen goes into one batch of this many records, unless one needs the id of another.
+const BATCH_MAX: usize = 500;
+
+const TOOL_NAME: &str = "gen_ai.tool.name";
+const CALL_ID: &str = "gen_ai.tool.call.id";
+const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
+const RESULT: &str = "gen_ai.tool.call.result";
+const PROVIDER: &str = "gen_ai.provider.name";
+const TURN_ID: &str = "decklog.turn_id";
+const ERROR_TYPE: &str = "error.type";
+
+/// What a layer saw.
+pub(super) enum Seen {
+    Begun(Begun),
+    Ended(Ended),
+    Flush(SyncSender<Result<()>>),
+    /// Nothing more is to be written.
+    End,
+}
+
+pub(super) struct Begun {
+    pub(super) key: u64,
+    pub(super) parent: Option<u64>,
+    pub(super) at: i64,
+    pub(super) name: &'static str,
+    pub(super) target: &'static str,
+    pub(super) level: Level,
+    pub(super) fields: Fields,
+}
+
+pub(super) struct Ended {
+    pub(super) key: u64,
+    pub(super) at: i64,
+    pub(super) latency_ms: i64,
+    /// Those that were recorded since it began.
+    pub(super) fields: Fields,
+    pub(super) error: Option<String>,
+}
+
+/// A span that has begun.
+struct Span {
+    /// The event that began it, once the log has it.
+    event_id: Option<i64>,
+    /// What its events are called, up to the last dot.
+    what: String,
+    /// The turn of calls in it.
+    turn_id: Uuid,
+    /// Of a tool: the call's id and the tool.
+    call: Option<(String, String)>,
+}
+
+struct Writer<'a> {
+    store: &'a Store,
+    lost: &'a AtomicU64,
+    spans: HashMap<u64, Span>,
+    /// Each with the span that it begins.
+    batch: Vec<(Option<u64>, Record)>,
+    last_error: Option<Error>,
+}
+
+/// Writes what is seen until the end.
+pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
+    let mut writer = Writer {
+        store,
+        lost,
+        spans: HashMap::new(),
+        batch: Vec::new(),
+        last_error: None,
+    };
+    while let Ok(first) = seen.recv() {
+        let mut next = Some(first);
+        while let Some(one) = next {
+            match one {
+                Seen::Begun(begun) => writer.begin(begun),
+                Seen::Ended(ended) => writer.end(ended),
+                Seen::Flush(told) => {
+                    writer.flush();
+                    // Who does not wait any more needs no answer.
+                    let _ = told.send(writer.last_error.take().map_or(Ok(()), Err));
+                }
+                Seen::End => {
+                    writer.flush();
+                    return;
+                }
+            }
+            if writer.batch.len() >= BATCH_MAX {
+                writer.flush();
+            }
+            next = seen.try_recv().ok();
+        }
+        writer.flush();
+    }
+}
+
+impl Writer<'_> {
+    fn begin(&mut self, begun: Begun) {
+        let parent_id = begun.parent.and_then(|key| self.event_of(key));
+        let above = begun.parent.and_then(|key| self.spans.get(&key));
+        let own_turn = begun.fields.text(TURN_ID);
+        let own_turn = own_turn.and_then(|id| Uuid::try_parse(&id).ok());
+        let turn_id = own_turn.or(above.map(|span| span.turn_id));
+        let turn_id = turn_id.unwrap_or_else(Uuid::new_v4);
+        let tool_name = begun.fields.text(TOOL_NAME);
+        let mut span = Span {
+            event_id: None,
+            what: event_name(begun.name),
+            turn_id,
+            call: None,
+        };
+        if let Some(tool_name) = tool_name {
+            let call_id = begun.fields.text(CALL_ID);
+            let call_id = call_id.unwrap_or_else(|| Uuid::new_v4().to_string());
+            let vendor = begun.fields.text(PROVIDER);
+            let arguments = begun.fields.json(ARGUMENTS);
+            let request = ToolCallReq {
+                started_at: Validity::at(begun.at),
+                arguments_json: Some(arguments.unwrap_or_else(|| "null".to_owned())),
+                ..ToolCallReq::new(
+                    turn_id,
+                    &*call_id,
+                    vendor.unwrap_or_else(|| begun.target.to_owned()),
+                    &*tool_name,
+                )
+            };
+            self.batch.push((None, request.into()));
+            "tool_call".clone_into(&mut span.what);
+            span.call = Some((call_id, tool_name));
+        }
+        let mut payload = named(&span);
+        payload.insert("span".to_owned(), begun.name.into());
+        payload.insert("target".to_owned(), begun.target.into());
+        payload.insert("level".to_owned(), begun.level.as_str().into());
+        self.event(&span, "started", parent_id, begun.at, payload, begun.fields);
+        if let Some((begins, _)) = self.batch.last_mut() {
+            *begins = Some(begun.key);
+        }
+        self.spans.insert(begun.key, span);
+    }
+
+    fn end(&mut self, ended: Ended) {
+        let began = self.event_of(ended.key);
+        let Some(span) = self.spans.remove(&ended.key) else {
+            // Its beginning was lost.
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let error_kind = ended.fields.text(ERROR_TYPE);
+        let message = ended.fields.text("otel.status_message").or(ended.error);
+        let has_failed = error_kind.is_some()
+            || message.is_some()
+            || ended.fields.has("otel.status_code", "ERROR");
+        if let Some((call_id, _)) = &span.call {
+            let status = if has_failed {
+                ToolStatus::Failed
+            } else {
+                ToolStatus::Completed
+            };
+            let error_kind = error_kind.unwrap_or_else(|| "tool_error".to_owned());
+            let done = ToolCallDone {
+                ended_at: Validity::at(ended.at),
+                latency_ms: ended.latency_ms,
+                outcome_json: ended.fields.json(RESULT),
+                error_kind: has_failed.then_some(error_kind),
+                error_msg: message.clone().filter(|_| has_failed),
+                ..ToolCallDone::new(span.turn_id, &**call_id, status)
+            };
+            self.batch.push((None, done.into()));
+        }
+        let how = if has_failed { "failed" } else { "completed" };
+        let mut payload = named(&span);
+        if let Some(message) = message {
+            payload.insert("error".to_owned(), message.into());
+        }
+        self.event(&span, how, began, ended.at, payload, ended.fields);
+    }
+
+    fn event(
+        &mut self,
+        span: &Span,
+        how: &str,
+        parent_id: Option<i64>,
+        at: i64,
+        mut payload: serde_json::Map<String, serde_json::Value>,
+        fields: Fields,
+    ) {
+        let fields = fields.into_json();
+        if !fields.is_empty() {
+            payload.insert("fields".to_owned(), fields.into());
+        }
+        let event = Event {
+            created_at: at,
+            payload: (!payload.is_empty()).then(|| json!(payload).to_string()),
+            ..Event::new(parent_id, format!("{}.{how}", span.what))
+        };
+        self.batch.push((None, event.into()));
+    }
+
+    /// The event that began a span, which is written first if it waits.
+    fn event_of(&mut self, key: u64) -> Option<i64> {
+        if self.spans.get(&key)?.event_id.is_none() {
+            self.flush();
+        }
+        self.spans.get(&key)?.event_id
+    }
+
+    fn flush(&mut self) {
+        let (begins, records): (Vec<_>, Vec<_>) = self.batch.drain(..).unzip();
+        if records.is_empty() {
+            return;
+        }
+        let answers = match self.store.record_batch(records) {
+            Ok(answers) => answers,
+            Err(error) => begins.iter().map(|_| Err(error.clone())).collect(),
+        };
+        for (begins, answer) in begins.into_iter().zip(answers) {
+            match (begins.and_then(|key| self.spans.get_mut(&key)), answer) {
+                (Some(span), Ok(ack)) => span.event_id = ack.assigned,
+                (None, Ok(_)) => {}
+                (_, Err(error)) => {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                    self.last_error = Some(error);
+                }
+            }
+        }
+    }
+}
+
+/// By what ends are told apart: the call and its tool.
+fn named(span: &Span) -> serde_json::Map<String, serde_json::Value> {
+    let mut payload = serde_json::Map::new();
+    if let Some((call_id, tool_name)) = &span.call {
+        payload.insert("call_id".to_owned(), call_id.as_str().into());
+        payload.insert("tool_name".to_owned(), tool_name.as_str().into());
+        payload.insert("request_id".to_owned(), span.turn_id.to_string().into());
+    }
+    payload
+}
+
+/// The name of a span as that of an event: words of letters, digits, `-` and `_`, with dots between
+/// them.
+fn event_name(name: &str) -> String {
+    let keeps = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String = name
+        .chars()
+        .map(|c| if keeps(c) { c } else { '_' })
+        .collect();
+    let words: Vec<&str> = name.split('.').filter(|word| !word.is_empty()).collect();
+    if words.is_empty() {
+        return "span".to_owned();
+    }
+    words.join(".")
+}
