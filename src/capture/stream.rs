@@ -131,7 +131,7 @@ impl Drop for ResponseStream {
         let error = "the answer was cut off before its end";
         let ended = self.end_failed("interrupted".to_owned(), error.to_owned());
         if let Err(error) = ended {
-            self.capture.owner.queue.note(error);
+            self.capture.note(error);
         }
     }
 }
