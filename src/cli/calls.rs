@@ -1,11 +1,10 @@
 //! `decklog calls`
 
-use decklog::{CallQuery, CallStatus, Order};
-use uuid::Uuid;
+use decklog::{CallQuery, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part, Times, one_of};
+use super::list::{List, Part};
 
 /// List tool calls with their outcomes, the last started first
 #[derive(Debug, clap::Args)]
@@ -14,25 +13,7 @@ use super::list::{List, Part, Times, one_of};
 )]
 pub struct Args {
     #[command(flatten)]
-    times: Times,
-    /// Only calls with this status
-    #[arg(long, value_parser = one_of(CallStatus::ALL, CallStatus::as_str))]
-    status: Option<CallStatus>,
-    /// Only calls of this vendor
-    #[arg(long, value_name = "NAME")]
-    vendor: Option<String>,
-    /// Only calls of this tool
-    #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
-    /// Only calls of this model request
-    #[arg(long, value_name = "ID")]
-    request: Option<Uuid>,
-    /// Only calls with this id, of whatever request
-    #[arg(long, value_name = "ID")]
-    call: Option<String>,
-    /// Only calls of this turn
-    #[arg(long, value_name = "ID")]
-    parent: Option<Uuid>,
+    query: CallQuery,
     /// The calls as they stood at this time
     #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
@@ -49,17 +30,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     );
     list.print(context, |order, limit, after| {
         let query = CallQuery {
-            request_id: args.request,
-            call_id: args.call.clone(),
-            parent_id: args.parent,
-            status: args.status,
-            vendor: args.vendor.clone(),
-            tool_name: args.tool.clone(),
-            since: args.times.since,
-            until: args.times.until,
             order,
             limit,
             after,
+            ..args.query.clone()
         };
         store.as_of(args.as_of).tool_calls(&query)
     })

@@ -1,12 +1,10 @@
 //! `decklog conversations`
 
-use decklog::{Client, ConversationQuery, ConversationStatus, Order};
-
-use uuid::Uuid;
+use decklog::{ConversationQuery, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{Printer, Times, one_of};
+use super::list::Printer;
 use super::output;
 use super::pages::each;
 use super::show::grouped;
@@ -20,36 +18,10 @@ const PAGE_CONVERSATIONS: usize = 4096;
     after_help = "Examples:\n  decklog conversations --project decklog --since 2025-12-09 --long\n  decklog conversations --status error --json | jq '{id, last_error, total_tokens_out}'"
 )]
 pub struct Args {
-    /// Only conversations of this workspace or of a directory below it
-    #[arg(long, value_name = "DIR")]
-    workspace: Option<String>,
-    /// Only conversations of this project
-    #[arg(long, value_name = "NAME")]
-    project: Option<String>,
-    /// Only conversations held there
-    #[arg(long, value_name = "NAME")]
-    client: Option<Client>,
-    /// Only conversations of this user
-    #[arg(long, value_name = "ID")]
-    user: Option<String>,
-    /// Only conversations of this session
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
-    /// Only conversations that are a part of this one, as those of its sub-agents
-    #[arg(long, value_name = "ID")]
-    parent: Option<Uuid>,
-    /// Only conversations with this status
-    #[arg(long, value_parser = one_of(ConversationStatus::ALL, ConversationStatus::as_str))]
-    status: Option<ConversationStatus>,
     #[command(flatten)]
-    times: Times,
+    query: ConversationQuery,
     /// Oldest first, or newest first
-    #[arg(
-        long,
-        value_name = "ORDER",
-        default_value = "desc",
-        value_parser = one_of(Order::ALL, Order::as_str)
-    )]
+    #[arg(long, value_name = "ORDER", default_value = "desc")]
     order: Order,
     /// Maximum number of conversations. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
@@ -67,7 +39,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let limit = context.limit(args.limit);
     let mut total = 0;
     // What begins while the list is printed would move all that follows.
-    let mut until = args.times.until;
+    let mut until = args.query.until;
     let mut printer = Printer::new(context, args.long);
     each(
         limit,
@@ -105,18 +77,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 impl Args {
     fn query(&self, until: Option<i64>, limit: usize, offset: usize) -> ConversationQuery {
         ConversationQuery {
-            workspace: self.workspace.clone(),
-            project: self.project.clone(),
-            client: self.client,
-            user_id: self.user.clone(),
-            session_id: self.session.clone(),
-            parent_id: self.parent,
-            status: self.status,
-            since: self.times.since,
             until,
             order: self.order,
             limit,
             offset,
+            ..self.query.clone()
         }
     }
 }

@@ -4,7 +4,7 @@ use decklog::EventQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part, Times};
+use super::list::{List, Part};
 
 /// List events, by id
 ///
@@ -16,16 +16,7 @@ use super::list::{List, Part, Times};
 )]
 pub struct Args {
     #[command(flatten)]
-    times: Times,
-    /// Only events of this type, such as worker.spawned
-    #[arg(long = "type", value_name = "NAME")]
-    event_type: Option<String>,
-    /// Only events right under this one
-    #[arg(long, value_name = "ID")]
-    parent: Option<i64>,
-    /// Only events that are under no other
-    #[arg(long, conflicts_with = "parent")]
-    roots: bool,
+    query: EventQuery,
     #[command(flatten)]
     part: Part,
 }
@@ -39,14 +30,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     );
     list.print(context, |order, limit, after| {
         let query = EventQuery {
-            parent_id: args.parent,
-            roots: args.roots,
-            event_type: args.event_type.clone(),
-            since: args.times.since,
-            until: args.times.until,
             order,
             limit,
             after,
+            ..args.query.clone()
         };
         store.events(&query)
     })

@@ -4,7 +4,7 @@ use decklog::{Order, TaskCounts, TaskQuery, TaskStatus};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part, one_of};
+use super::list::{List, Part};
 use super::show::grouped;
 
 /// List the tasks of the inbox, by id, the first queued first
@@ -13,9 +13,8 @@ use super::show::grouped;
     after_help = "Examples:\n  decklog inbox --status failed --json | jq '{id, error}'\n  decklog inbox --counts"
 )]
 pub struct Args {
-    /// Only tasks with this status
-    #[arg(long, value_parser = one_of(TaskStatus::ALL, TaskStatus::as_str))]
-    status: Option<TaskStatus>,
+    #[command(flatten)]
+    query: TaskQuery,
     #[command(flatten)]
     part: Part,
     /// Only say how many tasks stand where
@@ -31,10 +30,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let list = List::from(Order::OldestFirst, args.part, "no tasks match");
     list.print(context, |order, limit, after| {
         let query = TaskQuery {
-            status: args.status,
             order,
             limit,
             after,
+            ..args.query.clone()
         };
         store.inbox().list(&query)
     })

@@ -2,7 +2,6 @@
 
 // No doc comments on what is flattened into arguments: it would be taken for the command's help.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use decklog::{Cursor, Order, Page};
 
 use super::context::Context;
@@ -10,17 +9,6 @@ use super::exit::{Exit, Failure};
 use super::output;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{self, Shown};
-
-// Times that records lie between.
-#[derive(Debug, clap::Args)]
-pub struct Times {
-    /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
-    pub since: Option<i64>,
-    /// Only what is before this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
-    pub until: Option<i64>,
-}
 
 // Which part of a list is shown, and how.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -32,22 +20,11 @@ pub struct Part {
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
     /// Oldest first, or newest first; --limit counts from there
-    #[arg(long, value_name = "ORDER", value_parser = one_of(Order::ALL, Order::as_str))]
+    #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
     /// Show all there is to each record, its ids too
     #[arg(long, short)]
     long: bool,
-}
-
-/// Reads one of a few words.
-pub fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    word: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.iter().map(|one| word(*one))).try_map(move |given| {
-        let found = all.iter().find(|one| word(**one) == given);
-        found.copied().ok_or("unknown word")
-    })
 }
 
 /// A list to be printed.

@@ -1,10 +1,10 @@
 //! `decklog proposals`
 
-use decklog::{Order, ProposalQuery, ProposalStatus};
+use decklog::{Order, ProposalQuery};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part, Times, one_of};
+use super::list::{List, Part};
 
 /// List code edit proposals and what became of them, the last proposed first
 #[derive(Debug, clap::Args)]
@@ -13,10 +13,7 @@ use super::list::{List, Part, Times, one_of};
 )]
 pub struct Args {
     #[command(flatten)]
-    times: Times,
-    /// Only proposals with this status
-    #[arg(long, value_parser = one_of(ProposalStatus::ALL, ProposalStatus::as_str))]
-    status: Option<ProposalStatus>,
+    query: ProposalQuery,
     /// The proposals as they stood at this time
     #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
@@ -29,12 +26,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let list = List::from(Order::NewestFirst, args.part, "no proposals match");
     list.print(context, |order, limit, after| {
         let query = ProposalQuery {
-            status: args.status,
-            since: args.times.since,
-            until: args.times.until,
             order,
             limit,
             after,
+            ..args.query.clone()
         };
         store.as_of(args.as_of).proposals(&query)
     })

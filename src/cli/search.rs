@@ -4,7 +4,7 @@ use decklog::{Kind, SearchCursor, SearchQuery};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{Printer, Times, one_of};
+use super::list::Printer;
 use super::output;
 use super::pages::{PAGE_RECORDS, each};
 
@@ -21,10 +21,14 @@ pub struct Args {
     #[arg(value_name = "TEXT")]
     text: String,
     /// Only records of this kind
-    #[arg(long, value_parser = one_of(&Kind::ALL, Kind::stem))]
+    #[arg(long)]
     kind: Option<Kind>,
-    #[command(flatten)]
-    times: Times,
+    /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    since: Option<i64>,
+    /// Only what is before this time
+    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    until: Option<i64>,
     /// Maximum number of matches. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -44,8 +48,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let query = SearchQuery {
             text: args.text.clone(),
             kind: args.kind,
-            since: args.times.since,
-            until: args.times.until,
+            since: args.since,
+            until: args.until,
             limit,
             after,
         };

@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::context::Context;
 use super::escape::{clipped, one_line, padded};
 use super::exit::{Exit, Failure};
-use super::list::one_of;
 use super::output;
 use super::show::{self, grouped};
 use super::time;
@@ -43,10 +42,10 @@ pub struct Args {
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
     /// Columns to group by, separated by commas
-    #[arg(long, value_delimiter = ',', value_parser = one_of(Dimension::ALL, Dimension::as_str))]
+    #[arg(long, value_delimiter = ',')]
     group: Option<Vec<Dimension>>,
     /// Bucket size. Default: day for usage and active, else no buckets
-    #[arg(long, value_parser = one_of(Bucket::ALL, Bucket::as_str))]
+    #[arg(long)]
     bucket: Option<Bucket>,
     /// Maximum number of rows. Default: 1000
     #[arg(long, value_name = "N")]

@@ -11,7 +11,6 @@ use super::context::{Context, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
-use super::list::one_of;
 use super::output::say;
 use super::show::row;
 use super::time;
@@ -43,7 +42,7 @@ enum Command {
         /// Who is to use it
         name: String,
         /// read-only reads, developer also records and changes, admin also erases
-        #[arg(long, value_name = "ROLE", value_parser = one_of(AccessRole::ALL, AccessRole::as_str))]
+        #[arg(long, value_name = "ROLE")]
         role: AccessRole,
         /// Number of days until it expires. Default: it does not expire
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=DAYS_MAX))]
@@ -59,12 +58,7 @@ enum Command {
     /// Print an address with which one browser can log in within ten minutes, once
     Login {
         /// What the browser may do
-        #[arg(
-            long,
-            value_name = "ROLE",
-            default_value = "developer",
-            value_parser = one_of(AccessRole::ALL, AccessRole::as_str)
-        )]
+        #[arg(long, value_name = "ROLE", default_value = "developer")]
         role: AccessRole,
         /// The address of the service. Default: that of the service that runs on this log, else
         /// http://127.0.0.1:8084

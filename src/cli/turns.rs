@@ -1,11 +1,10 @@
 //! `decklog turns`
 
-use decklog::{TurnKind, TurnQuery};
-use uuid::Uuid;
+use decklog::TurnQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part, Times, one_of};
+use super::list::{List, Part};
 
 /// List conversation turns
 ///
@@ -17,19 +16,7 @@ use super::list::{List, Part, Times, one_of};
 )]
 pub struct Args {
     #[command(flatten)]
-    times: Times,
-    /// Only turns of this message
-    #[arg(long, value_name = "ID")]
-    message: Option<Uuid>,
-    /// Only turns of this thread
-    #[arg(long, value_name = "ID")]
-    thread: Option<Uuid>,
-    /// Only turns that follow this one
-    #[arg(long, value_name = "ID")]
-    parent: Option<Uuid>,
-    /// Only turns of this kind
-    #[arg(long, value_parser = one_of(TurnKind::ALL, TurnKind::as_str))]
-    kind: Option<TurnKind>,
+    query: TurnQuery,
     /// The turns as they stood at this time
     #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
@@ -42,15 +29,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let list = List::log(context, args.part, "no turns match");
     list.print(context, |order, limit, after| {
         let query = TurnQuery {
-            message_id: args.message,
-            parent_id: args.parent,
-            thread_id: args.thread,
-            kind: args.kind,
-            since: args.times.since,
-            until: args.times.until,
             order,
             limit,
             after,
+            ..args.query.clone()
         };
         store.as_of(args.as_of).turns(&query)
     })

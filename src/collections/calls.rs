@@ -4,7 +4,8 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
+use super::page::{Cursor, Page, Walk, page};
+use super::query::query;
 use super::{
     Ack, collision, lower, not_found, outcome, put_version, read_as, says, time, unchanged,
 };
@@ -16,58 +17,47 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ToolCalls;
 
-/// Which tool calls to list.
-///
-/// ```
-/// # use decklog::{CallQuery, CallStatus, Store};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// let query = CallQuery { status: Some(CallStatus::Failed), ..CallQuery::default() };
-/// for (request, outcome) in store.tool_calls(&query)?.items {
-///     println!("{} failed: {:?}", request.tool_name, outcome.and_then(|done| done.error_msg));
-/// }
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct CallQuery {
-    /// Only calls of this model request.
-    pub request_id: Option<Uuid>,
-    /// Only calls with this id, of whatever request.
-    pub call_id: Option<String>,
-    /// Only calls of this turn.
-    pub parent_id: Option<Uuid>,
-    /// Only calls that stand there.
-    pub status: Option<CallStatus>,
-    /// Only calls of this vendor.
-    pub vendor: Option<String>,
-    /// Only calls of this tool.
-    pub tool_name: Option<String>,
-    /// Only calls started at this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only calls started before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// Default: newest first.
-    pub order: Order,
-    /// Maximum number of calls; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for CallQuery {
-    fn default() -> CallQuery {
-        CallQuery {
-            request_id: None,
-            call_id: None,
-            parent_id: None,
-            status: None,
-            vendor: None,
-            tool_name: None,
-            since: None,
-            until: None,
-            order: Order::NewestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which tool calls to list.
+    ///
+    /// ```
+    /// # use decklog::{CallQuery, CallStatus, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let query = CallQuery { status: Some(CallStatus::Failed), ..CallQuery::default() };
+    /// for (request, outcome) in store.tool_calls(&query)?.items {
+    ///     println!("{} failed: {:?}", request.tool_name, outcome.and_then(|done| done.error_msg));
+    /// }
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    CallQuery {
+        filters {
+            /// Only calls of this model request.
+            request_id: Uuid = "request" "ID",
+            /// Only calls with this id, of any request.
+            call_id: String = "call" "ID",
+            /// Only calls of this turn.
+            parent_id: Uuid = "parent" "ID",
+            /// Only calls with this status.
+            status: CallStatus = "status" "STATUS",
+            /// Only calls of this vendor.
+            vendor: String = "vendor" "NAME",
+            /// Only calls of this tool.
+            tool_name: String = "tool" "NAME",
+        }
+        times {
+            /// Only calls started at this time or later.
+            since,
+            /// Only calls started before this time.
+            until,
+        }
+        order {
+            /// By `started_at`. Default: newest first (`desc`).
+            NewestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

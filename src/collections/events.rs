@@ -1,6 +1,7 @@
 //! Events: appended, each under its parent.
 
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, PartEnd, Walk, page, page_of};
+use super::page::{Cursor, Order, Page, PartEnd, Walk, page, page_of};
+use super::query::query;
 use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
@@ -9,47 +10,44 @@ use crate::store::{Inner, Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
-/// Which events to list.
-///
-/// ```
-/// # use decklog::{EventQuery, Store, event_type};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// let runs = EventQuery { event_type: Some(event_type::AGENT_STARTED.into()), ..EventQuery::default() };
-/// assert!(store.events(&runs)?.items.is_empty());
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct EventQuery {
-    /// Only the children of this event.
-    pub parent_id: Option<i64>,
-    /// Only events without a parent.
-    pub roots: bool,
-    /// Only events of this type.
-    pub event_type: Option<String>,
-    /// Only events of this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only events before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// By id. Default: oldest first.
-    pub order: Order,
-    /// Maximum number of events; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for EventQuery {
-    fn default() -> EventQuery {
-        EventQuery {
-            parent_id: None,
-            roots: false,
-            event_type: None,
-            since: None,
-            until: None,
-            order: Order::OldestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which events to list.
+    ///
+    /// ```
+    /// # use decklog::{EventQuery, Store, event_type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let runs = EventQuery { event_type: Some(event_type::AGENT_STARTED.into()), ..EventQuery::default() };
+    /// assert!(store.events(&runs)?.items.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    EventQuery {
+        filters {
+            /// Only the children of this event.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
+            parent_id: i64 = "parent" "ID",
+            /// Only events of this type, such as `worker.spawned`.
+            event_type: String = "type" "NAME",
+        }
+        flags {
+            /// Only events without a parent.
+            #[cfg_attr(feature = "cli", arg(conflicts_with = "parent_id"))]
+            roots,
+        }
+        times {
+            /// Only events of this time or later.
+            since,
+            /// Only events before this time.
+            until,
+        }
+        order {
+            /// By id. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

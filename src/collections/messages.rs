@@ -4,7 +4,8 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::conversations::check_known;
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page_of};
+use super::page::{Cursor, Page, Walk, page_of};
+use super::query::query;
 use super::{Ack, collision, lower, number, read_as, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
@@ -13,47 +14,43 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Messages;
 
-/// Which messages to list.
-#[derive(Debug, Clone)]
-pub struct MessageQuery {
-    /// Only messages with this sequence or a later one. Needs a conversation.
-    pub from_sequence: Option<i64>,
-    /// Only messages with an earlier sequence. Needs a conversation.
-    pub until_sequence: Option<i64>,
-    /// Only messages of this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only messages before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// Only messages in this role.
-    pub role: Option<Role>,
-    /// Only messages with this `model_used`.
-    pub model_used: Option<String>,
-    /// Only messages with this `config_used`.
-    pub config_used: Option<String>,
-    /// `true`: only messages with an error; `false`: only messages without one.
-    pub error: Option<bool>,
-    /// By sequence within a conversation, else by time. Default: oldest first.
-    pub order: Order,
-    /// Maximum number of messages; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for MessageQuery {
-    fn default() -> MessageQuery {
-        MessageQuery {
-            from_sequence: None,
-            until_sequence: None,
-            since: None,
-            until: None,
-            role: None,
-            model_used: None,
-            config_used: None,
-            error: None,
-            order: Order::OldestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which messages to list.
+    MessageQuery {
+        filters {
+            /// Only messages with this sequence or a later one. Needs a conversation.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
+            from_sequence: i64 = "from-sequence" "N",
+            /// Only messages with an earlier sequence. Needs a conversation.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
+            until_sequence: i64 = "until-sequence" "N",
+            /// Only messages in this role.
+            role: Role = "role" "ROLE",
+            /// Only messages with this `model_used`.
+            #[cfg_attr(feature = "http", serde(rename = "model"))]
+            model_used: String = "model" "NAME",
+            /// Only messages with this `config_used`.
+            #[cfg_attr(feature = "http", serde(rename = "config"))]
+            config_used: String = "config" "NAME",
+            /// `true`: only messages with an error; `false`: only messages without one.
+            #[cfg_attr(feature = "cli", arg(num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
+            error: bool = "error" "BOOL",
+        }
+        times {
+            /// Only messages of this time or later.
+            since,
+            /// Only messages before this time.
+            until,
+        }
+        order {
+            /// By sequence within a conversation, else by time. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

@@ -10,6 +10,7 @@ mod messages;
 mod observability;
 mod page;
 mod proposals;
+mod query;
 mod rollups;
 mod search;
 mod seqs;
@@ -40,6 +41,8 @@ pub use observability::ObservabilityStore;
 pub(crate) use page::PAGE_LIMIT_MAX;
 pub use page::{Cursor, Order, PAGE_LIMIT, Page};
 pub use proposals::ProposalQuery;
+#[cfg(feature = "http")]
+pub(crate) use query::{Limit, TimeText, number_param};
 pub use rollups::RollupQuery;
 pub use search::{Found, SearchCursor, SearchMatch, SearchProgress, SearchQuery};
 pub use session::{SessionItem, SessionNode, SessionTree};

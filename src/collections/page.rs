@@ -78,6 +78,28 @@ impl FromStr for Cursor {
     }
 }
 
+#[cfg(feature = "wire")]
+impl<'de> serde::Deserialize<'de> for Cursor {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Cursor, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(from)?;
+        let cursor = text.parse::<Cursor>();
+        cursor.map_err(|e| serde::de::Error::custom(e.reason()))
+    }
+}
+
+#[cfg(feature = "wire")]
+impl utoipa::PartialSchema for Cursor {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .pattern(Some("^[0-9]{1,18}-[0-9]{1,18}$"))
+            .into()
+    }
+}
+
+#[cfg(feature = "wire")]
+impl utoipa::ToSchema for Cursor {}
+
 /// So many rows are taken from the index before their lines are read.
 pub(super) const ROWS_AT_A_TIME: usize = 128;
 

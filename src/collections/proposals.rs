@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
+use super::page::{Cursor, Page, Walk, page};
+use super::query::query;
 use super::{
     Ack, collision, lifecycle, not_found, outcome, put_version, says, standing, time, unchanged,
 };
@@ -15,41 +16,35 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::CodeEditProposals;
 
-/// Which proposals to list.
-///
-/// ```
-/// # use decklog::{ProposalQuery, ProposalStatus, Store};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// let query = ProposalQuery { status: Some(ProposalStatus::Pending), ..ProposalQuery::default() };
-/// assert!(store.proposals(&query)?.items.is_empty());
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct ProposalQuery {
-    /// Only proposals that stand there.
-    pub status: Option<ProposalStatus>,
-    /// Only proposals created at this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only proposals created before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// Default: newest first.
-    pub order: Order,
-    /// Maximum number of proposals; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for ProposalQuery {
-    fn default() -> ProposalQuery {
-        ProposalQuery {
-            status: None,
-            since: None,
-            until: None,
-            order: Order::NewestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which proposals to list.
+    ///
+    /// ```
+    /// # use decklog::{ProposalQuery, ProposalStatus, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let query = ProposalQuery { status: Some(ProposalStatus::Pending), ..ProposalQuery::default() };
+    /// assert!(store.proposals(&query)?.items.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ProposalQuery {
+        filters {
+            /// Only proposals with this status.
+            status: ProposalStatus = "status" "STATUS",
+        }
+        times {
+            /// Only proposals created at this time or later.
+            since,
+            /// Only proposals created before this time.
+            until,
+        }
+        order {
+            /// By `created_at`. Default: newest first (`desc`).
+            NewestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

@@ -4,7 +4,8 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::as_of::assertion;
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
+use super::page::{Cursor, Page, Walk, page};
+use super::query::query;
 use super::{Ack, collision, lower, put_version, standing_as, time};
 use crate::error::Result;
 use crate::index::{RowId, Select};
@@ -14,52 +15,43 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ConversationTurns;
 
-/// Which turns to list.
-///
-/// ```
-/// # use decklog::{Order, Store, TurnQuery};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// # let thread = uuid::Uuid::nil();
-/// let query = TurnQuery { thread_id: Some(thread), order: Order::NewestFirst, limit: 20, ..TurnQuery::default() };
-/// let newest = store.turns(&query)?;
-/// # assert!(newest.items.is_empty());
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct TurnQuery {
-    /// Only turns of this message.
-    pub message_id: Option<Uuid>,
-    /// Only turns that follow this one.
-    pub parent_id: Option<Uuid>,
-    /// Only turns of this thread.
-    pub thread_id: Option<Uuid>,
-    /// Only turns of this kind.
-    pub kind: Option<TurnKind>,
-    /// Only turns created at this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only turns created before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// Default: oldest first.
-    pub order: Order,
-    /// Maximum number of turns; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for TurnQuery {
-    fn default() -> TurnQuery {
-        TurnQuery {
-            message_id: None,
-            parent_id: None,
-            thread_id: None,
-            kind: None,
-            since: None,
-            until: None,
-            order: Order::OldestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which turns to list.
+    ///
+    /// ```
+    /// # use decklog::{Order, Store, TurnQuery};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// # let thread = uuid::Uuid::nil();
+    /// let query = TurnQuery { thread_id: Some(thread), order: Order::NewestFirst, limit: 20, ..TurnQuery::default() };
+    /// let newest = store.turns(&query)?;
+    /// # assert!(newest.items.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    TurnQuery {
+        filters {
+            /// Only turns of this message.
+            message_id: Uuid = "message" "ID",
+            /// Only turns that follow this one.
+            parent_id: Uuid = "parent" "ID",
+            /// Only turns of this thread.
+            thread_id: Uuid = "thread" "ID",
+            /// Only turns of this kind.
+            kind: TurnKind = "kind" "KIND",
+        }
+        times {
+            /// Only turns created at this time or later.
+            since,
+            /// Only turns created before this time.
+            until,
+        }
+        order {
+            /// By `created_at`. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

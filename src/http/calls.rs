@@ -2,8 +2,8 @@
 
 use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::request::Parts;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -11,13 +11,12 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Limit, Query, Time, WaitParams, id_in_path, set_as_path};
+use super::params::{AsOfParams, ListAsOf, Query, WaitParams, id_in_path, set_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
-use crate::collections::{CallQuery, Order};
-use crate::record::{CallStatus, ToolCallView};
+use crate::collections::CallQuery;
+use crate::record::ToolCallView;
 use crate::wire::new::{NewCall, NewOutcome};
-use crate::wire::pages::After;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -136,35 +135,6 @@ async fn get(
     .await
 }
 
-/// Which tool calls to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    /// Only calls of this model request.
-    request_id: Option<Uuid>,
-    /// Only calls with this id, of whatever request.
-    call_id: Option<String>,
-    /// Only calls of this turn.
-    parent_id: Option<Uuid>,
-    status: Option<CallStatus>,
-    vendor: Option<String>,
-    tool_name: Option<String>,
-    /// Started then or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Started before.
-    until: Option<Time>,
-    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
-    as_of: Option<Time>,
-    /// By `started_at`. Default: desc.
-    order: Option<Order>,
-    /// Maximum number of tool calls. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    after: Option<After>,
-}
-
 /// A page of tool calls.
 #[derive(Debug, Serialize, ToSchema)]
 struct Calls<'a> {
@@ -179,27 +149,13 @@ struct Calls<'a> {
     get,
     path = "/tool-calls",
     tag = "tool calls",
-    params(ListParams),
+    params(CallQuery, AsOfParams),
     responses((status = 200, description = "A page", body = Calls))
 )]
 async fn list(
     State(app): State<Shared>,
-    Query(params): Query<ListParams>,
+    ListAsOf { query, as_of }: ListAsOf<CallQuery>,
 ) -> Result<Made, Problem> {
-    let query = CallQuery {
-        request_id: params.request_id,
-        call_id: params.call_id,
-        parent_id: params.parent_id,
-        status: params.status,
-        vendor: params.vendor,
-        tool_name: params.tool_name,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        order: params.order.unwrap_or(Order::NewestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
-    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
         let page = app
             .store

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -15,14 +15,12 @@ use super::app::Shared;
 use super::body::{Json, Made, OneOrMore};
 use super::messages::of_path;
 use super::pages::IsCut;
-use super::params::{Id, IdempotencyKey, Limit, Query, Time, number};
+use super::params::{Id, IdempotencyKey, Query};
 use super::problem::Problem;
 use super::puts::{Handed, status_of};
-use crate::collections::{
-    ConversationList, ConversationQuery, MessageQuery, Order, PAGE_LIMIT_MAX,
-};
+use crate::collections::{ConversationList, ConversationQuery, MessageQuery, PAGE_LIMIT_MAX};
 use crate::line::DERIVED;
-use crate::record::{Client, ConversationMessage, ConversationStatus, Timestamp};
+use crate::record::{ConversationMessage, ConversationStatus, Timestamp};
 use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use crate::store::Store;
 use crate::wire::conversation::Whole;
@@ -151,36 +149,6 @@ async fn create(
     Ok(response)
 }
 
-/// Which conversations to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    /// This workspace or a directory below it.
-    workspace: Option<String>,
-    project: Option<String>,
-    client: Option<Client>,
-    /// As it was given, hashed or not.
-    user_id: Option<String>,
-    session_id: Option<String>,
-    /// Only conversations whose `parent_id` this is, as those of sub-agents.
-    parent_id: Option<Uuid>,
-    status: Option<ConversationStatus>,
-    /// Created then or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Created before.
-    until: Option<Time>,
-    /// By `created_at`. Default: desc.
-    order: Option<Order>,
-    /// Maximum number of conversations. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    /// So many are passed over first. Default: 0.
-    #[serde(default, deserialize_with = "number")]
-    offset: Option<Length>,
-}
-
 /// A part of a list.
 #[derive(Debug, Serialize, ToSchema)]
 struct List {
@@ -200,28 +168,13 @@ struct List {
     get,
     path = "/conversations",
     tag = "conversations",
-    params(ListParams),
+    params(ConversationQuery),
     responses((status = 200, description = "A page of conversations", body = List))
 )]
 async fn list(
     State(app): State<Shared>,
-    Query(params): Query<ListParams>,
+    Query(query): Query<ConversationQuery>,
 ) -> Result<Made, Problem> {
-    let offset = params.offset.map_or(0, |offset| offset.0);
-    let query = ConversationQuery {
-        workspace: params.workspace,
-        project: params.project,
-        client: params.client,
-        user_id: params.user_id,
-        session_id: params.session_id,
-        parent_id: params.parent_id,
-        status: params.status,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        order: params.order.unwrap_or(Order::NewestFirst),
-        limit: params.limit.0,
-        offset: usize::try_from(offset).unwrap_or(usize::MAX),
-    };
     app.page(move |app, bytes_max| {
         let (list, is_more) = app.store.conversations_within(&query, bytes_max)?;
         let ConversationList { items, total } = list;

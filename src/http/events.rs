@@ -9,14 +9,14 @@ use utoipa_axum::routes;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::pages::{IsCut, PAGE_BYTES_MAX};
-use super::params::{Id, Limit, Query, Time, WaitParams, number};
+use super::params::{Id, Query, WaitParams, number_param};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
-use crate::collections::{EventNode, EventQuery, Order, SupervisorState};
+use crate::collections::{EventNode, EventQuery, SupervisorState};
 use crate::record::Event;
 use crate::wire::fields::{AnyInt, Int};
 use crate::wire::new::NewEvent;
-use crate::wire::pages::{After, Paged};
+use crate::wire::pages::Paged;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -57,32 +57,6 @@ async fn log(
         .await
 }
 
-/// Which events to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    /// Only events right under this one.
-    #[serde(default, deserialize_with = "number")]
-    parent_id: Option<AnyInt>,
-    /// Only events without a parent. Default: false.
-    #[serde(default)]
-    #[param(value_type = Option<bool>)]
-    roots: bool,
-    event_type: Option<String>,
-    /// Of that time or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Of before.
-    until: Option<Time>,
-    /// By id. Default: asc.
-    order: Option<Order>,
-    /// Maximum number of events. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    after: Option<After>,
-}
-
 type Events = Paged<Event>;
 
 /// Lists events, page by page.
@@ -90,23 +64,10 @@ type Events = Paged<Event>;
     get,
     path = "/events",
     tag = "events",
-    params(ListParams),
+    params(EventQuery),
     responses((status = 200, description = "A page", body = Events))
 )]
-async fn list(
-    State(app): State<Shared>,
-    Query(params): Query<ListParams>,
-) -> Result<Made, Problem> {
-    let query = EventQuery {
-        parent_id: params.parent_id.map(|id| id.0),
-        roots: params.roots,
-        event_type: params.event_type,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        order: params.order.unwrap_or(Order::OldestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
+async fn list(State(app): State<Shared>, Query(query): Query<EventQuery>) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
         let page = app.store.events_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
@@ -173,7 +134,7 @@ async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made
 #[into_params(parameter_in = Query)]
 struct StateParams {
     /// The event that began the supervisor. Default: the latest `process.started` without a parent.
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "number_param")]
     supervisor_id: Option<AnyInt>,
 }
 

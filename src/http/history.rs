@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{Id, Limit, Query, WaitParams, number};
+use super::params::{Id, Limit, Query, WaitParams, number_param};
 use super::problem::Problem;
 use super::puts::{Handed, Numbered, NumberedAnswer};
 use crate::wire::fields::{AnyInt, Int};
@@ -63,7 +63,7 @@ struct LastParams {
     #[param(value_type = Option<u32>, maximum = 1000)]
     last: Limit,
     /// Only entries before the one with this id: what an earlier answer has as `before`.
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "number_param")]
     before: Option<AnyInt>,
 }
 

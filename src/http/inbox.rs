@@ -6,21 +6,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::body::{Json, JsonOrNone, Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{Id, Limit, Query, WaitParams};
+use super::params::{Id, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Put, status_of};
-use crate::collections::{Inbox, Order, TaskCounts, TaskQuery};
-use crate::record::{InboxTask, TaskStatus};
+use crate::collections::{Inbox, TaskCounts, TaskQuery};
+use crate::record::InboxTask;
 use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, Length};
 use crate::wire::new::NewTask;
-use crate::wire::pages::{After, Paged};
+use crate::wire::pages::Paged;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -72,21 +72,6 @@ fn task(app: &App, id: i64) -> Result<InboxTask, Problem> {
     app.store.inbox().get(id)?.ok_or_else(unknown)
 }
 
-/// Which tasks to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    status: Option<TaskStatus>,
-    /// By id. Default: asc.
-    order: Option<Order>,
-    /// Maximum number of tasks. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    after: Option<After>,
-}
-
 type Tasks = Paged<InboxTask>;
 
 /// Lists tasks, page by page.
@@ -94,19 +79,10 @@ type Tasks = Paged<InboxTask>;
     get,
     path = "/inbox",
     tag = "inbox",
-    params(ListParams),
+    params(TaskQuery),
     responses((status = 200, description = "A page", body = Tasks))
 )]
-async fn list(
-    State(app): State<Shared>,
-    Query(params): Query<ListParams>,
-) -> Result<Made, Problem> {
-    let query = TaskQuery {
-        status: params.status,
-        order: params.order.unwrap_or(Order::OldestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
+async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
         let page = app.store.inbox().list_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);

@@ -4,18 +4,15 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::problem::Problem;
-use crate::collections::{PAGE_LIMIT, PAGE_LIMIT_MAX};
+pub(super) use crate::collections::{Limit, TimeText, number_param};
 use crate::line::Given;
-use crate::record::{NAME_BYTES_MAX, epoch_ms};
-use crate::wire::fields::{AnyInt, Int};
+use crate::record::{AnyInt, NAME_BYTES_MAX};
 
 /// The query of a request. A parameter that there is not is an error: it would be ignored.
 pub(super) struct Query<T>(pub(super) T);
@@ -24,19 +21,40 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
-        let from = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
-        serde_path_to_error::deserialize(from)
-            .map(Query)
-            .map_err(|e| {
-                let path = e.path().to_string();
-                let detail = e.into_inner().to_string();
-                if path == "." {
-                    Problem::bad_request(detail)
-                } else {
-                    Problem::bad_request(format!("{path}: {detail}")).with_field(path)
-                }
-            })
+        query(parts.uri.query().unwrap_or_default()).map(Query)
+    }
+}
+
+fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let from = serde_urlencoded::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
+    serde_path_to_error::deserialize(from).map_err(|e| {
+        let path = e.path().to_string();
+        let detail = e.into_inner().to_string();
+        if path == "." {
+            Problem::bad_request(detail)
+        } else {
+            Problem::bad_request(format!("{path}: {detail}")).with_field(path)
+        }
+    })
+}
+
+/// The query of a list, and the time as of which the list is read.
+pub(super) struct ListAsOf<T> {
+    pub(super) query: T,
+    pub(super) as_of: Option<i64>,
+}
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for ListAsOf<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<ListAsOf<T>, Problem> {
+        let text = parts.uri.query().unwrap_or_default();
+        let is_as_of = |pair: &&str| pair.split('=').next() == Some("as_of");
+        let (as_of, of_list): (Vec<&str>, Vec<&str>) = text.split('&').partition(is_as_of);
+        Ok(ListAsOf {
+            query: query(&of_list.join("&"))?,
+            as_of: query::<AsOfParams>(&as_of.join("&"))?.at(),
+        })
     }
 }
 
@@ -106,58 +124,12 @@ pub(super) struct WaitParams {
 #[into_params(parameter_in = Query)]
 pub(super) struct AsOfParams {
     /// As it stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
-    as_of: Option<Time>,
+    as_of: Option<TimeText>,
 }
 
 impl AsOfParams {
     pub(super) fn at(&self) -> Option<i64> {
         self.as_of.map(|time| time.0)
-    }
-}
-
-/// An instant as a parameter: epoch milliseconds, RFC 3339 or a day.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Time(pub(super) i64);
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        epoch_ms(&text).map(Time).map_err(D::Error::custom)
-    }
-}
-
-impl PartialSchema for Time {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String);
-        text.description(Some("Epoch milliseconds, RFC 3339 or a UTC day"))
-            .into()
-    }
-}
-
-impl ToSchema for Time {}
-
-/// How many records, at most and at least `MIN`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limit<const MIN: usize = 0>(pub(super) usize);
-
-impl<const MIN: usize> Default for Limit<MIN> {
-    fn default() -> Self {
-        Limit(PAGE_LIMIT)
-    }
-}
-
-impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        let limit = text.parse::<usize>().ok();
-        let limit = limit.filter(|it| (MIN..=PAGE_LIMIT_MAX).contains(it));
-        let limit = limit.ok_or_else(|| {
-            let message = format!(
-                "give a number from {MIN} to {PAGE_LIMIT_MAX}: what does not fit is on the next page"
-            );
-            D::Error::custom(message)
-        })?;
-        Ok(Limit(limit))
     }
 }
 
@@ -175,17 +147,6 @@ pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
     }
     given.fill_text(name, || in_path.to_string());
     Ok(())
-}
-
-/// Reads a number: all parameters are texts.
-pub(super) fn number<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
-    from: D,
-) -> Result<Option<Int<MIN, MAX>>, D::Error> {
-    let text = std::borrow::Cow::<str>::deserialize(from)?;
-    let number = text
-        .parse()
-        .map_err(|()| D::Error::custom(format!("give a whole number from {MIN} to {MAX}")))?;
-    Ok(Some(number))
 }
 
 /// The key under which a request is made once, however often it is sent.

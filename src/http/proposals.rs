@@ -1,8 +1,6 @@
 //! `/proposals`: edits that are proposed, each step that follows, and how they stand.
 
 use axum::extract::State;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -10,14 +8,14 @@ use uuid::Uuid;
 use super::app::{App, Shared};
 use super::body::{Json, Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams, set_as_path};
+use super::params::{AsOfParams, Id, ListAsOf, Query, WaitParams, set_as_path};
 use super::problem::Problem;
 use super::puts::{Handed, Put};
-use crate::collections::{AsOf, Order, ProposalQuery};
+use crate::collections::{AsOf, ProposalQuery};
 use crate::error::{Error, ErrorKind};
-use crate::record::{CodeEditProposal, ProposalStatus};
+use crate::record::CodeEditProposal;
 use crate::wire::new::{NewProposal, NewStep};
-use crate::wire::pages::{After, Paged};
+use crate::wire::pages::Paged;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -85,27 +83,6 @@ async fn step(
     handed.answer::<Put>(&app, params.wait, rejected).await
 }
 
-/// Which proposals to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    status: Option<ProposalStatus>,
-    /// Proposed then or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Proposed before.
-    until: Option<Time>,
-    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
-    as_of: Option<Time>,
-    /// By `created_at`. Default: desc.
-    order: Option<Order>,
-    /// Maximum number of proposals. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    after: Option<After>,
-}
-
 type Proposals = Paged<CodeEditProposal>;
 
 /// Lists proposals that stand, page by page.
@@ -113,22 +90,13 @@ type Proposals = Paged<CodeEditProposal>;
     get,
     path = "/proposals",
     tag = "proposals",
-    params(ListParams),
+    params(ProposalQuery, AsOfParams),
     responses((status = 200, description = "A page", body = Proposals))
 )]
 async fn list(
     State(app): State<Shared>,
-    Query(params): Query<ListParams>,
+    ListAsOf { query, as_of }: ListAsOf<ProposalQuery>,
 ) -> Result<Made, Problem> {
-    let query = ProposalQuery {
-        status: params.status,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        order: params.order.unwrap_or(Order::NewestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
-    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
         let page = app.store.as_of(as_of).proposals_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);

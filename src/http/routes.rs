@@ -24,9 +24,9 @@ use super::{
     params, proposals, records, rejected, search, stream, thoughts, turns,
 };
 use crate::analytics::{Bucket, Dimension};
+use crate::collections::Cursor;
 use crate::record::Day;
 use crate::wire::fields::{AnyInt, SearchAfter};
-use crate::wire::pages::After;
 
 /// The description of the service.
 #[derive(OpenApi)]
@@ -36,7 +36,7 @@ use crate::wire::pages::After;
         description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
     ),
     components(schemas(
-        AnyInt, Bucket, Day, Dimension, After, SearchAfter, crate::collections::Order, params::Time, params::Wait, records::WaitFor
+        AnyInt, Bucket, Day, Dimension, Cursor, SearchAfter, crate::collections::Order, params::TimeText, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),

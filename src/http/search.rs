@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::body::Made;
-use super::params::{Limit, Query, Time};
+use super::params::{Limit, Query, TimeText};
 use super::problem::Problem;
 use crate::collections::{Found, SearchQuery};
 use crate::error::ErrorKind;
@@ -36,9 +36,9 @@ struct SearchParams {
     #[param(inline)]
     kind: Option<KindName>,
     /// Only records of this time or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
+    since: Option<TimeText>,
     /// Only records before this time.
-    until: Option<Time>,
+    until: Option<TimeText>,
     /// Maximum number of matches. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]

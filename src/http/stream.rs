@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
 use super::metrics::Counted;
-use super::params::{Query, number};
+use super::params::{Query, number_param};
 use super::problem::Problem;
 use crate::record::Kind;
 use crate::store::{LogLine, PagedReader};
@@ -47,7 +47,7 @@ struct StreamParams {
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,
     /// The same as the header `Last-Event-ID`, for clients that cannot set one. The header wins.
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "number_param")]
     last_event_id: Option<Length>,
 }
 

@@ -13,11 +13,12 @@ use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Identified, status_of};
+use crate::collections::Cursor;
 use crate::collections::ThoughtQuery;
 use crate::record::ThoughtRecord;
 use crate::wire::chain::Verified;
 use crate::wire::new::NewThought;
-use crate::wire::pages::{After, Paged};
+use crate::wire::pages::Paged;
 
 /// What ids are derived from that a client's key stands for: any would do.
 const KEYS: Uuid = Uuid::from_u128(0x5a1c_7e0d_93b2_4c68_8f14_d27b_60e9_3ac5);
@@ -94,7 +95,7 @@ struct ListParams {
     #[serde(default)]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
     limit: Limit<1>,
-    after: Option<After>,
+    after: Option<Cursor>,
 }
 
 type Thoughts = Paged<ThoughtRecord>;
@@ -116,7 +117,7 @@ async fn list(
             task_id: params.task_id.clone(),
             prev_hash: params.prev_hash.clone(),
             limit: params.limit.0,
-            after: params.after.map(|after| after.0),
+            after: params.after,
         };
         let page = app.store.thoughts().page_within(&query, bytes_max);
         let page = page.map_err(|e| Problem::of_query(&e))?;

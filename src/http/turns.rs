@@ -1,8 +1,6 @@
 //! `/turns`: conversation turns, recorded and read.
 
 use axum::extract::State;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -10,13 +8,13 @@ use uuid::Uuid;
 use super::app::Shared;
 use super::body::{Made, OneOrMore};
 use super::pages::IsCut;
-use super::params::{AsOfParams, Id, Limit, Query, Time, WaitParams};
+use super::params::{AsOfParams, Id, ListAsOf, Query, WaitParams};
 use super::problem::Problem;
 use super::puts::{Handed, Identified, IdentifiedAnswer};
-use crate::collections::{Order, TurnQuery};
-use crate::record::{ConversationTurn, TurnKind};
+use crate::collections::TurnQuery;
+use crate::record::ConversationTurn;
 use crate::wire::new::NewTurn;
-use crate::wire::pages::{After, Paged};
+use crate::wire::pages::Paged;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -56,33 +54,6 @@ async fn add(
         .await
 }
 
-/// Which turns to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct ListParams {
-    /// Only turns of this message.
-    message_id: Option<Uuid>,
-    /// Only turns that follow this one.
-    parent_id: Option<Uuid>,
-    /// Only turns of this thread.
-    thread_id: Option<Uuid>,
-    kind: Option<TurnKind>,
-    /// Said then or later: epoch milliseconds, RFC 3339 or a day.
-    since: Option<Time>,
-    /// Said before.
-    until: Option<Time>,
-    /// As they stood at this time: epoch milliseconds, RFC 3339 or a day. Default: now.
-    as_of: Option<Time>,
-    /// By `created_at`. Default: asc.
-    order: Option<Order>,
-    /// Maximum number of turns. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, maximum = 1000)]
-    limit: Limit,
-    after: Option<After>,
-}
-
 type Turns = Paged<ConversationTurn>;
 
 /// Lists turns that stand, page by page.
@@ -90,25 +61,13 @@ type Turns = Paged<ConversationTurn>;
     get,
     path = "/turns",
     tag = "turns",
-    params(ListParams),
+    params(TurnQuery, AsOfParams),
     responses((status = 200, description = "A page", body = Turns))
 )]
 async fn list(
     State(app): State<Shared>,
-    Query(params): Query<ListParams>,
+    ListAsOf { query, as_of }: ListAsOf<TurnQuery>,
 ) -> Result<Made, Problem> {
-    let query = TurnQuery {
-        message_id: params.message_id,
-        parent_id: params.parent_id,
-        thread_id: params.thread_id,
-        kind: params.kind,
-        since: params.since.map(|time| time.0),
-        until: params.until.map(|time| time.0),
-        order: params.order.unwrap_or(Order::OldestFirst),
-        limit: params.limit.0,
-        after: params.after.map(|after| after.0),
-    };
-    let as_of = params.as_of.map(|time| time.0);
     app.page(move |app, bytes_max| {
         let page = app.store.as_of(as_of).turns_within(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);

@@ -10,6 +10,8 @@ mod grammar;
 mod hashes;
 mod history;
 mod inbox;
+#[cfg(feature = "wire")]
+mod int;
 mod json;
 mod message;
 mod payload;
@@ -33,6 +35,10 @@ pub use hashes::IdHashes;
 pub(crate) use hashes::id_hash;
 pub use history::HistoryEntry;
 pub use inbox::{InboxStep, InboxTask, TaskStatus};
+#[cfg(feature = "http")]
+pub(crate) use int::Length;
+#[cfg(feature = "wire")]
+pub(crate) use int::{AnyInt, Int};
 pub use json::args_sha256;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::check_canonical;
@@ -139,6 +145,17 @@ impl serde::Serialize for Kind {
         serializer: S,
     ) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(self.stem())
+    }
+}
+
+#[cfg(feature = "cli")]
+impl clap::ValueEnum for Kind {
+    fn value_variants<'a>() -> &'a [Kind] {
+        &Kind::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(self.stem().into())
     }
 }
 

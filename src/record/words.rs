@@ -62,6 +62,17 @@ macro_rules! words {
         #[cfg(feature = "wire")]
         impl utoipa::ToSchema for $name {}
 
+        #[cfg(feature = "cli")]
+        impl clap::ValueEnum for $name {
+            fn value_variants<'a>() -> &'a [$name] {
+                $name::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+                Some(self.as_str().into())
+            }
+        }
+
         impl $crate::record::declare::Word for $name {
             const WORDS: &'static [&'static str] = &[$($word,)+];
 

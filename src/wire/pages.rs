@@ -2,34 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::Serialize;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::collections::{Cursor, Page};
 use crate::error::Result;
-
-/// Where a page begins: what an earlier one has as `next`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct After(pub(crate) Cursor);
-
-impl<'de> Deserialize<'de> for After {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<After, D::Error> {
-        let text = Cow::<str>::deserialize(from)?;
-        let cursor = text.parse::<Cursor>();
-        cursor.map(After).map_err(|e| D::Error::custom(e.reason()))
-    }
-}
-
-impl PartialSchema for After {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String);
-        text.pattern(Some("^[0-9]{1,18}-[0-9]{1,18}$")).into()
-    }
-}
-
-impl ToSchema for After {}
 
 /// A page of records.
 #[derive(Debug, Serialize)]
@@ -79,12 +58,11 @@ impl<T> From<Page<T>> for Paged<T> {
 pub(crate) fn paged<T>(
     limit: usize,
     bytes_max: usize,
-    after: Option<After>,
+    mut after: Option<Cursor>,
     mut read: impl FnMut(usize, Option<Cursor>) -> Result<Page<T>>,
     length: impl Fn(&T) -> usize,
 ) -> Result<Paged<T>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
-    let mut after = after.map(|after| after.0);
     loop {
         let page = read(1, after)?;
         bytes += page.items.iter().map(&length).sum::<usize>();

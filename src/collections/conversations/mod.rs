@@ -6,12 +6,13 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-#[cfg(feature = "mcp")]
+use super::page::Order;
 use super::page::{Cursor, Page};
-use super::page::{Order, PAGE_LIMIT};
 #[cfg(feature = "mcp")]
 use super::page::{Walk, page};
 use super::{Ack, collision, not_found, says, standing, unchanged};
+#[cfg(feature = "mcp")]
+use crate::collections::query::query;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, status_state};
 use crate::record::{
@@ -21,60 +22,50 @@ use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Conversations;
 
-/// Which conversations to list.
-///
-/// ```
-/// # use decklog::{Client, ConversationQuery, Store};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// let query = ConversationQuery { client: Some(Client::Vscode), limit: 20, ..ConversationQuery::default() };
-/// let list = store.conversations(&query)?;
-/// assert_eq!((list.items.len(), list.total), (0, 0));
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct ConversationQuery {
-    /// Only conversations of this workspace, or of a directory below it.
-    pub workspace: Option<String>,
-    /// Only conversations of this project.
-    pub project: Option<String>,
-    /// Only conversations held there.
-    pub client: Option<Client>,
-    /// Only conversations of this user.
-    pub user_id: Option<String>,
-    /// Only conversations of this session.
-    pub session_id: Option<String>,
-    /// Only conversations whose `parent_id` this is, as those of sub-agents.
-    pub parent_id: Option<Uuid>,
-    /// Only conversations that stand there.
-    pub status: Option<ConversationStatus>,
-    /// Only conversations created at this time or later, in epoch milliseconds.
-    pub since: Option<i64>,
-    /// Only conversations created before this time, in epoch milliseconds.
-    pub until: Option<i64>,
-    /// By `created_at`. Default: newest first.
-    pub order: Order,
-    /// Maximum number of conversations; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// So many are passed over first. Default: 0.
-    pub offset: usize,
-}
-
-impl Default for ConversationQuery {
-    fn default() -> ConversationQuery {
-        ConversationQuery {
-            workspace: None,
-            project: None,
-            client: None,
-            user_id: None,
-            session_id: None,
-            parent_id: None,
-            status: None,
-            since: None,
-            until: None,
-            order: Order::NewestFirst,
-            limit: PAGE_LIMIT,
-            offset: 0,
+query! {
+    /// Which conversations to list.
+    ///
+    /// ```
+    /// # use decklog::{Client, ConversationQuery, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let query = ConversationQuery { client: Some(Client::Vscode), limit: 20, ..ConversationQuery::default() };
+    /// let list = store.conversations(&query)?;
+    /// assert_eq!((list.items.len(), list.total), (0, 0));
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ConversationQuery {
+        filters {
+            /// Only conversations of this workspace or of a directory below it.
+            workspace: String = "workspace" "DIR",
+            /// Only conversations of this project.
+            project: String = "project" "NAME",
+            /// Only conversations of this client.
+            client: Client = "client" "NAME",
+            /// Only conversations of this user: the id as it was given, or its hash.
+            user_id: String = "user" "ID",
+            /// Only conversations of this session.
+            session_id: String = "session" "ID",
+            /// Only conversations with this `parent_id`, such as those of sub-agents.
+            parent_id: Uuid = "parent" "ID",
+            /// Only conversations with this status.
+            status: ConversationStatus = "status" "STATUS",
+        }
+        times {
+            /// Only conversations created at this time or later.
+            since,
+            /// Only conversations created before this time.
+            until,
+        }
+        order {
+            /// By `created_at`. Default: newest first (`desc`).
+            NewestFirst
+        }
+        from {
+            /// Skip the first N. Default: 0.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::offset"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::record::Length>))]
+            offset: usize
         }
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 pub(super) use self::steps::{put, put_step};
 
 use self::steps::read;
-use super::page::{Cursor, Order, PAGE_LIMIT, Page, Walk, page};
+use super::page::{Cursor, Page, Walk, page};
 use super::{collision, lifecycle, with_key};
+use crate::collections::query::query;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Position, Row, Select};
 use crate::line::Op;
@@ -17,26 +18,20 @@ use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::Inbox;
 
-/// Which tasks to list.
-#[derive(Debug, Clone)]
-pub struct TaskQuery {
-    /// Only tasks that stand there.
-    pub status: Option<TaskStatus>,
-    /// By id. Default: oldest first.
-    pub order: Order,
-    /// Maximum number of tasks; 0 gives none. Default: 100.
-    pub limit: usize,
-    /// Goes on where an earlier page ended.
-    pub after: Option<Cursor>,
-}
-
-impl Default for TaskQuery {
-    fn default() -> TaskQuery {
-        TaskQuery {
-            status: None,
-            order: Order::OldestFirst,
-            limit: PAGE_LIMIT,
-            after: None,
+query! {
+    /// Which tasks to list.
+    TaskQuery {
+        filters {
+            /// Only tasks with this status.
+            status: TaskStatus = "status" "STATUS",
+        }
+        order {
+            /// By id. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Where the page begins: the `next` of an earlier page.
+            after: Option<Cursor>
         }
     }
 }

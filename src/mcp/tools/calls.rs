@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
+use crate::collections::Cursor;
 use crate::collections::{CallQuery, Order, Page};
 use crate::error::{Error, ErrorKind};
 use crate::record::{CallStatus, Kind, ToolCall, ToolCallView};
 use crate::wire::new::{NewCall, NewOutcome};
-use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -107,7 +107,7 @@ struct List {
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,

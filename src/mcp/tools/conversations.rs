@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
+use crate::collections::Cursor;
 use crate::collections::MessageQuery;
 use crate::record::{ConversationMessage, Kind};
 use crate::wire::conversation::Whole;
-use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -34,7 +34,7 @@ struct Get {
     /// Maximum number of messages. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,

@@ -16,7 +16,7 @@ use crate::wire::fields::Int;
 pub(super) use crate::wire::fields::Moment as Time;
 use crate::wire::issues::issues;
 use crate::wire::new::{New, NewForm};
-use crate::wire::pages::{After, Paged, paged};
+use crate::wire::pages::{Paged, paged};
 
 /// A character of a text, from 0.
 pub(super) type FromChar = Int<0, 0x7fff_ffff>;
@@ -54,7 +54,7 @@ impl ToSchema for Limit {}
 /// Reads a page of a list, which ends before it is too long for an answer.
 pub(super) fn page<T: Serialize>(
     given: Option<Limit>,
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     read: impl FnMut(usize, Option<Cursor>) -> crate::Result<Page<T>>,
 ) -> Result<Paged<T>, Fault> {
     Ok(paged(limit(given), PAGE_BYTES_MAX, cursor, read, length)?)

@@ -6,11 +6,11 @@ use utoipa::ToSchema;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Put, Time, page, put};
 use super::{Call, Effect, Tool};
+use crate::collections::Cursor;
 use crate::collections::{Order, ProposalQuery};
 use crate::error::ErrorKind;
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record};
 use crate::wire::new::{NewProposal, NewStep};
-use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -74,7 +74,7 @@ struct List {
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,

@@ -6,11 +6,11 @@ use utoipa::ToSchema;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, page};
 use super::{Call, Effect, Tool};
+use crate::collections::Cursor;
 use crate::collections::{NewThought, ThoughtQuery};
 use crate::record::{Kind, ThoughtRecord, ThoughtType};
 use crate::wire::chain::Verified;
 use crate::wire::fields::Name;
-use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -85,7 +85,7 @@ struct List {
     /// Maximum number of thoughts. Default: all. Results come in pages: continue with next_cursor.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{FromChar, Limit, Status, Time, page, put};
 use super::{Call, Effect, Tool};
+use crate::collections::Cursor;
 use crate::collections::{Order, TurnQuery, Warning};
 use crate::record::{ConversationTurn, Kind, TurnKind};
 use crate::wire::new::NewTurn;
-use crate::wire::pages::After;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -71,7 +71,7 @@ struct Since {
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
     /// The next_cursor of the previous page.
-    cursor: Option<After>,
+    cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
     #[allow(dead_code)] // The answer is cut by it.
     from_char: Option<FromChar>,

@@ -1,0 +1,174 @@
+//! The queries of lists. Each is declared once: the library, the command line and HTTP take the same
+//! filters under one description, with the same defaults.
+
+/// Declares the query of a list: its filters, each with its option of the command line, the bounds
+/// of time, the order, and where a page begins.
+macro_rules! query {
+    (
+        $(#[$meta:meta])*
+        $name:ident {
+            filters { $($(#[$filter_meta:meta])* $filter:ident: $type:ty = $option:literal $value:literal,)* }
+            $(flags { $($(#[$flag_meta:meta])* $flag:ident,)* })?
+            $(times {
+                $(#[$since_meta:meta])* $since:ident,
+                $(#[$until_meta:meta])* $until:ident,
+            })?
+            order { $(#[$order_meta:meta])* $order:ident }
+            from { $(#[$from_meta:meta])* $from:ident: $from_type:ty }
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        #[cfg_attr(feature = "cli", derive(clap::Args), group(skip))]
+        #[cfg_attr(feature = "http", derive(serde::Deserialize, utoipa::IntoParams))]
+        #[cfg_attr(feature = "http", serde(default, deny_unknown_fields))]
+        #[cfg_attr(feature = "http", into_params(parameter_in = Query))]
+        pub struct $name {
+            $(
+                $(#[$filter_meta])*
+                #[cfg_attr(feature = "cli", arg(long = $option, value_name = $value))]
+                pub $filter: Option<$type>,
+            )*
+            $($(
+                $(#[$flag_meta])*
+                #[cfg_attr(feature = "cli", arg(long))]
+                #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
+                pub $flag: bool,
+            )*)?
+            $(
+                $(#[$since_meta])*
+                #[cfg_attr(doc, doc = "In epoch milliseconds.")]
+                #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = $crate::record::epoch_ms))]
+                #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::time"))]
+                #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::query::TimeText>))]
+                pub $since: Option<i64>,
+                $(#[$until_meta])*
+                #[cfg_attr(doc, doc = "In epoch milliseconds.")]
+                #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = $crate::record::epoch_ms))]
+                #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::time"))]
+                #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::query::TimeText>))]
+                pub $until: Option<i64>,
+            )?
+            $(#[$order_meta])*
+            #[cfg_attr(feature = "cli", arg(skip = $crate::collections::Order::$order))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::Order>))]
+            pub order: $crate::collections::Order,
+            /// Maximum number of records; 0 gives none. Default: 100.
+            #[cfg_attr(feature = "cli", arg(skip = $crate::collections::PAGE_LIMIT))]
+            #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::limit"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1000))]
+            pub limit: usize,
+            $(#[$from_meta])*
+            #[cfg_attr(feature = "cli", arg(skip))]
+            pub $from: $from_type,
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name {
+                    $($filter: None,)*
+                    $($($flag: false,)*)?
+                    $($since: None, $until: None,)?
+                    order: $crate::collections::Order::$order,
+                    limit: $crate::collections::PAGE_LIMIT,
+                    $from: Default::default(),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use query;
+
+#[cfg(feature = "http")]
+pub(crate) use params::{Limit, TimeText, number_param};
+#[cfg(feature = "http")]
+pub(super) use params::{integer, limit, offset, time};
+
+/// How parameters are read from the texts of a request, and described.
+#[cfg(feature = "http")]
+mod params {
+    use std::borrow::Cow;
+
+    use serde::{Deserialize, Deserializer, de::Error};
+    use utoipa::openapi::RefOr;
+    use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+    use utoipa::{PartialSchema, ToSchema};
+
+    use crate::collections::{PAGE_LIMIT, PAGE_LIMIT_MAX};
+    use crate::record::{AnyInt, Int, Length, epoch_ms};
+
+    /// An instant: epoch milliseconds, RFC 3339 or a day.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct TimeText(pub(crate) i64);
+
+    impl<'de> Deserialize<'de> for TimeText {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TimeText, D::Error> {
+            let text = Cow::<str>::deserialize(from)?;
+            epoch_ms(&text).map(TimeText).map_err(Error::custom)
+        }
+    }
+
+    impl PartialSchema for TimeText {
+        fn schema() -> RefOr<Schema> {
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            text.description(Some("Epoch milliseconds, RFC 3339 or a UTC day"))
+                .into()
+        }
+    }
+
+    impl ToSchema for TimeText {}
+
+    /// Maximum number of records of a page, at least `MIN`.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Limit<const MIN: usize = 0>(pub(crate) usize);
+
+    impl<const MIN: usize> Default for Limit<MIN> {
+        fn default() -> Self {
+            Limit(PAGE_LIMIT)
+        }
+    }
+
+    impl<'de, const MIN: usize> Deserialize<'de> for Limit<MIN> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            let limit = Cow::<str>::deserialize(from)?.parse().ok();
+            let limit = limit.filter(|it| (MIN..=PAGE_LIMIT_MAX).contains(it));
+            limit.map(Limit).ok_or_else(|| {
+                let message = format!(
+                    "give a number from {MIN} to {PAGE_LIMIT_MAX}: what does not fit is on the next page"
+                );
+                Error::custom(message)
+            })
+        }
+    }
+
+    pub(in super::super) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+        Limit::<0>::deserialize(from).map(|limit| limit.0)
+    }
+
+    pub(in super::super) fn time<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<i64>, D::Error> {
+        TimeText::deserialize(from).map(|time| Some(time.0))
+    }
+
+    /// Reads a number: all parameters are texts.
+    pub(crate) fn number_param<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
+        from: D,
+    ) -> Result<Option<Int<MIN, MAX>>, D::Error> {
+        let number = Cow::<str>::deserialize(from)?.parse();
+        let expected = |()| Error::custom(format!("give a whole number from {MIN} to {MAX}"));
+        number.map(Some).map_err(expected)
+    }
+
+    pub(in super::super) fn integer<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<i64>, D::Error> {
+        Ok(number_param(from)?.map(|AnyInt { 0: number }| number))
+    }
+
+    pub(in super::super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+        let offset: Option<Length> = number_param(from)?;
+        Ok(offset.map_or(0, |offset| usize::try_from(offset.0).unwrap_or(usize::MAX)))
+    }
+}
