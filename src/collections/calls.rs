@@ -46,7 +46,8 @@ query! {
             tool_name: String = "tool" "NAME",
         }
         times {
-            /// Only calls started at this time or later.
+            /// Only calls started at this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only calls started before this time.
             until,

@@ -36,7 +36,8 @@ query! {
             roots,
         }
         times {
-            /// Only events of this time or later.
+            /// Only events of this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only events before this time.
             until,

@@ -28,18 +28,19 @@ query! {
             until_sequence: i64 = "until-sequence" "N",
             /// Only messages in this role.
             role: Role = "role" "ROLE",
-            /// Only messages with this `model_used`.
+            /// Only messages that this model (`model_used`) answered.
             #[cfg_attr(feature = "http", serde(rename = "model"))]
             model_used: String = "model" "NAME",
-            /// Only messages with this `config_used`.
+            /// Only messages answered under this configuration (`config_used`).
             #[cfg_attr(feature = "http", serde(rename = "config"))]
             config_used: String = "config" "NAME",
-            /// `true`: only messages with an error; `false`: only messages without one.
+            /// Only messages with an error (`true`), or without one (`false`).
             #[cfg_attr(feature = "cli", arg(num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
             error: bool = "error" "BOOL",
         }
         times {
-            /// Only messages of this time or later.
+            /// Only messages of this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only messages before this time.
             until,

@@ -33,7 +33,8 @@ query! {
             status: ProposalStatus = "status" "STATUS",
         }
         times {
-            /// Only proposals created at this time or later.
+            /// Only proposals created at this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only proposals created before this time.
             until,

@@ -37,13 +37,11 @@ macro_rules! query {
             )*)?
             $(
                 $(#[$since_meta])*
-                #[cfg_attr(doc, doc = "In epoch milliseconds.")]
                 #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = $crate::record::epoch_ms))]
                 #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::time"))]
                 #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::query::TimeText>))]
                 pub $since: Option<i64>,
                 $(#[$until_meta])*
-                #[cfg_attr(doc, doc = "In epoch milliseconds.")]
                 #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = $crate::record::epoch_ms))]
                 #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::time"))]
                 #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::query::TimeText>))]

@@ -40,7 +40,8 @@ query! {
             kind: TurnKind = "kind" "KIND",
         }
         times {
-            /// Only turns created at this time or later.
+            /// Only turns created at this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only turns created before this time.
             until,

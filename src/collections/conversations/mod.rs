@@ -52,7 +52,8 @@ query! {
             status: ConversationStatus = "status" "STATUS",
         }
         times {
-            /// Only conversations created at this time or later.
+            /// Only conversations created at this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
             since,
             /// Only conversations created before this time.
             until,
