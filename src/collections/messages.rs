@@ -18,11 +18,11 @@ query! {
     /// Which messages to list.
     MessageQuery {
         filters {
-            /// Only messages with this sequence or a later one. Needs a conversation.
+            /// Only messages with this sequence or a later one.
             #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
             #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
             from_sequence: i64 = "from-sequence" "N",
-            /// Only messages with an earlier sequence. Needs a conversation.
+            /// Only messages with an earlier sequence.
             #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
             #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
             until_sequence: i64 = "until-sequence" "N",
@@ -59,15 +59,25 @@ query! {
 impl MessageQuery {
     /// Whether lines have to be read to tell what is to be listed.
     #[cfg(feature = "http")]
-    fn asks_for_fields(&self) -> bool {
+    fn asks_for_fields(&self, conversation_id: Option<Uuid>) -> bool {
         let names = [&self.model_used, &self.config_used];
-        self.role.is_some() || self.error.is_some() || names.iter().any(|name| name.is_some())
+        // The index has the sequences of a conversation.
+        let bounds = [self.from_sequence, self.until_sequence];
+        self.role.is_some()
+            || self.error.is_some()
+            || names.iter().any(|name| name.is_some())
+            || conversation_id.is_none() && bounds.iter().any(Option::is_some)
     }
 
     fn matches(&self, message: &ConversationMessage) -> bool {
         let is =
             |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
-        self.role.is_none_or(|role| message.role == role)
+        let sequence = message.sequence;
+        self.from_sequence.is_none_or(|from| sequence >= Some(from))
+            && self
+                .until_sequence
+                .is_none_or(|until| sequence < Some(until))
+            && self.role.is_none_or(|role| message.role == role)
             && is(&self.model_used, &message.model_used)
             && is(&self.config_used, &message.config_used)
             && self
@@ -107,9 +117,6 @@ impl Store {
     /// assert_eq!(store.messages(None, &failed)?.items, []);
     /// # Ok::<(), decklog::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for bounds of sequences without a conversation.
     pub fn messages(
         &self,
         conversation_id: impl Into<Option<Uuid>>,
@@ -128,7 +135,7 @@ impl Store {
         bytes_max: usize,
     ) -> Result<Page<String>> {
         let of = conversation_id.map(|id| id.to_string());
-        let is_plain = !query.asks_for_fields();
+        let is_plain = !query.asks_for_fields(conversation_id);
         list_as(
             self.inner(),
             conversation_id,
@@ -189,16 +196,6 @@ fn list_as<T>(
         walk.since = query.from_sequence.unwrap_or(i64::MIN);
         walk.until = query.until_sequence.unwrap_or(i64::MAX);
     } else {
-        let bounds = [
-            ("from_sequence", query.from_sequence),
-            ("until_sequence", query.until_sequence),
-        ];
-        if let Some((name, _)) = bounds.iter().find(|(_, bound)| bound.is_some()) {
-            let message = format!(
-                "{name} needs a conversation: messages of all conversations are in the order of their time"
-            );
-            return Err(Error::invalid(message).with_field(name));
-        }
         (walk.since, walk.until) = (since, until);
     }
     let is_of_time = |table: &Table, row| {

@@ -141,7 +141,7 @@ fn drop_null(schema: &mut Value) -> bool {
 fn describe_times(schemas: &mut Value) {
     let patterns = [
         ("Day", format!("^{}$", times::day())),
-        ("Time", times::parameter()),
+        ("TimeText", times::parameter()),
         ("Timestamp", times::timestamp()),
     ];
     for (name, pattern) in patterns {

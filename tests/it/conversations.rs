@@ -183,6 +183,14 @@ fn a_place_is_given_or_taken_once() {
         }
         expected.truncate(query.limit);
         assert_eq!(places(&query), expected, "{query:?}");
+        // The bounds hold for the messages of all conversations, too, in the order of their time.
+        let mut of_all = two.messages(None, &query).unwrap().items;
+        of_all.sort_by_key(|message| message.sequence);
+        assert_eq!(of_all.len(), expected.len(), "{query:?}");
+        assert!(
+            of_all.iter().all(|it| is_wanted(&it.sequence.unwrap())),
+            "{query:?}"
+        );
     }
 }
 
