@@ -6,13 +6,10 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::page::Order;
-use super::page::{Cursor, Page};
 #[cfg(feature = "mcp")]
-use super::page::{Walk, page};
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::query::query;
 use super::{Ack, collision, not_found, says, standing, unchanged};
-#[cfg(feature = "mcp")]
-use crate::collections::query::query;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId, status_state};
 use crate::record::{
