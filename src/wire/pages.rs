@@ -7,7 +7,10 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::collections::{Cursor, Page};
+#[cfg(feature = "mcp")]
+use crate::collections::Cursor;
+use crate::collections::Page;
+#[cfg(feature = "mcp")]
 use crate::error::Result;
 
 /// A page of records.
