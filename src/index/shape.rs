@@ -163,8 +163,8 @@ impl Shape {
                 assertion: Which::First,
                 ..numbered
             },
-            // By their time, which is their day.
-            Kind::Rollups => plain,
+            // Rollups by their time, which is their day.
+            _ => plain,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::envelope::Envelope;
 use super::input::check;
 use super::{Op, canonical};
 use crate::record::declare::{Field, FieldReader, Fields, Maybe, NO_TIME, Word};
+use crate::record::of_kind;
 use crate::record::{
     Client, Day, IdHashes, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record,
     Sketch, Timestamp, Validity, from_json,
@@ -122,26 +123,18 @@ impl Record {
         from: &mut R,
     ) -> Result<Record, R::Error> {
         Ok(match (kind, op) {
-            (Kind::ConversationTurns, _) => Record::Turn(Fields::read(from)?),
             (Kind::ToolCalls, Op::Completed | Op::Failed) => Record::CallDone(Fields::read(from)?),
-            (Kind::ToolCalls, _) => Record::CallRequested(Fields::read(from)?),
-            (Kind::CodeEditProposals, Op::Pending | Op::Retracted) => {
-                Record::Proposal(Fields::read(from)?)
+            (Kind::CodeEditProposals, _) if !matches!(op, Op::Pending | Op::Retracted) => {
+                Record::ProposalStep(proposal_step(from)?)
             }
-            (Kind::CodeEditProposals, _) => Record::ProposalStep(proposal_step(from)?),
             (Kind::Conversations, Op::Updated) => Record::ConversationUpdated(Fields::read(from)?),
-            (Kind::Conversations, _) => Record::Conversation(Fields::read(from)?),
-            (Kind::Messages, _) => Record::Message(Box::new(Fields::read(from)?)),
-            (Kind::Events, _) => Record::Event(Fields::read(from)?),
             (Kind::Inbox, _) if is_task => {
                 let mut task: InboxTask = Fields::read(from)?;
                 task.updated_at = task.created_at;
                 Record::InboxTask(task)
             }
             (Kind::Inbox, _) => Record::InboxStep(Fields::read(from)?),
-            (Kind::History, _) => Record::History(Fields::read(from)?),
-            (Kind::ThoughtRecords, _) => Record::Thought(Fields::read(from)?),
-            (Kind::Rollups, _) => Record::Rollup(Box::new(Fields::read(from)?)),
+            _ => of_kind!(kind, Type => Record::from(<Type as Fields>::read(from)?)),
         })
     }
 }

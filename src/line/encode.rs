@@ -77,19 +77,14 @@ pub(super) fn op_of(record: &Record) -> Op {
             ProposalStatus::Applied => Op::Applied,
             ProposalStatus::Reverted => Op::Reverted,
         },
-        Record::Conversation(_) => Op::Created,
         Record::ConversationUpdated(_) => Op::Updated,
-        Record::Message(_) | Record::History(_) => Op::Added,
-        Record::Event(_) => Op::Logged,
-        Record::InboxTask(_) => Op::Queued,
         Record::InboxStep(step) => match step.status {
             TaskStatus::Queued => Op::Queued,
             TaskStatus::InProgress => Op::InProgress,
             TaskStatus::Done => Op::Done,
             TaskStatus::Failed => Op::Failed,
         },
-        Record::Thought(_) => Op::Recorded,
-        Record::Rollup(_) => Op::Rolled,
+        _ => record.kind().first_op(),
     }
 }
 

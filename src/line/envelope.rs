@@ -6,10 +6,10 @@ use super::cursor::{Cursor, NotCanonical};
 use super::encode::op_of;
 use super::{Op, member};
 use crate::record::declare::{Field, Fields, Found, LookupReader};
+use crate::record::of_kind;
 use crate::record::{
-    CodeEditProposal, Conversation, ConversationMessage, ConversationStatus, ConversationTurn,
-    Event, HistoryEntry, InboxStep, InboxTask, Kind, Record, Role, Rollup, ThoughtRecord,
-    ToolCallReq, each_type, group_key,
+    ConversationMessage, ConversationStatus, Event, HistoryEntry, InboxStep, InboxTask, Kind,
+    Record, Role, each_type, group_key,
 };
 
 pub(crate) use crate::record::declare::{LOOKUPS_MAX, Value};
@@ -63,18 +63,7 @@ pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let mut line = Cursor::new(line);
     let (seq, at, op) = line.head(kind).ok()?;
     let line = &mut line;
-    let found = match kind {
-        Kind::ConversationTurns => ConversationTurn::read_found(line),
-        Kind::ToolCalls => ToolCallReq::read_found(line),
-        Kind::CodeEditProposals => CodeEditProposal::read_found(line),
-        Kind::Conversations => Conversation::read_found(line),
-        Kind::Messages => ConversationMessage::read_found(line),
-        Kind::Events => Event::read_found(line),
-        Kind::Inbox => InboxTask::read_found(line),
-        Kind::History => HistoryEntry::read_found(line),
-        Kind::ThoughtRecords => ThoughtRecord::read_found(line),
-        Kind::Rollups => Rollup::read_found(line),
-    };
+    let found = of_kind!(kind, Type => Type::read_found(line));
     let Found { mut key, lookups } = found?;
     if kind == Kind::Rollups {
         key[1] = Value::Unescaped(take_group(line)?);

@@ -1,9 +1,9 @@
 //! What the lines of each kind may hold: the ops, and the fields with their types.
 
 use crate::record::declare::{Class, Detail, Field, Fields, Place};
+use crate::record::of_kind;
 use crate::record::{
-    CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event, HistoryEntry,
-    InboxStep, InboxTask, Kind, ProposalStep, Rollup, ThoughtRecord, ToolCallDone, ToolCallReq,
+    CodeEditProposal, InboxStep, InboxTask, Kind, ProposalStep, ToolCallDone, ToolCallReq,
 };
 
 /// What a line asserts of its key.
@@ -71,12 +71,17 @@ impl Kind {
                 Op::Retracted,
             ],
             Kind::Conversations => &[Op::Created, Op::Updated],
-            Kind::Messages | Kind::History => &[Op::Added],
             Kind::Events => &[Op::Logged],
             Kind::Inbox => &[Op::Queued, Op::InProgress, Op::Done, Op::Failed],
             Kind::ThoughtRecords => &[Op::Recorded],
             Kind::Rollups => &[Op::Rolled],
+            _ => &[Op::Added],
         }
+    }
+
+    /// The op with which a record begins.
+    pub(crate) fn first_op(self) -> Op {
+        self.ops().first().copied().unwrap_or(Op::Added)
     }
 
     pub(crate) fn op(self, word: &str) -> Option<Op> {
@@ -91,18 +96,12 @@ impl Kind {
     /// The types of records that its lines hold, the type of its first op first.
     fn types(self) -> &'static [Type] {
         match self {
-            Kind::ConversationTurns => const { &[Type::of::<ConversationTurn>()] },
             Kind::ToolCalls => const { &[Type::of::<ToolCallReq>(), Type::of::<ToolCallDone>()] },
             Kind::CodeEditProposals => {
                 const { &[Type::of::<CodeEditProposal>(), Type::of::<ProposalStep>()] }
             }
-            Kind::Conversations => const { &[Type::of::<Conversation>()] },
-            Kind::Messages => const { &[Type::of::<ConversationMessage>()] },
-            Kind::Events => const { &[Type::of::<Event>()] },
             Kind::Inbox => const { &[Type::of::<InboxTask>(), Type::of::<InboxStep>()] },
-            Kind::History => const { &[Type::of::<HistoryEntry>()] },
-            Kind::ThoughtRecords => const { &[Type::of::<ThoughtRecord>()] },
-            Kind::Rollups => const { &[Type::of::<Rollup>()] },
+            _ => of_kind!(self, One => const { &[Type::of::<One>()] }),
         }
     }
 

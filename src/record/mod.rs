@@ -343,6 +343,55 @@ macro_rules! each_type {
 }
 pub(crate) use each_type;
 
+/// An expression of the type of record that begins what lines of a kind say, whatever the kind.
+macro_rules! of_kind {
+    ($kind:expr, $of_type:ident => $of:expr) => {
+        match $kind {
+            $crate::record::Kind::ConversationTurns => {
+                type $of_type = $crate::record::ConversationTurn;
+                $of
+            }
+            $crate::record::Kind::ToolCalls => {
+                type $of_type = $crate::record::ToolCallReq;
+                $of
+            }
+            $crate::record::Kind::CodeEditProposals => {
+                type $of_type = $crate::record::CodeEditProposal;
+                $of
+            }
+            $crate::record::Kind::Conversations => {
+                type $of_type = $crate::record::Conversation;
+                $of
+            }
+            $crate::record::Kind::Messages => {
+                type $of_type = $crate::record::ConversationMessage;
+                $of
+            }
+            $crate::record::Kind::Events => {
+                type $of_type = $crate::record::Event;
+                $of
+            }
+            $crate::record::Kind::Inbox => {
+                type $of_type = $crate::record::InboxTask;
+                $of
+            }
+            $crate::record::Kind::History => {
+                type $of_type = $crate::record::HistoryEntry;
+                $of
+            }
+            $crate::record::Kind::ThoughtRecords => {
+                type $of_type = $crate::record::ThoughtRecord;
+                $of
+            }
+            $crate::record::Kind::Rollups => {
+                type $of_type = $crate::record::Rollup;
+                $of
+            }
+        }
+    };
+}
+pub(crate) use of_kind;
+
 /// Checks the fields of a record, each by its class.
 struct Limits;
 

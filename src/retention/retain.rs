@@ -127,7 +127,7 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
     };
     // Rollups last: those of what goes before them may be past their time too.
     if by_age {
-        for kinds in [&RECORDS[..], &ROLLUPS] {
+        for kinds in [&records()[..], &ROLLUPS] {
             run.remove(kinds, cutoffs, RemovalReason::Retention)?;
         }
     }
@@ -139,17 +139,12 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
 
 /// The order in which kinds go: what is found by others after these, so that what is left of a
 /// run that is interrupted is found to be over by the next.
-const RECORDS: [Kind; Kind::ALL.len() - 1] = [
-    Kind::Conversations,
-    Kind::Messages,
-    Kind::ConversationTurns,
-    Kind::ToolCalls,
-    Kind::CodeEditProposals,
-    Kind::Events,
-    Kind::Inbox,
-    Kind::History,
-    Kind::ThoughtRecords,
-];
+fn records() -> Vec<Kind> {
+    const FIRST: [Kind; 2] = [Kind::Conversations, Kind::Messages];
+    let is_later = |kind: &Kind| !FIRST.contains(kind) && *kind != Kind::Rollups;
+    let rest = Kind::ALL.into_iter().filter(is_later);
+    FIRST.into_iter().chain(rest).collect()
+}
 
 /// What reports have left of removed messages.
 const ROLLUPS: [Kind; 1] = [Kind::Rollups];
@@ -281,7 +276,7 @@ impl Run<'_, '_> {
             tried = Some(last);
             let (_, next_ms) = last.bounds_ms();
             let cutoffs = cutoffs.no_earlier_than(Day::of(next_ms)?);
-            self.remove(&RECORDS, cutoffs, RemovalReason::Size)?;
+            self.remove(&records(), cutoffs, RemovalReason::Size)?;
         }
     }
 }

@@ -376,8 +376,8 @@ impl<'a> Given<'a> {
                 self.fill_text("id", new_id);
                 self.fill_text("timestamp", time);
             }
-            Kind::Events | Kind::History => self.fill("created_at", || at.to_string()),
             Kind::CodeEditProposals | Kind::Inbox | Kind::Rollups => {}
+            _ => self.fill("created_at", || at.to_string()),
         }
         Ok(())
     }
