@@ -1,5 +1,5 @@
-//! A tree, drawn with a line for each node. Trees come from what agents wrote: they may be of any
-//! depth, and so nothing here recurses or grows with it.
+//! Draws a tree, with a line for each node. Agents' trees can have any depth, so nothing here
+//! recurses or grows with the depth.
 
 use std::fmt::Write;
 use std::io;
@@ -10,29 +10,28 @@ use super::escape::one_line;
 use super::output::{Colour, Output, Span};
 use super::show::grouped;
 
-/// Maximum depth that is drawn; of a deeper node the depth is printed as a number.
+/// Maximum depth that is drawn. For a deeper node the depth is printed as a number.
 const LEVELS_MAX: usize = 40;
-/// How wide a level is drawn.
+/// Columns of a level.
 const LEVEL_COLUMNS: usize = 3;
 
-/// A node as it is drawn; nothing in it is escaped yet.
+/// A node to draw; not escaped yet.
 #[derive(Debug)]
 pub struct Node {
     pub label: String,
     pub status: Option<SpanStatus>,
     pub duration_ms: Option<i64>,
-    /// What else there is to say. May be long: it comes last.
+    /// Further text of any length; it comes last.
     pub detail: String,
 }
 
-/// Draws a tree: `depths` has the depth of every node, from the root's 0 on, each above what is
-/// under it, and `nodes` the nodes themselves.
+/// Draws a tree. `depths` has the depth of every node in `nodes`, in preorder; the root has 0.
 pub fn draw(
     out: &mut Output,
     depths: &[usize],
     nodes: impl IntoIterator<Item = Node>,
 ) -> io::Result<()> {
-    // Half of a terminal at the most, so that there is room for what the nodes say.
+    // At most half of the terminal's width: the nodes need the rest.
     let levels = LEVELS_MAX.min(out.columns() / 2 / LEVEL_COLUMNS);
     for (branch, node) in branches(depths).into_iter().zip(nodes) {
         let status = node.status.map(|status| {
@@ -59,18 +58,18 @@ pub fn draw(
     Ok(())
 }
 
-/// What leads to a node.
+/// The lines that lead to a node.
 #[derive(Debug, Clone, Copy)]
 struct Branch {
     depth: usize,
-    /// Nothing else is under the node above it.
+    /// The node is the last child.
     is_last: bool,
-    /// The levels above it, from the lowest bit on, at which more is to come.
+    /// Bit n is set if the ancestor at level n has further siblings.
     goes_on: u64,
 }
 
 fn branches(depths: &[usize]) -> Vec<Branch> {
-    // From the end on: a level goes on above a node if something on that level comes below it.
+    // From the end: a level continues above a node if a node of that level comes below it.
     let mut goes_on = 0_u64;
     let below = |level: usize| u64::MAX >> (u64::BITS as usize - level.min(LEVELS_MAX));
     let mut branches: Vec<Branch> = depths

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part};
 
-/// List tool calls with their outcomes, the last started first
+/// List tool calls with their outcomes, latest first
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog calls --status failed --json | jq '{tool_name, error_msg}'"
@@ -26,7 +26,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let list = List::from(
         Order::NewestFirst,
         args.part,
-        "no calls match; names are compared as they are, capitals too",
+        "no calls match; names are case-sensitive",
     );
     list.print(context, |order, limit, after| {
         let query = CallQuery {

@@ -12,23 +12,23 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
-/// The longest proof: a line of 16 MiB, of which each byte is written as an escape, and its seal.
+/// The longest proof: a line of 16 MiB with every byte escaped, and its seal.
 const PROOF_BYTES_MAX: u64 = 128 << 20;
 /// The longest line of `seals.jsonl`, and more than any head.
 pub const SEAL_BYTES_MAX: u64 = 16 << 20;
 
 /// Check a proof that `decklog prove` printed; needs no log
 ///
-/// Exits with 0 only if the proof holds.
+/// Exits with 0 only if the proof is valid.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  decklog check-proof proof.json --seal seal.json\n\nWithout --seal, the proof is checked against the seal that it holds itself: compare that one's hash\nwith what you trust."
+    after_help = "Example:\n  decklog check-proof proof.json --seal seal.json\n\nWithout --seal, the proof is checked against its own seal: compare the hash of that seal with a\ntrusted copy."
 )]
 pub struct Args {
     /// The proof; - for standard input
     #[arg(value_name = "FILE")]
     proof: PathBuf,
-    /// The line of seals.jsonl that you trust, in a file
+    /// A file with the trusted line of seals.jsonl
     #[arg(long, value_name = "FILE")]
     seal: Option<PathBuf>,
 }
@@ -65,10 +65,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         context.out.json(&verdict)?;
     } else if let Some(reason) = &verdict.reason {
         let reason = one_line(reason);
-        context.out.line(&format!("does not hold: {reason}"))?;
+        context.out.line(&format!("not valid: {reason}"))?;
     } else {
         context.out.line(&format!(
-            "holds: line {} of {} stood there when seal {} was made, which has hash {}",
+            "valid: seal {2} covers line {0} of {1} and has hash {3}",
             verdict.line,
             one_line(verdict.file),
             verdict.seal,
@@ -93,9 +93,9 @@ pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, Failu
     let read = read.map_err(|e| Failure::store(format!("cannot read {shown}: {e}")))?;
     if read as u64 > bytes_max {
         return Err(Failure::usage(format!(
-            "{shown} does not hold what is asked for: it is longer than {bytes_max} bytes"
+            "{shown} has the wrong format: it is longer than {bytes_max} bytes"
         )));
     }
     serde_json::from_str(&text)
-        .map_err(|e| Failure::usage(format!("{shown} does not hold what is asked for: {e}")))
+        .map_err(|e| Failure::usage(format!("{shown} has the wrong format: {e}")))
 }

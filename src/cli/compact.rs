@@ -9,16 +9,16 @@ use super::exit::{Exit, Failure};
 use super::retain::{told, until_broken};
 use super::show::{count, grouped, row};
 
-/// Drop what was superseded or retracted long ago, and join small segments
+/// Drop old superseded and retracted versions, and join small segments
 ///
-/// What stands is not touched. It can be interrupted at any moment.
+/// Current records are not touched. It can be interrupted at any moment.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog compact --dry-run")]
 pub struct Args {
-    /// Only say what would go
+    /// Only report what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// How many days the past can still be asked for exactly
+    /// Number of days of history to keep for --as-of queries
     #[arg(long, value_name = "N", default_value_t = 7)]
     keep_days: u32,
 }
@@ -51,7 +51,7 @@ fn show(context: &mut Context, part: &CompactedPart) -> io::Result<()> {
         context.out.json(part)?;
     } else {
         let joined = if part.joined > 0 {
-            format!("{} made one", count(part.joined as u64, "segment"))
+            format!("{} joined", count(part.joined as u64, "segment"))
         } else {
             String::new()
         };

@@ -9,10 +9,10 @@ use super::context::{Context, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
-/// Show and change what the log keeps of what is recorded, and how long
+/// Show and change the settings of privacy and retention
 ///
-/// The settings stand in decklog.json. Every process that writes the log obeys a change before
-/// its next write; what is in the log already stays as it is.
+/// The settings are in decklog.json. Every process that writes the log applies a change to its
+/// next write. Existing records do not change.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog config get\n  decklog config set privacy.redact_pii true\n  decklog config set retention.messages 30\n  decklog config set retention.thought_records forever\n  decklog config set retention.max_bytes 10GB\n  decklog config set privacy.allowed_roles admin,developer,read-only\n  decklog config set privacy.patterns '[{\"name\":\"ticket\",\"regex\":\"TICKET-[0-9]+\"}]'\n  decklog config unset retention.messages"
@@ -24,55 +24,55 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the settings in force, those that are not set with their defaults
+    /// Show the settings, including defaults
     Get {
-        /// As privacy.redact_pii. Default: all
+        /// A name such as privacy.redact_pii. Default: all
         name: Option<String>,
     },
-    /// Change a setting; the log is made if it is not there
+    /// Change a setting; creates the log if it does not exist
     Set {
-        /// As privacy.redact_pii
+        /// A name such as privacy.redact_pii
         name: String,
-        /// true or false; a number of days, under retention also forever; bytes, as 10GB; roles,
-        /// as admin,developer; JSON
+        /// true or false; a number of days or, for retention, forever; bytes, such as 10GB; roles,
+        /// such as admin,developer; JSON
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Give a setting its default
+    /// Reset a setting to its default
     Unset {
-        /// As retention.messages
+        /// A name such as retention.messages
         name: String,
     },
-    /// Show where the key of user ids is looked for, and whether it is the store's
+    /// Show the path of the key of user ids, and whether it is the store's key
     ///
     /// User ids are hashed under a key in a file outside the store. The store has the fingerprint
-    /// of its key, and refuses to hash ids or to look users up with another.
+    /// of its key, and refuses to hash ids or to look up users with another one.
     UserIdKey {
-        /// Say what going on with another key means; with --yes, do it
+        /// Explain the effects of using another key; with --yes, use it
         #[arg(long)]
         replace: bool,
-        /// Take the key that is found here as the store's from now on; make one if there is none
+        /// Make the key at this path the store's key; create one if there is none
         #[arg(long, requires = "replace")]
         yes: bool,
     },
 }
 
-/// What it means to go on with another key.
+/// The effects of using another key.
 const REPLACED: &str = "\
 The key that is found here, or a new one, becomes the store's. User ids that were hashed under
 the earlier key stay in the log as they are. No one can find these conversations by user any
 more, and 'decklog erase --user' does not erase them; 'decklog erase --conversation' does.
 If there is a copy of the earlier key, restore it instead.";
 
-/// What `--json` says of a setting.
+/// A setting in `--json`.
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
-    /// The value in force; `null` for no limit.
+    /// The effective value; `null` for no limit.
     value: &'a Value,
 }
 
-/// What `--json` says of a change.
+/// A change in `--json`.
 #[derive(Serialize)]
 struct Change<'a> {
     name: &'a str,
@@ -84,7 +84,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match &args.command {
         Command::Get { name } => get(name.as_deref(), context),
         Command::Set { name, value } => {
-            // Before a store is made for it.
+            // Before a store is created for it.
             Settings::default().set(name, value)?;
             let store = context.open_to_write(Level::Disk)?;
             change(&store, name, |settings| settings.set(name, value), context)
@@ -124,7 +124,7 @@ fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, 
             if !yes {
                 context
                     .out
-                    .line("Nothing was changed. To go on, add --yes.")?;
+                    .line("Nothing was changed. To continue, add --yes.")?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What every command has: where the store is, how to print.
+//! Shared by all commands: the store's path and the output.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use super::exit::Failure;
 use super::output::{self, Output};
 use super::show::count;
 
-/// Said of a store that an import made.
+/// Printed for a store that an import created.
 pub const KEEPS_ALL: &str =
-    "The new store keeps everything: its settings retention.* say forever ('decklog config get').";
+    "The new store keeps everything: its settings retention.* are forever ('decklog config get').";
 
-/// Default number of records that a list shows on a terminal.
+/// Default number of records in a list on a terminal.
 pub const LIMIT_ON_TERMINAL: usize = decklog::PAGE_LIMIT;
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub enum Level {
-    /// Once the operating system has it: it survives a kill of the process
+    /// When the operating system has it: it survives a kill of the process
     #[default]
     Process,
-    /// Once it is on disk: it survives a power cut
+    /// When it is on disk: it survives a power cut
     Disk,
 }
 
@@ -58,7 +58,7 @@ impl Context {
         self.store.is_some()
     }
 
-    /// Where the store is, or would be.
+    /// The store's path; it need not exist.
     pub fn store_path(&self) -> Result<PathBuf, Failure> {
         let from_environment = || std::env::var_os("DECKLOG_STORE").filter(|dir| !dir.is_empty());
         self.store
@@ -66,7 +66,7 @@ impl Context {
             .or_else(|| from_environment().map(PathBuf::from))
             .or_else(|| dirs::data_dir().map(|dir| dir.join("decklog")))
             .ok_or_else(|| {
-                Failure::usage("there is no home directory to keep a log in: give --store DIR")
+                Failure::usage("there is no home directory for the log: use --store DIR")
             })
     }
 
@@ -75,18 +75,18 @@ impl Context {
         Store::options().allow_network_fs(self.allow_network_fs)
     }
 
-    /// The store, to read: without a lock.
+    /// The store, for reading: without a lock.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
         told(self.open_in_silence()?)
     }
 
-    /// The store, to read, for commands that report damage themselves.
+    /// The store, for reading, for commands that report damage themselves.
     pub fn open_in_silence(&self) -> Result<Store, Failure> {
         let options = self.options().read_only(true);
         Ok(options.open(self.store_path()?)?)
     }
 
-    /// The store, to write, for commands that create none and report damage themselves.
+    /// The store, for writing, for commands that create none and report damage themselves.
     pub fn open_to_change(&self) -> Result<Store, Failure> {
         let store = self.options().create(false).open(self.store_path()?)?;
         told_of_manifest(&store.damage()?);
@@ -94,13 +94,13 @@ impl Context {
         Ok(store)
     }
 
-    /// The store, to write; made if it is not there.
+    /// The store, for writing; created if it does not exist.
     pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
         let options = self.options().durability(level.into());
         told(options.open(self.store_path()?)?)
     }
 
-    /// A store to import into; a new one keeps everything. Whether it is new.
+    /// A store to import into, and whether it is new. A new one keeps everything.
     pub fn open_to_import(&self, path: &Path, level: Level) -> Result<(Store, bool), Failure> {
         let options = self.options().durability(level.into());
         if path.join("decklog.json").exists() {
@@ -122,7 +122,7 @@ impl Context {
     }
 }
 
-/// The store, after warnings of damage were printed.
+/// The store, after warnings about damage.
 fn told(store: Store) -> Result<Store, Failure> {
     let damage = store.damage()?;
     told_of_manifest(&damage);
@@ -131,16 +131,16 @@ fn told(store: Store) -> Result<Store, Failure> {
     if damage > 0 {
         let places = count(damage as u64, "place");
         output::say(&format!(
-            "{places} in the log {} damaged or changed by hand: 'decklog doctor' tells what to do",
+            "{places} in the log {} damaged or changed by hand: see 'decklog doctor'",
             if damage == 1 { "is" } else { "are" }
         ));
     }
     Ok(store)
 }
 
-/// A key that lies in the store protects no user id: it is copied with the store.
+/// Warns if the key is in the store: it is copied with the store and protects no user id.
 fn warn_of_key_inside(store: &Store) {
-    // A key that cannot be read is reported where it is needed.
+    // An unreadable key is reported when it is needed.
     let Ok(key) = store.user_id_key() else { return };
     let dir = key.path.parent().and_then(|dir| dir.canonicalize().ok());
     let root = store.path().canonicalize();
@@ -148,14 +148,14 @@ fn warn_of_key_inside(store: &Store) {
         && dir.starts_with(root)
     {
         output::say(&format!(
-            "the key of user ids is inside the store ({}): anyone who copies the store has the key, too; move it out and set DECKLOG_USER_ID_KEY",
+            "the key of user ids is inside the store ({}): anyone who copies the store also has the key; move it out and set DECKLOG_USER_ID_KEY",
             key.path.display()
         ));
     }
 }
 
-/// Reports a manifest that is missing, or that this command made anew: no later command reports the
-/// latter.
+/// Reports a manifest that is missing, or that this command created again: no later command
+/// reports the latter.
 fn told_of_manifest(damage: &[Damage]) {
     if let Some(manifest) = damage.iter().find(|it| is_of_manifest(it)) {
         output::say(&format!("decklog.json: {}", manifest.reason));

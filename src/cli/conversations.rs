@@ -9,10 +9,10 @@ use super::output;
 use super::pages::each;
 use super::show::grouped;
 
-/// Every page counts the whole list anew, so that a few large ones are better than many.
+/// Every page counts the whole list again, so a few large pages are better than many.
 const PAGE_CONVERSATIONS: usize = 4096;
 
-/// List conversations with what their messages add up to, the last begun first
+/// List conversations with totals of their messages, latest first
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog conversations --project decklog --since 2025-12-09 --long\n  decklog conversations --status error --json | jq '{id, last_error, total_tokens_out}'"
@@ -29,7 +29,7 @@ pub struct Args {
     /// Skip the first N
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
-    /// Show all there is to each conversation, its user too
+    /// Show all fields of each conversation
     #[arg(long, short)]
     long: bool,
 }
@@ -62,13 +62,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         },
         |conversation| printer.print(&conversation),
     )?;
-    let shown = printer.end("no conversations match; names are compared as they are, capitals too");
+    let shown = printer.end("no conversations match; names are case-sensitive");
     let next = args.offset.saturating_add(shown);
     if next < total {
         context.out.flush()?;
         let (shown, total) = (grouped(shown as u64), grouped(total as u64));
         output::say(&format!(
-            "{shown} of {total} conversations shown: go on with --offset {next}, or set --limit"
+            "{shown} of {total} conversations shown: continue with --offset {next}, or set --limit"
         ));
     }
     Ok(Exit::Ok)

@@ -1,4 +1,4 @@
-//! `decklog demo`: the whole of it on real sessions, in a minute.
+//! `decklog demo`: a tour with real sessions, in a minute.
 
 use std::fs;
 use std::io;
@@ -33,21 +33,21 @@ const SAMPLES: [(&str, &[u8]); 3] = [
         include_bytes!("../../tests/data/codex-rollout.jsonl"),
     ),
 ];
-/// More than the samples hold.
+/// More than the samples have.
 const RECORDS_MAX: usize = 10_000;
 
-/// Show what decklog does, on bundled sessions of Claude Code and Codex, in a directory of its own
+/// Show decklog with bundled sessions of Claude Code and Codex, in a new directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog demo")]
 pub struct Args {
-    /// An empty or new directory. Default: a new one for temporary files
+    /// An empty or new directory. Default: a new temporary directory
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if context.json || context.has_store() {
-        let message = "demo takes neither --store nor --json: it has a directory of its own";
+        let message = "demo accepts neither --store nor --json: it uses a new directory";
         return Err(Failure::usage(message));
     }
     let dir = match &args.dir {
@@ -61,7 +61,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 
     heading(
         out,
-        "Import: a session of Claude Code, one of its sub-agents and one of Codex become one log",
+        "Import: a session of Claude Code, its sub-agent's and one of Codex into one log",
     )?;
     let mut importer = Importer::new(&store);
     importer.path(&sessions)?;
@@ -80,18 +80,18 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let calls = store.tool_calls(&calls)?.items;
     heading(
         out,
-        "What was said and done, on one line of time (thinking and tool output left out)",
+        "The timeline of turns and tool calls (without thinking and tool output)",
     )?;
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
-    heading(out, "The conversations, and what their messages add up to")?;
+    heading(out, "The conversations, with totals of their messages")?;
     show::row(out, <(Conversation, ConversationStats)>::HEADING)?;
     let conversations = store.conversations(&ConversationQuery::default())?.items;
     for conversation in &conversations {
         show::row_of(out, conversation)?;
     }
 
-    heading(out, "A query: which calls failed, and why?")?;
+    heading(out, "A query: the failed calls and their errors")?;
     let failed = CallQuery {
         status: Some(CallStatus::Failed),
         ..CallQuery::default()
@@ -130,7 +130,7 @@ fn given(dir: &Path) -> Result<PathBuf, Failure> {
     fs::canonicalize(dir).map_err(unusable)
 }
 
-/// A directory that no one had before.
+/// A new directory.
 fn fresh() -> Result<PathBuf, Failure> {
     let temporary = std::env::temp_dir();
     let mut number = 1;
@@ -140,7 +140,7 @@ fn fresh() -> Result<PathBuf, Failure> {
             Ok(()) => return Ok(dir),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(e) => {
-                let message = format!("cannot make {}: {e}", dir.display());
+                let message = format!("cannot create {}: {e}", dir.display());
                 return Err(Failure::store(message));
             }
         }
@@ -165,12 +165,12 @@ fn heading(out: &mut Output, text: &str) -> io::Result<()> {
     out.line(&format!("\n== {text}\n"))
 }
 
-/// Turns and calls as they followed each other, without what the harnesses note for themselves.
+/// Turns and calls in order of time, without internal notes of the harnesses.
 fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) -> io::Result<()> {
     let said = turns
         .iter()
         .filter(|turn| matches!(turn.kind, TurnKind::User | TurnKind::Assistant));
-    // A turn that made calls and said nothing is imported as the names of its calls, which are
+    // A turn with calls and without text is imported as the names of its calls, which are
     // shown themselves.
     let made_calls = |turn: &ConversationTurn| {
         turn.content.starts_with("[tool_use ")
@@ -190,7 +190,7 @@ fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) 
     Ok(())
 }
 
-/// Commands to try, as they can be pasted.
+/// Commands to try, ready to be pasted.
 fn commands(
     out: &mut Output,
     dir: &Path,
@@ -239,7 +239,7 @@ fn commands(
     out.line(&format!("  {program} calls"))
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -16,22 +16,22 @@ use super::output::Output;
 use super::show::{count, grouped};
 use super::time;
 
-/// Less free room than a full segment takes is soon none.
+/// Warns if less space is free than a full segment takes.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
-/// Say how the log is, and what to do where it is not as it should be
+/// Report the health of the log, and remedies for problems
 ///
-/// Looks at every file, but not again at every byte of it, which is what verify does. Needs no
-/// lock and no write permission. Exits with 0 only if there is nothing to do.
+/// Looks at every file. It does not check every byte, as verify does. Needs no lock and no write
+/// permission. Exits with 0 only if there are no problems.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog doctor --json | jq '.usage[] | [.day, .kind, .bytes]'")]
 pub struct Args {
-    /// Also check every byte, as 'decklog verify' does; what that finds is a finding here
+    /// Also check every byte, like 'decklog verify'
     #[arg(long)]
     strict: bool,
 }
 
-/// What a person should do something about.
+/// A problem that needs action.
 #[derive(Debug, Serialize)]
 struct Finding {
     about: &'static str,
@@ -78,7 +78,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(!findings.is_empty()))
 }
 
-/// What is wrong with the manifest, which then is not counted with the rest.
+/// A problem of the manifest, which is not counted with the others.
 fn of_manifest(manifest: &Damage, counts: &mut DamageCounts) -> Finding {
     let count = match manifest.class {
         DamageClass::Missing => &mut counts.missing,
@@ -89,11 +89,11 @@ fn of_manifest(manifest: &Damage, counts: &mut DamageCounts) -> Finding {
     Finding {
         about: "manifest",
         what: format!("decklog.json: {}", one_line(&manifest.reason)),
-        to_do: "put back a copy of decklog.json: 'decklog repair' does not mend it",
+        to_do: "restore a copy of decklog.json: 'decklog repair' cannot repair it",
     }
 }
 
-/// What a check of every byte adds to the rest.
+/// The findings of a check of every byte.
 fn verified(found: &Verification) -> Option<Finding> {
     let findings =
         found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
@@ -103,7 +103,7 @@ fn verified(found: &Verification) -> Option<Finding> {
             "{} in a check of every byte",
             count(findings as u64, "finding")
         ),
-        to_do: "'decklog verify' names them",
+        to_do: "see 'decklog verify'",
     })
 }
 
@@ -114,10 +114,10 @@ fn findings(health: &Health, counts: DamageCounts) -> Vec<Finding> {
         findings.push(Finding {
             about: "torn",
             what: format!(
-                "{} without an end: a writer died, or is at work",
+                "{} without an LF: a writer died, or is writing",
                 count(counts.torn, "last line")
             ),
-            to_do: "nothing, if a process is writing now: else 'decklog repair' moves what was never acknowledged into quarantine/",
+            to_do: "nothing, if a process is writing now; otherwise 'decklog repair' moves the unacknowledged bytes into quarantine/",
         });
     }
     if let Some(volume) = &health.volume {
@@ -126,7 +126,7 @@ fn findings(health: &Health, counts: DamageCounts) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong at places in files.
+/// Problems at positions in files.
 fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
     let unreadable = count(counts.unreadable, "file or directory");
     let missing = count(counts.missing, "file");
@@ -134,44 +134,44 @@ fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
         (
             counts.unreadable,
             "unreadable",
-            format!("{unreadable} cannot be read, and nothing is written until they can"),
-            "'decklog verify' names them: mend their permissions or the disk, or move them out of the store",
+            format!("{unreadable} cannot be read, and nothing is written meanwhile"),
+            "see 'decklog verify': fix their permissions or the disk, or move them out of the store",
         ),
         (
             counts.damaged + counts.too_long,
             "damaged",
             format!(
-                "{} no line of the log",
+                "{} not a valid line",
                 places(counts.damaged + counts.too_long)
             ),
-            "'decklog verify' tells where; 'decklog repair' moves those bytes into quarantine/",
+            "see 'decklog verify'; 'decklog repair' moves the bytes into quarantine/",
         ),
         (
             counts.missing,
             "missing",
-            format!("{missing} missing, and nothing notes a removal"),
-            "'decklog verify' names them: put back a copy",
+            format!("{missing} missing without a recorded removal"),
+            "see 'decklog verify': restore a copy",
         ),
         (
             counts.changed + counts.chain,
             "seals",
             format!(
-                "{} not as the seals say",
+                "{} contrary to the seals",
                 places(counts.changed + counts.chain)
             ),
-            "'decklog verify' names them",
+            "see 'decklog verify'",
         ),
         (
             counts.altered,
             "altered",
             format!("{} changed after it was written", places(counts.altered)),
-            "'decklog verify' tells where; if the changes are right, 'decklog repair --accept-edits' gives them a checksum",
+            "see 'decklog verify'; if the changes are correct, 'decklog repair --accept-edits' accepts them",
         ),
     ];
     found(all)
 }
 
-/// What is wrong with files as a whole.
+/// Problems of whole files.
 fn of_files(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
     let repeated = count(counts.repeated, "file");
     let misplaced = count(counts.misplaced, "file");
@@ -180,26 +180,26 @@ fn of_files(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
         (
             counts.repeated,
             "repeated",
-            format!("{repeated} with lines that others have already, as copies have"),
-            "'decklog verify' names them: move the copies out of the store",
+            format!("{repeated} with copies of lines of other files"),
+            "see 'decklog verify': move the copies out of the store",
         ),
         (
             counts.misplaced,
             "misplaced",
-            format!("{misplaced} with lines of another day than their directory's"),
-            "'decklog verify' names them: move them back to their day",
+            format!("{misplaced} with lines of another day than their directory"),
+            "see 'decklog verify': move them back to their day",
         ),
         (
             counts.no_file,
             "no file",
-            format!("{no_file} taken by what is no regular file"),
-            "'decklog verify' names them: move them away",
+            format!("{no_file} with an entry that is not a regular file"),
+            "see 'decklog verify': move them away",
         ),
     ];
     found(all)
 }
 
-/// The findings of which there are any.
+/// The findings with a count above 0.
 fn found<const N: usize>(
     all: [(u64, &'static str, String, &'static str); N],
 ) -> impl Iterator<Item = Finding> {
@@ -207,7 +207,7 @@ fn found<const N: usize>(
     any.map(|(_, about, what, to_do)| Finding { about, what, to_do })
 }
 
-/// What is to be known of the disk that the store lies on.
+/// Problems of the disk of the store.
 fn of_volume(volume: &Volume) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |about, what, to_do| {
@@ -220,14 +220,14 @@ fn of_volume(volume: &Volume) -> Vec<Finding> {
                 "it is on a network file system, {}",
                 one_line(&volume.file_system)
             ),
-            "keep it on a local disk: across machines, locks and shared memory cannot be relied on",
+            "keep it on a local disk: locks and shared memory are not reliable across machines",
         );
     }
     if volume.free_bytes < FREE_BYTES_MIN {
         find(
             "space",
             format!("{} bytes are free on its disk", grouped(volume.free_bytes)),
-            "make room: a write that fails for lack of it is refused, and the process must open the store again",
+            "free disk space: when the disk is full, writes fail and the process must open the store again",
         );
     }
     findings
@@ -260,7 +260,7 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
         let bytes = grouped(health.quarantine_bytes);
         say(
             "quarantine",
-            &format!("{files}, {bytes} bytes: look at them, then delete them at will"),
+            &format!("{files}, {bytes} bytes: inspect them; they can be deleted"),
         )?;
     }
     let removed = &health.removed;
@@ -282,14 +282,17 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
         say(
             "size cap",
             &format!(
-                "{bytes} of {most} bytes; past that, the oldest days go (retention.max_bytes)"
+                "{bytes} of {most} bytes; above that, the oldest days are removed (retention.max_bytes)"
             ),
         )?;
     }
     for file in &health.foreign {
         say(
             "foreign",
-            &format!("{} is not the store's, and left alone", one_line(file)),
+            &format!(
+                "{} does not belong to the store and is left alone",
+                one_line(file)
+            ),
         )?;
     }
     if !health.usage.is_empty() {
@@ -307,7 +310,7 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
     Ok(())
 }
 
-/// What retention removes next of a kind, and when.
+/// The next removal of a kind by retention, and its time.
 fn goes_next(next: &NextRemoval) -> String {
     let what = if next.kind == Kind::Conversations {
         let talks = count(next.conversations, "conversation");
@@ -331,9 +334,9 @@ fn lock(state: LockState) -> String {
         } => format!("held by process {process}"),
         LockState::Held { process: None } => "held".to_owned(),
         LockState::Abandoned { process } => format!(
-            "free; process {process} died or failed to write while it had it, and the next writer goes on"
+            "free; process {process} died or failed while it held it; the next writer recovers"
         ),
-        LockState::Unknown => "not to be seen without permission".to_owned(),
+        LockState::Unknown => "unknown without permission".to_owned(),
     }
 }
 

@@ -12,15 +12,15 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::show::grouped;
 
-/// Say how many bytes the log has, by kind and day
+/// Show the size of the log, by kind and day
 ///
-/// The oldest day comes first. Below the total stands what is beside the records.
+/// The oldest day comes first. The sizes of other files follow the total.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog du --by day\n  decklog du --json | jq '.usage | max_by(.bytes)'"
 )]
 pub struct Args {
-    /// Add up what is of one day, or of one kind. Default: neither
+    /// Group by day or by kind. Default: by both
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
 }
@@ -39,7 +39,7 @@ struct Report<'a> {
     beside: BTreeMap<&'static str, u64>,
 }
 
-/// What segments have that are alike.
+/// The size of a group of segments.
 #[derive(Serialize)]
 struct Sum {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ fn sums(usage: &[Usage], by: Option<By>) -> Vec<Sum> {
     sums.collect()
 }
 
-/// What a store has beside its segments.
+/// The sizes of other files than segments.
 fn beside(health: &Health) -> [(&'static str, u64); 4] {
     [
         ("cache_bytes", health.cache_bytes),

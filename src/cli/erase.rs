@@ -12,19 +12,18 @@ use super::output;
 use super::retain::{told, until_broken};
 use super::show::{grouped, row};
 
-/// Forget a conversation, a user or a request: no file of the store holds it then
+/// Erase a conversation, a user or a request from every file of the store
 ///
-/// Erased is also what repairs put into quarantine/. If it is interrupted, run it again. While other
-/// processes keep recording what is to be erased, it gives up within about 30 seconds, with the exit
-/// code 5.
+/// Files in quarantine/ are erased too. If it is interrupted, run it again. If other processes keep
+/// recording the data, it stops within about 30 seconds, with exit code 5.
 ///
-/// From then on 'decklog import' and 'decklog replay --into' leave it out, whether the log had any
-/// of it or not: 'decklog import --restore-erased' brings it back. Recording it again is allowed.
+/// 'decklog import' and 'decklog replay --into' then skip it, even if the log had none of it.
+/// 'decklog import --restore-erased' restores it. Recording it again is allowed.
 ///
-/// Pieces of damaged lines go where they hold an id or a longer piece of a text of it, or make a
-/// whole line of it with those next to them; others cannot be known: 'decklog verify' tells where
-/// there are any. Files that are none of the store's are looked for in its directory and in those
-/// of its days, not in others, and are only named.
+/// Pieces of damaged lines are erased if they contain an id or a longer part of a text of the data,
+/// or form a whole line of it with adjacent pieces. Other pieces cannot be recognized: 'decklog
+/// verify' lists them. Other programs' files in the store's directory and the directories of its
+/// days are only named.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog erase --conversation 67e55044-10b1-426f-9247-bb680e5fe005 --dry-run"
@@ -32,7 +31,7 @@ use super::show::{grouped, row};
 pub struct Args {
     #[command(flatten)]
     what: What,
-    /// Only say what would go
+    /// Only report what would be erased
     #[arg(long)]
     dry_run: bool,
 }
@@ -42,23 +41,24 @@ pub struct Args {
 struct What {
     /// A conversation with its messages, the turns of its thread and their tool calls
     ///
-    /// Conversations of its sub-agents (those whose session or parent is this one) go with it,
-    /// and so do theirs. It stays if one of those is erased.
+    /// The conversations of its sub-agents, at any depth, are erased too (those with this one as
+    /// session or parent). Erasing a sub-agent's conversation keeps its parent.
     ///
-    /// The outcome of a call goes with the call: if this conversation is a fork that went on with a
-    /// call of another session, that session keeps it.
+    /// The outcome of a call is erased with the call. If this conversation is a fork that completed a
+    /// call of another session, that session keeps the outcome.
     #[arg(long, value_name = "ID")]
     conversation: Option<Uuid>,
-    /// All conversations of a user, with all that belongs to them
+    /// All conversations of a user, with all their records
     ///
-    /// Only conversations name their users: turns and calls of one that is not there any more (those
-    /// that ended in an error go after 30 days, their turns after 90) are found by --conversation.
+    /// Only conversations have a user. Use --conversation for turns and calls of a conversation that
+    /// was already removed (by default, one that ended in an error is removed after 30 days, its
+    /// turns after 90).
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The tool calls and the edit proposal of a request
     ///
-    /// The messages of its conversation stay, and may repeat arguments and results of the calls:
-    /// --conversation erases those, too.
+    /// The messages of its conversation stay, and may repeat arguments and results of the calls.
+    /// --conversation erases those too.
     #[arg(long, value_name = "ID")]
     request: Option<Uuid>,
 }
@@ -99,23 +99,23 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     if matches!(what, Erasure::Request(_)) && !erased.parts.is_empty() {
         output::say(
-            "messages of the conversation are kept, and may repeat what was erased: 'decklog erase --conversation' erases them, too",
+            "the messages of the conversation are kept and may repeat erased data: 'decklog erase --conversation' erases them too",
         );
     }
     for file in &erased.foreign {
         output::say(&format!(
-            "{} holds some of it, but is not a file of the store: delete it by hand",
+            "{} has some of the data, but is not a file of the store: delete it by hand",
             one_line(file)
         ));
     }
     for thread in &erased.continued {
         output::say(&format!(
-            "conversation {thread} holds what came before it, which both sessions have: erase that one too, if it is to go"
+            "conversation {thread} has the earlier part that both sessions share: erase it too if that part must be erased"
         ));
     }
     for key in &erased.other_keys {
         output::say(&format!(
-            "some user ids are hashed under another key, with the fingerprint {key}: whether one of them is this user's is known by that key alone. To look under it, make it the store's with 'decklog config user-id-key --replace' first"
+            "some user ids are hashed under another key, with the fingerprint {key}, and may be this user's. To search them, make that key the store's with 'decklog config user-id-key --replace' first"
         ));
     }
     let is_missing = erased.parts.is_empty();

@@ -1,24 +1,24 @@
-//! What agents and tools wrote is not trusted: nothing in it may move the cursor, change colours,
-//! turn the direction of the text or hide in it when it is shown.
+//! Escapes untrusted text of agents and tools: on a terminal it must not move the cursor, change
+//! colours or the direction of the text, or contain hidden characters.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use unicode_width::UnicodeWidthChar;
 
-/// Whether a terminal would obey or hide the character instead of showing it.
+/// Whether a terminal would interpret or hide the character.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
             // Directions and their overrides.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2066}'..='\u{206f}'
-            // No width at all, so that two different texts look the same.
+            // No width: two different texts would look the same.
             | '\u{ad}' | '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
             | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            // Lines end here for some.
+            // Line ends in some programs.
             | '\u{2028}' | '\u{2029}'
-            // Tags and variation selectors, which can carry a hidden text.
+            // Tags and variation selectors can carry a hidden text.
             | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -31,7 +31,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The text with its lines as they are.
+/// The text, with its line breaks kept.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t').then_some(c))
 }
@@ -54,15 +54,15 @@ fn escaped(text: &str, sign: impl Fn(char) -> Option<char>) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// JSON that says the same and is safe to show: such characters stand in strings alone, where an
-/// escape means the same.
+/// Equivalent JSON that is safe to show: such characters occur only in strings, where they can be
+/// escaped.
 pub fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        // Between the tokens of JSON that someone reformatted.
+        // Between the tokens of reformatted JSON.
         if !is_unsafe(c) || matches!(c, '\t' | '\r' | '\n') {
             shown.push(if c == '\r' { ' ' } else { c });
             continue;
@@ -84,7 +84,7 @@ pub fn clipped(text: &str, columns: usize) -> Cow<'_, str> {
         if used > columns {
             return Cow::Owned(format!("{}…", &text[..keep]));
         }
-        // A column for the sign that something was cut.
+        // A column for the sign of a cut.
         if used < columns {
             keep = at + c.len_utf8();
         }

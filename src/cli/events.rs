@@ -8,8 +8,8 @@ use super::list::{List, Part};
 
 /// List events, by id
 ///
-/// Text shows the last events, the earliest of them at the top, as a log does; --json gives
-/// events from the first one on. 'decklog tree' shows what happened under one of them.
+/// Text output has the last events, earliest first; --json has all events from the first one on.
+/// 'decklog tree' shows the events under one event.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog events --type agent.failed --json | jq '{id, payload}'"
@@ -26,7 +26,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let list = List::log(
         context,
         args.part,
-        "no events match; types are compared as they are, capitals too",
+        "no events match; types are case-sensitive",
     );
     list.print(context, |order, limit, after| {
         let query = EventQuery {

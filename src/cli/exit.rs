@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it says if it fails.
+//! Exit codes and failures of commands.
 
 use std::io;
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ impl Failure {
         Failure::Told(Exit::Store, message.into())
     }
 
-    /// Says first what the error happened to.
+    /// Puts the context before the error.
     pub fn in_front(self, words: &str) -> Failure {
         match self {
             Failure::Told(exit, message) => Failure::Told(exit, format!("{words}: {message}")),
@@ -85,7 +85,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// From writing to standard output; no other IO error is turned into a failure without words.
+/// Only for errors of standard output; other IO errors need a message of their own.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {

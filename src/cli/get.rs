@@ -17,7 +17,7 @@ use super::show::Shown;
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// The turn, call or proposal as it stood at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    /// The state of the turn, call or proposal at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
     #[arg(long, global = true, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
 }
@@ -27,7 +27,7 @@ pub struct Args {
 pub enum What {
     /// A tool call with its outcome
     Calls {
-        /// The model request that asked for the call
+        /// The model request of the call
         request_id: Uuid,
         /// The call's id within the request
         #[arg(allow_hyphen_values = true)]
@@ -38,12 +38,12 @@ pub enum What {
         /// The turn's id
         id: Uuid,
     },
-    /// A code edit proposal and what became of it
+    /// A code edit proposal with its status
     Proposals {
         /// The request that proposed the edit
         request_id: Uuid,
     },
-    /// A conversation with what its messages add up to
+    /// A conversation with totals of its messages
     Conversations {
         /// The conversation's id
         id: Uuid,
@@ -72,7 +72,7 @@ pub enum What {
 }
 
 impl What {
-    /// Its kind and key, as the library names them.
+    /// Its kind and key in the library.
     pub fn key(&self) -> (Kind, [String; 2]) {
         let (kind, one) = match self {
             What::Calls {
@@ -90,7 +90,7 @@ impl What {
         (kind, [one, String::new()])
     }
 
-    /// It as a person names it.
+    /// Its name in messages.
     pub fn in_words(&self) -> String {
         match self {
             What::Calls {
@@ -114,7 +114,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         What::Calls { .. } | What::Turns { .. } | What::Proposals { .. }
     );
     if args.as_of.is_some() && !has_past {
-        let message = "--as-of goes with turns, calls and proposals: the others have no past";
+        let message =
+            "--as-of is only for turns, calls and proposals: other kinds have no earlier states";
         return Err(Failure::usage(message));
     }
     let store = context.open_to_read()?;
@@ -153,7 +154,7 @@ fn one(context: &mut Context, found: Option<impl Shown>, what: &str) -> Result<E
     Ok(Exit::Ok)
 }
 
-/// Says that what was asked for is not there.
+/// Reports that the record does not exist.
 pub fn missing(what: &str) -> Exit {
     output::say(&format!("there is no {what}"));
     Exit::Findings

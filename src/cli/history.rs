@@ -4,17 +4,17 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
 
-/// Show the last entries of a chat, the earliest of them first
+/// Show the last entries of a chat, earliest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog history -1001234 --limit 5 --json | jq -r .content")]
 pub struct Args {
-    /// The chat; its id may be negative
+    /// The chat's id; may be negative
     #[arg(value_name = "CHAT", allow_hyphen_values = true)]
     chat: i64,
     /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Show all there is to each entry, its id too
+    /// Show all fields of each entry
     #[arg(long, short)]
     long: bool,
 }

@@ -16,35 +16,34 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Output};
 use super::show::{count, grouped};
 
-/// Said of a store whose settings were changed.
+/// Printed after a change of the store's settings.
 const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
-/// A bar for less than this would only flash up.
+/// A smaller import shows no progress bar.
 const BAR_AFTER: Duration = Duration::from_millis(300);
-/// Maximum number of broken lines that text names; JSON names all.
+/// Maximum number of broken lines in text output; JSON lists all.
 const BROKEN_SHOWN_MAX: usize = 20;
 
 /// Import session files of Claude Code and Codex
 ///
-/// A folder is searched for *.jsonl files. Importing again adds only what is new. A store that this
-/// makes keeps everything. If the retention of a store would remove some of what is new, nothing is
-/// imported without --keep or --expire. Conversations that were erased are left out.
+/// Folders are searched for *.jsonl files. Importing again adds only new records. A store that this
+/// command creates keeps everything. If retention would remove some of the new records, nothing is
+/// imported without --keep or --expire. Erased conversations are skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
 pub struct Args {
     /// Session files, or folders of them; - for standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The tool that wrote the files. Default: each file tells
+    /// The tool that wrote the files. Default: detected for each file
     #[arg(long, value_parser = formats())]
     format: Option<Format>,
-    /// Keep what is imported: set the store's retention of turns, tool calls, messages and errors
-    /// to forever
+    /// Set the store's retention of turns, tool calls, messages and errors to forever
     #[arg(long, conflicts_with = "expire")]
     keep: bool,
-    /// Import everything, and let retention remove what is past its time; reports still count it
+    /// Import everything, and let retention remove expired records; reports still count them
     #[arg(long)]
     expire: bool,
-    /// Import erased conversations and requests again, and keep them from then on
+    /// Import erased conversations and requests again, and lift their erasure
     #[arg(long)]
     restore_erased: bool,
     /// When a record is acknowledged
@@ -59,7 +58,7 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let paths: Vec<PathBuf> = args.paths.iter().map(|path| of_argument(path)).collect();
-    // Before a store is made for the sake of a path mistyped.
+    // Before a store is created: a path may be mistyped.
     if let [path] = &paths[..]
         && let Err(error) = std::fs::metadata(path)
     {
@@ -91,7 +90,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
     }
     if report.files == 0 && report.broken.is_empty() {
-        output::say("no session files were found: in folders, they are those named *.jsonl");
+        output::say("no session files found: in folders, only *.jsonl files are read");
         return Ok(Exit::Findings);
     }
     Ok(if report.files == 0 {
@@ -110,7 +109,7 @@ fn of_argument(path: &Path) -> PathBuf {
     }
 }
 
-/// Imports all paths; one that is refused as a whole is reported as broken.
+/// Imports all paths; a refused path is reported as broken.
 fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Report, Failure> {
     let mut importer = Importer::new(store)
         .format(args.format)
@@ -119,7 +118,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Re
     if !args.keep && !args.expire {
         refuse_to_expire(&importer, paths)?;
     }
-    // Nothing is past its time, or it may go.
+    // Nothing has expired, or expired records may be removed.
     importer = importer.expired(if args.keep {
         Expired::Keep
     } else {
@@ -144,7 +143,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Re
     let mut report = importer.finish()?;
     bar.clear();
     if let Some(error) = stopped {
-        let words = format!("stopped, {} added until then", count(report.added, "line"));
+        let words = format!("stopped, {} added before", count(report.added, "line"));
         return Err(Failure::from(error).in_front(&words));
     }
     for broken in refused {
@@ -164,10 +163,10 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Re
     Ok(report)
 }
 
-/// Stops before anything is written if retention would remove some of it.
+/// Stops before anything is written if retention would remove new records.
 fn refuse_to_expire(importer: &Importer<'_>, paths: &[PathBuf]) -> Result<(), Failure> {
     const TO_DO: &str =
-        "give --keep to keep what is imported forever, or --expire to let retention remove it";
+        "use --keep to keep imported records forever, or --expire to let retention remove them";
     let expiring = importer
         .expiring(paths)
         .map_err(|error| match error.kind() {
@@ -179,17 +178,17 @@ fn refuse_to_expire(importer: &Importer<'_>, paths: &[PathBuf]) -> Result<(), Fa
     }
     let rows: Vec<String> = expiring.iter().map(ToString::to_string).collect();
     Err(Failure::usage(format!(
-        "nothing was imported, as retention would remove {}: {TO_DO}",
+        "nothing was imported, since retention would remove {}: {TO_DO}",
         rows.join("; ")
     )))
 }
 
-/// Whether the error is about the path itself, and no trouble of the store.
+/// Whether the error is about the path, not the store.
 fn is_about(error: &decklog::Error, path: &Path) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Io) && error.path() == Some(path)
 }
 
-/// Says what an import did, what it did not understand and what was broken.
+/// Prints the results of an import, skipped lines and broken lines.
 pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<()> {
     out.line(&format!(
         "{} with {} read, {} added to {}",
@@ -231,24 +230,24 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
     if report.repeated > 0 {
         let repeated = count(report.repeated, "line");
         out.line(&format!(
-            "  {repeated} of forked sessions left to the sessions they come from"
+            "  {repeated} of forked sessions skipped, as they belong to the original sessions"
         ))?;
     }
     if report.unfinished > 0 {
         let files = count(report.unfinished, "file");
         out.line(&format!(
-            "  {files} with a last line that is not whole yet: import again when it is"
+            "  {files} with an incomplete last line: import again later"
         ))?;
     }
     if report.left_out > 0 {
         out.line(&format!(
-            "  {} left out, as they were erased: --restore-erased brings them back (conversations and requests: {})",
+            "  {} skipped, as they were erased: --restore-erased restores them (conversations and requests: {})",
             count(report.left_out, "record"),
             grouped(report.erased),
         ))?;
     }
     if !report.not_understood.is_empty() {
-        out.line("Not understood, and left out:")?;
+        out.line("Unknown lines, skipped:")?;
     }
     for (what, n) in &report.not_understood {
         out.line(&format!("  {:>6}  {}", grouped(*n), one_line(what)))?;
@@ -273,7 +272,7 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
     Ok(())
 }
 
-/// A progress bar on standard error, where someone sees it and the work takes long.
+/// A progress bar on standard error, on a terminal and for large imports.
 struct Bar {
     began: Option<Instant>,
     bar: RefCell<Option<ProgressBar>>,

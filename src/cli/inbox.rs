@@ -7,7 +7,7 @@ use super::exit::{Exit, Failure};
 use super::list::{List, Part};
 use super::show::grouped;
 
-/// List the tasks of the inbox, by id, the first queued first
+/// List the tasks of the inbox, by id, oldest first
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog inbox --status failed --json | jq '{id, error}'\n  decklog inbox --counts"
@@ -17,7 +17,7 @@ pub struct Args {
     query: TaskQuery,
     #[command(flatten)]
     part: Part,
-    /// Only say how many tasks stand where
+    /// Only show the number of tasks by status
     #[arg(long, conflicts_with_all = ["status", "limit", "after", "order", "long"])]
     counts: bool,
 }

@@ -1,4 +1,4 @@
-//! A line of the log as a person reads it.
+//! A line of the log as readable text.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::time;
 const SEQ_COLUMNS: usize = 6;
 const WHAT_COLUMNS: usize = 12;
 
-/// What is shown of a line, of whatever kind.
+/// The fields that are shown, for all kinds.
 #[derive(Deserialize)]
 struct Shown<'a> {
     at: Option<i64>,
@@ -43,7 +43,7 @@ struct Shown<'a> {
     #[serde(borrow)]
     tool_args: Option<&'a RawValue>,
     event_type: Option<Cow<'a, str>>,
-    /// A number or a text, as the kind has it; this and the next one.
+    /// A number or a text, depending on the kind; also the next field.
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -62,7 +62,7 @@ struct Shown<'a> {
 
 /// The row of a table for a line of the log.
 pub fn row(kind: Kind, seq: u64, text: &str) -> String {
-    // A line that someone rewrote may hold its fields otherwise: it is shown as it stands.
+    // A rewritten line may have other types in its fields: it is shown unchanged.
     let Ok(line) = serde_json::from_str::<Shown<'_>>(text) else {
         return format!("{seq:>SEQ_COLUMNS$}  {}", one_line(text));
     };
@@ -77,7 +77,7 @@ pub fn row(kind: Kind, seq: u64, text: &str) -> String {
         Kind::History => ("history".to_owned(), line.entry()),
         Kind::ThoughtRecords => ("thought".to_owned(), line.thought()),
         Kind::Rollups => ("rollup".to_owned(), line.rollup()),
-        // As it stands, so that a kind which is new here is not shown as nothing.
+        // The raw line, so that an unknown kind is shown too.
         _ => (kind.to_string(), text.to_owned()),
     };
     let at = line.at.map(time::shown).unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn row(kind: Kind, seq: u64, text: &str) -> String {
     )
 }
 
-/// What is there of the parts of a row.
+/// The non-empty parts of a row.
 fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("  ")
@@ -98,7 +98,7 @@ fn text(value: Option<&Cow<'_, str>>) -> Option<String> {
     value.map(|value| value.clone().into_owned())
 }
 
-/// A payload stored as a string is shown as what it says.
+/// A payload stored as a string is shown as its text.
 fn payload(value: Option<&RawValue>) -> Option<String> {
     let value = value?.get();
     Some(serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()))
@@ -154,13 +154,13 @@ impl Shown<'_> {
     }
 
     fn message(&self) -> String {
-        // One that only calls a tool has no words of its own.
+        // A message that only calls a tool has no text.
         let call = || joined([text(self.tool_name.as_ref()), payload(self.tool_args)]);
         let call = self.content.is_empty().then(call);
         joined([Some(self.said()), failed(self.error.as_ref()), call])
     }
 
-    /// Who said what.
+    /// The role and the text.
     fn said(&self) -> String {
         let role = self.role.as_deref().unwrap_or_default();
         format!("{role}: {}", self.content)

@@ -1,6 +1,6 @@
-//! What the commands that list records have in common.
+//! Shared by the commands that list records.
 
-// No doc comments on what is flattened into arguments: it would be taken for the command's help.
+// No doc comments on flattened arguments: clap would use them as the command's help.
 
 use decklog::{Cursor, Order, Page};
 
@@ -16,13 +16,13 @@ pub struct Part {
     /// Maximum number of records. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Go on where an earlier list ended
+    /// Continue after the end of an earlier list
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
     /// Oldest first, or newest first; --limit counts from there
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
-    /// Show all there is to each record, its ids too
+    /// Show all fields of each record
     #[arg(long, short)]
     long: bool,
 }
@@ -32,9 +32,9 @@ pub struct Part {
 pub struct List<'a> {
     part: Part,
     order: Order,
-    /// Text has the earliest record at the top, whichever end was asked for.
+    /// Text output has the earliest record at the top, in either order.
     is_log: bool,
-    /// What is said where there is nothing to list.
+    /// The message for an empty list.
     none: &'a str,
 }
 
@@ -49,8 +49,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// A list that reads as a log: of text the last records are shown, unless all are, and the
-    /// earliest of them at the top. A program gets the records from the first one on.
+    /// A list that reads like a log: text output has the last records, earliest first. JSON output
+    /// has all records from the first one on.
     pub fn log(context: &Context, part: Part, none: &'a str) -> List<'a> {
         let is_all = context.json || context.limit(part.limit).is_none();
         let default = if is_all {
@@ -64,7 +64,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Prints the list, of which `page` gets a page by its order, limit and start.
+    /// Prints the list; `page` reads a page by order, limit and start.
     pub fn print<T: Shown>(
         self,
         context: &mut Context,
@@ -98,15 +98,17 @@ impl<'a> List<'a> {
     }
 }
 
-/// Says that a limit cut the list, and how to go on.
+/// Reports that a limit ended the list, and how to continue.
 pub fn say_more(context: &mut Context, how: &str) -> Result<(), Failure> {
-    // Below the list, where both go to a terminal.
+    // Below the list if both go to a terminal.
     context.out.flush()?;
-    output::say(&format!("there are more: go on with {how}, or set --limit"));
+    output::say(&format!(
+        "there are more: continue with {how}, or set --limit"
+    ));
     Ok(())
 }
 
-/// Prints records one after the other: as JSON, as the rows of a table, or in full.
+/// Prints records as JSON, as rows of a table, or in full.
 pub struct Printer<'a> {
     context: &'a mut Context,
     long: bool,
@@ -141,7 +143,7 @@ impl<'a> Printer<'a> {
         Ok(show::row_of(out, record)?)
     }
 
-    /// Says so if there was nothing to print; returns how many records there were.
+    /// Prints a message if the list is empty; returns the number of records.
     pub fn end(self, none: &str) -> usize {
         if self.printed == 0 && !self.context.json {
             output::say(none);

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-/// What is worth telling goes to standard error, as JSON if the output is.
+/// Log messages go to standard error, as JSON if the output is JSON.
 pub fn start(level: &str, is_json: bool) {
     let default = format!("decklog={level}");
     let filter = tracing_subscriber::EnvFilter::builder()
@@ -13,7 +13,7 @@ pub fn start(level: &str, is_json: bool) {
         .with_env_filter(filter)
         .with_ansi(has_colours())
         .with_writer(std::io::stderr);
-    // Someone who has set one already, keeps it.
+    // A subscriber that is already set is kept.
     let _ = if is_json {
         subscriber.json().try_init()
     } else {

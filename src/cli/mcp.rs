@@ -8,8 +8,8 @@ use super::log;
 
 /// Serve the log to an MCP client, over standard input and output
 ///
-/// A client such as Claude Code starts it, and its agent writes and reads its own log with the
-/// tools, resources and prompts that this offers. Other processes may use the log at the same time.
+/// A client such as Claude Code starts it. Its agent then writes and reads its own log with these
+/// tools, resources and prompts. Other processes may use the log at the same time.
 /// 'decklog serve' offers the same at /mcp.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -17,7 +17,7 @@ use super::log;
   decklog mcp --tools default,inbox_claim,inbox_done,inbox_fail
   decklog mcp --read-only --tools log_search,conversation_get")]
 pub struct Args {
-    /// Offer only what reads
+    /// Offer only tools that read
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
@@ -30,8 +30,8 @@ pub struct Args {
 /// The tools to offer.
 #[derive(Debug, clap::Args)]
 pub struct Offered {
-    /// Tools to offer over MCP: names with commas between them, 'default' for those that most agents
-    /// need, 'all' for every tool
+    /// Tools to offer over MCP: names separated by commas, 'default' for the common tools, 'all' for
+    /// every tool
     #[arg(
         long = "tools",
         value_name = "LIST",
@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_write(args.durability)?;
     let options = context.options().durability(args.durability.into());
     let path = context.store_path()?;
-    // A disk that was full may have room by then.
+    // A full disk may have space again.
     let open_anew = move || options.clone().open(&path);
     Server::new(store, tools)
         .opening_anew(open_anew)

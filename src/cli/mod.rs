@@ -1,7 +1,7 @@
-//! The command line: it reads arguments, calls the library and prints. What a record may say and
-//! what may follow it is decided in the library, never here.
+//! The command line: it reads arguments, calls the library and prints. The rules of records are in
+//! the library, never here.
 
-// Comments on arguments are help texts, which are shown as they stand.
+// Doc comments on arguments are help texts.
 #![allow(clippy::doc_markdown)]
 
 mod branches;
@@ -65,7 +65,7 @@ use clap::{Parser, Subcommand};
 use context::Context;
 use exit::{Exit, Failure};
 
-/// The log that LLM agents keep, in plain JSONL files: what was said, done, planned and proposed.
+/// A log for LLM agents in plain JSONL files: turns, tool calls, messages, events and more.
 #[derive(Debug, Parser)]
 #[command(name = "decklog", version, after_help = exit::HELP)]
 struct Cli {
@@ -80,7 +80,7 @@ struct Cli {
     /// Print one JSON object a line, with the field names of the files
     #[arg(long, global = true, help_heading = "Options of every command")]
     json: bool,
-    /// Write also on a network file system; safe only if no other machine writes the log
+    /// Allow writing on a network file system; safe only if no other machine writes the log
     #[arg(long, global = true, help_heading = "Options of every command")]
     allow_network_fs: bool,
     #[command(subcommand)]
@@ -135,7 +135,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing can be said where this cannot be printed.
+            // If this cannot be printed, no message can.
             let _ = error.print();
             let exit = if error.use_stderr() {
                 Exit::Usage
@@ -152,10 +152,10 @@ pub fn main() -> ExitCode {
     });
     match ended {
         Ok(exit) => exit.into(),
-        // Whoever read the output has seen enough.
+        // The reader of the output closed it.
         Err(Failure::BrokenPipe) => Exit::Ok.into(),
         Err(Failure::Told(exit, message)) => {
-            // What was found until then comes first.
+            // Earlier output comes first.
             let _ = context.out.flush();
             output::say(&message);
             exit.into()

@@ -1,4 +1,4 @@
-//! Standard output and standard error. Nothing here panics when no one reads them.
+//! Standard output and standard error. Nothing here panics when they are closed.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,7 +13,7 @@ use super::escape;
 pub struct Output {
     to: BufWriter<Stdout>,
     is_terminal: bool,
-    /// Asked for once: a window that changes its size later is not followed.
+    /// Read once: later changes of the window's size are ignored.
     columns: OnceCell<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Output {
         self.is_terminal
     }
 
-    /// How many columns a line may have: no limit where it is not a terminal.
+    /// Maximum columns of a line; no limit if the output is not a terminal.
     pub fn columns(&self) -> usize {
         if self.is_terminal {
             *self.columns.get_or_init(terminal_columns)
@@ -40,14 +40,14 @@ impl Output {
         }
     }
 
-    /// A line of text; what is not our own words in it is escaped by the caller.
+    /// A line of text; the caller escapes untrusted parts.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.to.write_all(text.as_bytes())?;
         self.to.write_all(b"\n")
     }
 
-    /// A line in parts, cut where the terminal ends; in colours where a terminal shows it and
-    /// the person does not mind.
+    /// A line in parts, cut at the terminal's width; in colours on a terminal, unless
+    /// `NO_COLOR` is set.
     pub fn spans(&mut self, spans: &[Span<'_>]) -> io::Result<()> {
         let text = painted(spans, self.columns(), self.has_colours());
         self.line(text.trim_end())
@@ -81,7 +81,7 @@ impl Output {
     }
 }
 
-/// A part of a line; what is not our own words in it is escaped by the caller.
+/// A part of a line; the caller escapes untrusted text.
 #[derive(Debug)]
 pub struct Span<'a> {
     text: Cow<'a, str>,
@@ -104,13 +104,13 @@ impl<'a> Span<'a> {
     }
 }
 
-/// The colours of what we say ourselves.
+/// The colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     Red = 31,
     Green = 32,
     Yellow = 33,
-    /// Less bright than the rest.
+    /// Dimmed.
     Dim = 2,
 }
 
@@ -121,7 +121,7 @@ fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
     if !has_colours {
         return fitting.into_owned();
     }
-    // What is cut ends in a sign of its own, which takes the colour of what it stands for.
+    // A cut text ends in a sign, in the colour of the text.
     let mut left = &*fitting;
     let mut line = String::with_capacity(left.len() + 32);
     for span in spans {
@@ -138,9 +138,9 @@ fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
     line
 }
 
-/// A message for the person, on standard error. Escaped as a whole: it may quote anything.
+/// A message on standard error. Escaped as a whole: it may quote untrusted text.
 pub fn say(message: &str) {
-    // Nobody to tell if this cannot be written.
+    // A failure here cannot be reported.
     let _ = writeln!(io::stderr(), "decklog: {}", escape::one_line(message));
 }
 

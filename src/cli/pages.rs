@@ -1,13 +1,12 @@
-//! Lists page by page: whatever their length, one page is in memory.
+//! Lists page by page: only one page is in memory.
 
 use super::exit::Failure;
 
-/// How many records a page has, unless a list has a reason for more.
+/// Default number of records of a page.
 pub const PAGE_RECORDS: usize = 256;
 
-/// Calls `each` for every record of a part of a list, of which `page` gets a page by its limit
-/// and start, and says where the next one starts if there is one. Returns where the rest begins,
-/// if there is a rest.
+/// Calls `each` for every record. `page` reads a page by its limit and start, and returns the start
+/// of the next page, if any. Returns the start of the rest, if there is one.
 pub fn each<T, P>(
     limit: Option<usize>,
     page_records: usize,

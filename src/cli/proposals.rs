@@ -6,7 +6,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part};
 
-/// List code edit proposals and what became of them, the last proposed first
+/// List code edit proposals with their status, latest first
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog proposals --status pending --json | jq '{request_id, confidence}'"

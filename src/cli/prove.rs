@@ -4,9 +4,9 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::{self, What};
 
-/// Print a proof that a record's line stood in its segment when that was sealed
+/// Print a proof that a record's line was in its segment when the segment was sealed
 ///
-/// The proof is one JSON object, which check-proof checks anywhere, without the log.
+/// The proof is one JSON object. check-proof checks it anywhere, without the log.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog prove events 12 > proof.json\n  decklog check-proof proof.json"

@@ -11,20 +11,19 @@ use super::output;
 use super::show::count;
 use super::stdin::Ahead;
 
-/// Record what comes on standard input, one JSON object a line
+/// Record JSON objects from standard input, one per line
 ///
 /// A record has the field names of the files and its kind: conversation_turns, tool_calls,
 /// code_edit_proposals, conversations, messages, events, inbox, history, thought_records or
-/// rollups. A turn gives its own kind as turn_kind. A tool call says in op whether it is requested,
-/// completed, failed or retracted, a proposal whether it is pending, approved, denied, applied or
-/// reverted, and a task of the inbox whether it is queued, in_progress, done or failed. Messages,
-/// events, tasks, entries of a history and thoughts may leave out their id and time, a message its
-/// sequence, a thought its hashes, a call with arguments their hash, and a conversation its times: the log gives them. That a
-/// proposal was reverted has its time as at. A conversation that the log has is changed by one given
-/// whole, with the created_at that it has: what is left out is gone. A line that cannot be kept is
-/// told with its number, and the others are kept.
+/// rollups. The kind of a turn is turn_kind. op is requested, completed, failed or retracted for a
+/// tool call; pending, approved, denied, applied or reverted for a proposal; queued, in_progress,
+/// done or failed for a task of the inbox. Optional, with a default from the log: id and time of
+/// messages, events, tasks, history entries and thoughts; the sequence of a message; the hashes of
+/// a thought; args_sha256 of a call with arguments; the times of a conversation. The time of a
+/// reverted proposal is at. To change a conversation, give all its fields, with its created_at:
+/// missing fields are removed. Rejected lines are reported by number; the others are recorded.
 ///
-/// Lines of a store's files are good input: their fields tell their kind.
+/// Lines of a store's files are valid input: their fields identify their kind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog record --ack < records.jsonl
@@ -61,11 +60,11 @@ Its lines, folded here:
    "latency_sketch":[[342,1]],"context_utilization_sum":0.25,"context_utilization_count":1,
    "compressed":0,"errors":0,"conversations":2,"active_conversations":2}"#)]
 pub struct Args {
-    /// Answer each record, once it is acknowledged, with {"line", "seq", "status"}
+    /// Print {"line", "seq", "status"} for each record when it is acknowledged
     ///
-    /// The status is added, unchanged or rejected, the last with a reason and no seq. The id of
-    /// an event, a task or a history entry and the sequence of a message are in "assigned". A
-    /// probable mistake in an accepted record, such as a time in seconds, is in "warning".
+    /// status is added, unchanged or rejected; a rejected record has a reason and no seq. "assigned"
+    /// has the id of an event, a task or a history entry, or the sequence of a message. "warning"
+    /// reports a probable mistake in an accepted record, such as a time in seconds.
     #[arg(long)]
     ack: bool,
     /// When a record is acknowledged
@@ -87,7 +86,7 @@ struct AckLine<'a> {
     warning: Option<&'static str>,
 }
 
-/// What became of records that were handed over.
+/// The results of records.
 #[derive(Debug, Default, Serialize)]
 pub struct Tally {
     pub added: u64,
@@ -142,7 +141,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         if answers_are_read {
             match acknowledge(context, &answers) {
-                // What still comes is kept all the same.
+                // Later records are still recorded.
                 Err(Failure::BrokenPipe) => answers_are_read = false,
                 other => other?,
             }

@@ -8,14 +8,13 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::show::count;
 
-/// Take damaged bytes out of the segments, into files under quarantine/
+/// Move damaged bytes from the segments to files under quarantine/
 ///
-/// Nothing is deleted. Lines that someone rewrote stay as they are unless --accept-edits says
-/// that they are right.
+/// Nothing is deleted. Lines that were edited by hand do not change, unless --accept-edits is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog verify || decklog repair")]
 pub struct Args {
-    /// Give rewritten lines a new checksum, so that they count as good from now on
+    /// Accept edited lines: write a new checksum for them
     #[arg(long)]
     accept_edits: bool,
 }
@@ -59,18 +58,18 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         (false, _) => {
             let lines = count(left, "rewritten line");
             let why = if args.accept_edits {
-                "no record can be read there, so there is nothing to accept"
+                "they hold no readable record to accept"
             } else {
-                "look at each, then repair with --accept-edits"
+                "inspect each, then repair with --accept-edits"
             };
-            format!("{lines} left as found: {why}")
+            format!("{lines} not changed: {why}")
         }
     };
     context.out.line(&last)?;
     Ok(Exit::with_findings(left > 0))
 }
 
-/// What was done to a segment.
+/// The repairs of a segment.
 fn in_words(one: &Repaired) -> String {
     let mut done = Vec::new();
     if let Some(quarantine) = &one.quarantine {
@@ -90,7 +89,7 @@ fn in_words(one: &Repaired) -> String {
         done.push(format!("{lines} left"));
     }
     if done.is_empty() && !one.resealed {
-        done.push("the last line was ended".to_owned());
+        done.push("the last line was terminated".to_owned());
     }
     if one.resealed {
         done.push("sealed anew".to_owned());

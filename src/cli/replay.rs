@@ -15,19 +15,19 @@ use super::{line, output, show};
 
 const BATCH_RECORDS: usize = 1000;
 
-/// Read a day back, record by record, in the order in which they were written
+/// Read the records of a day or a store back, in the order in which they were written
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog replay 2025-12-27 --speed 10\n  decklog replay ./copy-of-2025-12-27 --into other-log"
 )]
 pub struct Args {
-    /// A day of the store as YYYY-MM-DD, or the path of a day's directory, wherever it is now
+    /// A day of the store as YYYY-MM-DD, or the path of a store or of a day's directory
     #[arg(value_name = "DAY|DIR")]
     source: PathBuf,
-    /// Record it all into this store instead of printing it
+    /// Record everything into this store instead of printing it
     #[arg(long, value_name = "STORE", conflicts_with_all = ["speed", "limit"])]
     into: Option<PathBuf>,
-    /// Print at the pace of the records' own times, this many times faster. Default: at once
+    /// Print at the pace of the records' times, N times faster. Default: at once
     #[arg(long, value_name = "N", value_parser = speed)]
     speed: Option<f64>,
     /// Maximum number of records. Default: 100 on a terminal without --speed, else all
@@ -42,7 +42,7 @@ fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok();
     speed
         .filter(|speed: &f64| *speed > 0.0 && speed.is_finite())
-        .ok_or_else(|| "give a number greater than 0".to_owned())
+        .ok_or_else(|| "must be greater than 0".to_owned())
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -52,7 +52,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         .and_then(|text| text.parse::<Day>().ok());
     let replay = match day {
         Some(day) => {
-            // A store that is not there is told as such, not as a day that is missing.
+            // A missing store is reported as such, not as a missing day.
             let path = context.open_to_read()?.path().to_path_buf();
             replay::day(&path, day)?
         }
@@ -68,9 +68,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if unreadable > 0 {
         context.out.flush()?;
         let lines = count(unreadable, "line");
-        output::say(&format!(
-            "{lines} could not be read: `decklog verify` tells where"
-        ));
+        output::say(&format!("{lines} could not be read: see `decklog verify`"));
     }
     Ok(Exit::with_findings(unreadable > 0 || rejected > 0))
 }
@@ -84,7 +82,7 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
     let mut latest = None;
     for replayed in shown {
         let at = replayed.record.at();
-        // Clocks may jump back, and late records are late: no time is waited for twice.
+        // Clocks may jump back and records may be late: never wait twice for a time.
         if let (Some(speed), Some(latest)) = (args.speed, latest) {
             pause(context, at.saturating_sub(latest), speed)?;
         }
@@ -104,7 +102,7 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
     Ok(())
 }
 
-/// Waits as long as two times are apart.
+/// Waits for the difference of two times.
 fn pause(context: &mut Context, ms: i64, speed: f64) -> Result<(), Failure> {
     let seconds = Duration::from_millis(ms.max(0).unsigned_abs()).as_secs_f64() / speed;
     if let Ok(pause) = Duration::try_from_secs_f64(seconds)
@@ -116,7 +114,7 @@ fn pause(context: &mut Context, ms: i64, speed: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records all lines into a store and tells what became of them; returns how many it rejected.
+/// Records all lines into a store and prints the results; returns the number of rejected lines.
 fn record(
     args: &Args,
     context: &mut Context,
@@ -162,7 +160,7 @@ fn record(
             let records = count(left_out, "record");
             context
                 .out
-                .line(&format!("{records} left out, as they were erased"))?;
+                .line(&format!("{records} skipped, as they were erased"))?;
         }
         if is_new {
             context.out.line(KEEPS_ALL)?;

@@ -10,14 +10,14 @@ use super::exit::{Exit, Failure};
 use super::output;
 use super::show::{count, grouped, row};
 
-/// Remove what is past its time, as 'decklog config get retention' says
+/// Remove expired records, by the settings under 'decklog config get retention'
 ///
-/// What belongs together goes together, once the last of it is past its time. It can be
-/// interrupted at any moment: what is left goes the next time.
+/// Related records are removed together, when the last of them has expired. It can be interrupted at
+/// any moment: the next run removes the rest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog retain --dry-run")]
 pub struct Args {
-    /// Only say what would go
+    /// Only report what would be removed
     #[arg(long)]
     dry_run: bool,
 }
@@ -43,7 +43,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     if retained.bytes_over > 0 {
         output::say(&format!(
-            "{} bytes are there beyond retention.max_bytes: they are of today, are kept forever, or belong to records that stay",
+            "{} bytes exceed retention.max_bytes: they are of today, are kept forever, or belong to records that stay",
             grouped(retained.bytes_over)
         ));
         return Ok(Exit::Findings);
@@ -68,7 +68,7 @@ fn show(context: &mut Context, part: &RetainedPart) -> io::Result<()> {
     context.out.flush()
 }
 
-/// Goes on as long as what is shown can be.
+/// Continues while output can be written.
 pub fn until_broken(shown: &io::Result<()>) -> ControlFlow<()> {
     match shown {
         Ok(()) => ControlFlow::Continue(()),

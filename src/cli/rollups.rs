@@ -6,9 +6,9 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
 
-/// List what the messages of each day add up to, those that were removed included
+/// List the sums of messages by day, including removed messages
 ///
-/// By day, model, configuration, orchestration mode and task type. Latency quantiles are
+/// Groups by day, model, configuration, orchestration mode and task type. Latency quantiles are
 /// accurate to 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -21,7 +21,7 @@ pub struct Args {
     /// Only days before this one
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
-    /// Show all there is to each rollup
+    /// Show all fields of each rollup
     #[arg(long, short)]
     long: bool,
 }

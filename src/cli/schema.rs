@@ -8,7 +8,7 @@ use decklog::schema::{FieldSchema, KindSchema};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 
-/// Show the fields of a kind of record: type, unit, place, and what privacy settings do to each
+/// Show the fields of each kind of record: type, unit, place and redaction
 ///
 /// With --json, one object a kind. No store is opened.
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ use super::exit::{Exit, Failure};
     after_help = "Examples:\n  decklog schema messages\n  decklog schema --json | jq -r '.kind as $kind | .fields[] | [$kind, .name, .type] | @tsv'"
 )]
 pub struct Args {
-    /// The kind, as its files are named. Default: all kinds
+    /// The kind, as in file names. Default: all kinds
     #[arg(value_name = "KIND", value_parser = kind)]
     kind: Option<Kind>,
 }
@@ -24,7 +24,7 @@ pub struct Args {
 fn kind(stem: &str) -> Result<Kind, String> {
     Kind::from_stem(stem).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::stem).join(", ");
-        format!("unknown kind: give one of {known}")
+        format!("unknown kind: use one of {known}")
     })
 }
 

@@ -9,15 +9,15 @@ use super::exit::{Exit, Failure};
 use super::output;
 use super::show::{count, grouped};
 
-/// Close full segments, and those of past days: make them read-only and note their hashes
+/// Close full segments and those of past days: make them read-only and record their hashes
 ///
-/// From then on, verify notices any change to them. Any number of programs may go on writing.
+/// verify then detects any change to them. Other programs can continue to write.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog seal\n  decklog seal --head > /elsewhere/head.json\n  decklog verify --head /elsewhere/head.json"
 )]
 pub struct Args {
-    /// Seal nothing; print the last seal's number and hash, to keep where no one who can change the
+    /// Seal nothing; print the last seal's number and hash. Store it where no one who can change the
     /// log can change it
     #[arg(long)]
     head: bool,

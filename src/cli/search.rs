@@ -8,16 +8,16 @@ use super::list::Printer;
 use super::output;
 use super::pages::{PAGE_RECORDS, each};
 
-/// Find a text in all that was recorded, the latest first
+/// Find a text in any record, latest first
 ///
-/// Searched are the texts of all lines as they stand in the log, of any kind: also what was
-/// retracted or changed since, and texts within logged JSON. Upper and lower case are the same.
+/// Searches the texts of all lines of any kind, including retracted and replaced records and texts
+/// within JSON. The search is case-insensitive.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog search 'permission denied' --kind tool_calls --since 2025-12-09"
 )]
 pub struct Args {
-    /// The text, as it stands
+    /// The text to find, literally
     #[arg(value_name = "TEXT")]
     text: String,
     /// Only records of this kind
@@ -32,10 +32,10 @@ pub struct Args {
     /// Maximum number of matches. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Go on where an earlier search ended
+    /// Continue after the end of an earlier search
     #[arg(long, value_name = "CURSOR")]
     after: Option<SearchCursor>,
-    /// Show where each text stands, and its record's key
+    /// Show the file, the offset and the record's key of each match
     #[arg(long, short)]
     long: bool,
 }
@@ -59,11 +59,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let rest = each(limit, PAGE_RECORDS, args.after, page, |found| {
         printer.print(&found)
     })?;
-    printer.end("nothing in the log holds that text");
+    printer.end("no record contains this text");
     if let Some(cursor) = rest {
         context.out.flush()?;
         output::say(&format!(
-            "there may be more: go on with --after {cursor}, or set --limit"
+            "there may be more: continue with --after {cursor}, or set --limit"
         ));
     }
     Ok(Exit::Ok)

@@ -13,47 +13,46 @@ use super::{log, output};
 /// Serve the log over HTTP: capture, query and analytics, described at /openapi.json
 ///
 /// Agents that embed the log and other commands may read and write it at the same time. SIGINT or
-/// SIGTERM stops the server once all that was accepted is written. SIGHUP reads the certificate and
+/// SIGTERM stops the server when all accepted records are written. SIGHUP reads the certificate and
 /// the settings again.
 #[cfg_attr(
     feature = "mcp",
-    doc = "\nAgents speak MCP to it at /mcp: what `decklog mcp` offers, over streamable HTTP."
+    doc = "\n/mcp offers the same as `decklog mcp`, over streamable HTTP."
 )]
 #[derive(Debug, clap::Args)]
 #[command(after_help = r#"Example:
   decklog serve &
   curl -s localhost:8084/conversations -H 'Content-Type: application/json' -d '{"client":"api"}'"#)]
 pub struct Args {
-    /// The address to listen at
+    /// The address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     host: IpAddr,
-    /// The port to listen at; 0 for any that is free
+    /// The port to listen on; 0 for any free port
     #[arg(long, default_value_t = 8084)]
     port: u16,
     /// When a record is acknowledged, unless a request says otherwise
     #[arg(long, value_enum, default_value_t)]
     durability: Level,
-    /// The file with a certificate, in PEM: connections are encrypted
+    /// The file of a certificate, in PEM; turns on TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The file with the certificate's key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Memory for the bodies of requests in flight, decompressed, in MiB; requests past it are
+    /// Maximum memory for decompressed bodies of requests in flight, in MiB; requests beyond it are
     /// answered 503
     #[arg(long, value_name = "MIB", default_value_t = 128)]
     bodies_mib: usize,
-    /// Another name by which the server may be asked for, beside localhost and the address that it
-    /// listens at
+    /// Another host name to accept, besides localhost and the address that the server listens on
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// A site whose pages may ask, as https://app.example
+    /// An origin whose pages may send requests, such as https://app.example
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
     #[cfg(feature = "mcp")]
     #[command(flatten)]
     tools: super::mcp::Offered,
-    /// Log each request: to standard error, without what it says
+    /// Log each request to standard error, without its content
     #[arg(long)]
     access_log: bool,
 }
@@ -78,11 +77,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let store = context.open_to_write(args.durability)?;
         let server = Server::bind(store, addr, &options)?;
         server.handle_signals()?;
-        // Also of a port that was free.
+        // With the real port if 0 was given.
         addr = server.local_addr();
         output::say(&format!("serving at {}", server.url()));
         match server.run() {
-            // A disk that was full may have room by now.
+            // A full disk may have space again.
             Err(e) if e.kind() == ErrorKind::Poisoned => output::say(&format!("opening anew: {e}")),
             ended => {
                 ended?;
@@ -92,8 +91,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Each connection takes a file, and the usual limit is low, for the sake of programs from when it
-/// was fixed.
+/// Each connection takes a file descriptor, and the default soft limit is low.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -4,11 +4,11 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::show::grouped;
 
-/// Show what a supervisor derives from the log: the Telegram offset, the good revision, the workers
+/// Show the supervisor's state: the Telegram offset, the good revision, the workers
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog state --json | jq .telegram_offset")]
 pub struct Args {
-    /// The event that began the supervisor. Default: the latest process.started without a parent
+    /// The event that started the supervisor. Default: the latest process.started without a parent
     #[arg(long, value_name = "ID")]
     supervisor: Option<i64>,
 }

@@ -22,7 +22,7 @@ const NAME_COLUMNS: usize = 20;
 
 /// Report on tokens, latencies, errors, contexts and conversations
 ///
-/// Messages that retention removed are counted as well. A request is a message in the role
+/// Messages that retention removed are counted too. A request is a message in the role
 /// assistant, or a message in another role that has an error; a message that is part of another
 /// one's answer is no request of its own. Latencies, compression and context are of messages in
 /// the role assistant. Latency quantiles are accurate to 1 %.
@@ -31,7 +31,7 @@ const NAME_COLUMNS: usize = 20;
     after_help = "Examples:\n  decklog stats dashboard\n  decklog stats models --since 2025-12-01 --group model,task_type\n  decklog stats usage --bucket month --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
 )]
 pub struct Args {
-    /// What to report on
+    /// The report
     #[arg(value_enum)]
     name: Name,
     /// Only this UTC day and later ones: YYYY-MM-DD. Default: all days; of models the last seven,
@@ -58,23 +58,23 @@ enum Name {
     Usage,
     /// Requests, latency, tokens, context and errors, by model and configuration
     Models,
-    /// Errors by type and model, and the latest of them
+    /// Errors by type and model, and the latest errors
     Errors,
     /// Latency by orchestration mode
     Latency,
     /// Requests by task type
     Tasks,
-    /// How full context windows were, by model
+    /// Use of context windows, by model
     Context,
-    /// How often contexts were compressed, by model
+    /// Compression of contexts, by model
     Compression,
-    /// Conversations that were held, by day
+    /// Active conversations, by day
     Active,
-    /// What there is to know of today at a glance
+    /// An overview of today
     Dashboard,
 }
 
-/// Tells of a report whose rows and total have the same columns.
+/// Prints a report whose rows and total have the same columns.
 macro_rules! tell {
     ($context:expr, $report:expr, $columns:expr, $cells:expr) => {{
         let report = $report;
@@ -302,7 +302,7 @@ fn print(
         return Ok(context.out.json(report)?);
     }
     if row_count == 0 {
-        output::say("there are no such messages of these days");
+        output::say("no such messages in this period");
         return Ok(());
     }
     table.print(context)?;
@@ -314,7 +314,7 @@ fn print(
     Ok(())
 }
 
-/// What turn.completed events say, which messages may say as well.
+/// The tokens of turn.completed events; messages may have the same tokens.
 fn print_turns(context: &mut Context, report: &UsageReport) -> Result<(), Failure> {
     if report.turns.is_empty() {
         return Ok(());
@@ -442,9 +442,9 @@ fn latency(ms: &LatencyMs) -> [String; 4] {
     [ms.avg, ms.p50, ms.p95, ms.p99].map(whole)
 }
 
-/// A number without its fraction, or that there is none.
+/// A number without its fraction, or `-`.
 fn whole(number: Option<f64>) -> String {
-    // Negative it is not; past 64 bits it stays at the greatest.
+    // Never negative; saturates at 64 bits.
     #[allow(clippy::cast_sign_loss)]
     number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
 }

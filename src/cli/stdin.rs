@@ -1,5 +1,5 @@
-//! Standard input, line by line, read ahead by a thread of its own: so that a program that waits
-//! for an answer gets one, and one that does not is read in batches.
+//! Standard input, line by line. A separate thread reads ahead: a program that waits for each answer
+//! gets it at once, and other input is read in batches.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use decklog::ndjson::{Input, read};
 
-/// The longest line that is read; of a longer one only its end is looked for.
+/// The longest line that is read; a longer one is skipped to its end.
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of lines of a batch.
 const BATCH_LINES: usize = 1000;
-/// The bytes at which a batch ends, and at which no more is read ahead.
+/// Maximum bytes of a batch, and of lines that are read ahead.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// What was read ahead.
+/// The lines that were read ahead.
 #[derive(Debug, Default)]
 pub struct Ahead {
     state: Mutex<State>,
@@ -25,12 +25,12 @@ pub struct Ahead {
 struct State {
     inputs: VecDeque<Input>,
     bytes: usize,
-    /// How the input ended, once it has.
+    /// The end of the input, when reached.
     ended: Option<io::Result<()>>,
 }
 
 impl Ahead {
-    /// Begins to read standard input.
+    /// Starts to read standard input.
     pub fn start() -> io::Result<Arc<Ahead>> {
         let ahead = Arc::new(Ahead::default());
         let filled = Arc::clone(&ahead);
@@ -46,10 +46,10 @@ impl Ahead {
         Ok(ahead)
     }
 
-    /// Waits for a line and takes what is there by then, up to a batch; nothing at the end.
+    /// Waits for a line and returns all available lines, up to a batch; none at the end.
     ///
     /// # Errors
-    /// The error that ended the input, after what came before it was taken.
+    /// The error that ended the input, after all lines before it were returned.
     pub fn take(&self) -> io::Result<Vec<Input>> {
         let mut state = self.lock();
         while state.inputs.is_empty() {

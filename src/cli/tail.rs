@@ -9,24 +9,24 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::{line, show};
 
-/// How long to wait for news at a time. Any length will do: the wait ends with the first.
+/// Timeout of one wait. Any value works: a new line ends the wait.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Show the last lines of the log, of all kinds in the order in which they were written
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog tail -n 20 -f")]
 pub struct Args {
-    /// How many lines to begin with
+    /// Number of lines to start with
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 10)]
     lines: usize,
-    /// Go on with what comes, also from other processes
+    /// Also print new lines, from all processes
     #[arg(short, long)]
     follow: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    // At least one, to know where to go on.
+    // At least one, for the position to continue from.
     let last = store.last_lines(args.lines.max(1))?;
     let seq = last.last().map_or(0, |line| line.seq);
     if args.lines > 0 {
@@ -54,7 +54,7 @@ fn print(context: &mut Context, lines: &[LogLine]) -> Result<(), Failure> {
     Ok(context.out.flush()?)
 }
 
-/// The line as it stands, with its file as the first member.
+/// The line, with its file as the first member.
 fn with_file(line: &LogLine) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct File<'a> {

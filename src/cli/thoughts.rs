@@ -22,13 +22,13 @@ pub struct Args {
     /// Only thoughts of this task
     #[arg(long, global = true, value_name = "TASK")]
     task: Option<String>,
-    /// Only thoughts chained to the one with this hash; 64 zeros for those that begin a chain
+    /// Only thoughts with this prev_hash; 64 zeros for the first of each chain
     #[arg(long, value_name = "HASH")]
     prev_hash: Option<String>,
     /// Maximum number of thoughts, from the first one on. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Show all there is to each thought, its id and hashes too
+    /// Show all fields of each thought
     #[arg(long, short)]
     long: bool,
     #[command(subcommand)]
@@ -37,11 +37,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Recompute the chain of each task, or of one, from what its lines say now
+    /// Recompute the chain of each task, or of one, from its lines
     ///
-    /// Exits with 0 only if every chain is whole and no line that may belong to one is damaged.
-    /// To be sure that no chain was cut short or written anew, compare the heads with those that
-    /// were kept elsewhere.
+    /// Exits with 0 only if every chain is intact and no line that may belong to one is damaged.
+    /// To detect chains that were truncated or rewritten, compare the heads with copies that were
+    /// stored elsewhere.
     #[command(
         after_help = "Example:\n  decklog thoughts verify --json | jq 'select(.broken or .damage)'"
     )]
@@ -49,7 +49,7 @@ enum Action {
 }
 
 impl Args {
-    /// Whether something is given that only a list takes.
+    /// Whether an option is given that is only for lists.
     fn is_of_list(&self) -> bool {
         self.limit.is_some() || self.long || self.prev_hash.is_some()
     }
@@ -59,7 +59,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match &args.action {
         None => list(args, context),
         Some(Action::Verify) if args.is_of_list() => Err(Failure::usage(
-            "--prev-hash, --limit and --long are for lists: verify takes none of them",
+            "--prev-hash, --limit and --long are only for lists, not for verify",
         )),
         Some(Action::Verify) => verify(args.task.as_deref(), context),
     }
@@ -78,7 +78,7 @@ fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     for thought in &page.items {
         printer.print(thought)?;
     }
-    printer.end("no thoughts match; tasks are compared as they are, capitals too");
+    printer.end("no thoughts match; tasks are case-sensitive");
     if page.next.is_some() {
         context.out.flush()?;
         output::say("there are more: set --limit");
@@ -106,7 +106,7 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         }
     }
     if let (Some(check), false) = (checks.first(), context.json) {
-        // What is damaged may belong to any chain, so all of them say the same.
+        // Damage may belong to any chain, so it applies to all of them.
         for place in check.damage.iter() {
             tell_damage(&mut context.out, place)?;
         }

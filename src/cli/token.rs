@@ -22,10 +22,10 @@ const DAY_MS: i64 = 86_400_000;
 /// A hundred years.
 const DAYS_MAX: i64 = 36_525;
 
-/// Make, list and revoke tokens for the HTTP service
+/// Create, list and revoke tokens for the HTTP service
 ///
-/// 'decklog serve' asks for one where privacy.require_auth is true, and takes those whose role is
-/// in privacy.allowed_roles. A token is shown once, when it is made; access.json keeps its hash.
+/// 'decklog serve' requires one if privacy.require_auth is true, and accepts roles in
+/// privacy.allowed_roles. A token is printed once, when it is created; access.json has its hash.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog token add gateway --role developer --expires-days 90\n  decklog token login\n  decklog token list\n  decklog token revoke 1f3a5c7e"
@@ -37,9 +37,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token and print it, this once; the log is made if it is not there
+    /// Create a token and print it, only this once; creates the log if it does not exist
     Add {
-        /// Who is to use it
+        /// A name for the token, such as its user
         name: String,
         /// read-only reads, developer also records and changes, admin also erases
         #[arg(long, value_name = "ROLE")]
@@ -48,31 +48,31 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=DAYS_MAX))]
         expires_days: Option<i64>,
     },
-    /// List tokens, browsers that are logged in, and codes to log in with
+    /// List tokens, browser sessions and login codes
     List,
-    /// Take one away; a server refuses it from its next request on
+    /// Revoke one; a server refuses it at the next request
     Revoke {
-        /// As listed
+        /// The id in 'decklog token list'
         id: String,
     },
-    /// Print an address with which one browser can log in within ten minutes, once
+    /// Print an address that logs one browser in, once, within ten minutes
     Login {
         /// What the browser may do
         #[arg(long, value_name = "ROLE", default_value = "developer")]
         role: AccessRole,
-        /// The address of the service. Default: that of the service that runs on this log, else
+        /// The address of the service. Default: the service that runs on this log, else
         /// http://127.0.0.1:8084
         #[arg(long, value_name = "URL", value_parser = base)]
         url: Option<String>,
     },
 }
 
-/// What `--json` says of what was made.
+/// A new token or code in `--json`.
 #[derive(Serialize)]
 struct Made<'a> {
     #[serde(flatten)]
     info: &'a TokenInfo,
-    /// What is never shown again: the token, or the address to log in at.
+    /// The token or login address, which is not shown again.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ fn login(
     warn(store, info)
 }
 
-/// Says what keeps a token from being taken, or asked for.
+/// Warns if the token's role is not allowed, or if no token is required.
 fn warn(store: &Store, info: &TokenInfo) -> Result<Exit, Failure> {
     let privacy = store.settings()?.privacy;
     if !privacy.allowed_roles.contains(&info.role) {
@@ -163,7 +163,7 @@ fn warn(store: &Store, info: &TokenInfo) -> Result<Exit, Failure> {
         ));
     }
     if !privacy.require_auth {
-        say("no token is asked for as yet: 'decklog config set privacy.require_auth true'");
+        say("no token is required yet: 'decklog config set privacy.require_auth true'");
     }
     Ok(Exit::Ok)
 }
@@ -183,7 +183,7 @@ fn list(context: &mut Context) -> Result<Exit, Failure> {
         }
     }
     if tokens.is_empty() && !context.json {
-        say("there are no tokens: 'decklog token add NAME --role ROLE' makes one");
+        say("there are no tokens: 'decklog token add NAME --role ROLE' creates one");
     }
     Ok(Exit::Ok)
 }
@@ -203,7 +203,7 @@ fn told(info: &TokenInfo) -> String {
     format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {used}, {until}")
 }
 
-/// The address of the service that runs on this log; where none does, that of one to be started.
+/// The address of the service that runs on this log, or the default address.
 fn served(store: &Store) -> String {
     let running = store.service_url().and_then(|url| {
         let (scheme, addr) = url.split_once("://")?;
@@ -223,7 +223,7 @@ fn served(store: &Store) -> String {
     })
 }
 
-/// Reads the address of a service, without the `/` at its end.
+/// Parses the address of a service, without the `/` at its end.
 fn base(text: &str) -> Result<String, String> {
     let is_http = ["http://", "https://"].iter().any(|scheme| {
         text.strip_prefix(scheme)
@@ -233,6 +233,6 @@ fn base(text: &str) -> Result<String, String> {
     if is_http && is_plain {
         Ok(text.trim_end_matches('/').to_owned())
     } else {
-        Err("give an address, as http://127.0.0.1:8084".to_owned())
+        Err("not an address such as http://127.0.0.1:8084".to_owned())
     }
 }

@@ -10,10 +10,10 @@ use super::get::missing;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{Shown, field, in_transcript};
 
-/// Show a conversation from its first message to its last, as it reads
+/// Show a conversation as a transcript
 ///
-/// Names the conversations of its sub-agents, each with the call that started it. --json prints the
-/// conversation on the first line and a message on each that follows;
+/// Lists the conversations of its sub-agents, each with the call that started it. --json prints the
+/// conversation on the first line and one message on each further line;
 /// 'decklog conversations --parent ID' lists those of its sub-agents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog show 67e55044-10b1-426f-9247-bb680e5fe0c8 | less")]

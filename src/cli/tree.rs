@@ -16,20 +16,19 @@ use super::get::missing;
 use super::output;
 use super::show::{count, grouped};
 
-/// How much of a text is shown.
+/// Maximum characters of a text.
 const DETAIL_COLUMNS: usize = 120;
-/// How much of that at most is what the model thought first.
+/// Maximum characters of reasoning within that.
 const REASONING_COLUMNS: usize = 60;
 
-/// Show a run or a session as a tree: how each part ended, and how long it took
+/// Show a run or a session as a tree, with results and durations
 ///
-/// The id of an event shows what happened under it. That of a conversation, or of a thread of
-/// turns, shows its prompts, what was answered and which tools were called. Without an id, the
-/// latest run or session. --json prints one node a line, from the root on, with its depth,
-/// status and duration_ms.
+/// For the id of an event: the events under it. For the id of a conversation or a thread of turns:
+/// its prompts, answers and tool calls. Without an id: the latest run or session. --json prints one
+/// node per line, from the root on, with depth, status and duration_ms.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  decklog tree 12 --json | jq 'select(.status==\"failed\")'\n\nIts colours stay away where NO_COLOR is set, and where no terminal shows them."
+    after_help = "Example:\n  decklog tree 12 --json | jq 'select(.status==\"failed\")'\n\nColours are used only on a terminal, and not if NO_COLOR is set."
 )]
 pub struct Args {
     /// An event, as 'decklog events --roots' shows it, or a conversation or thread
@@ -49,7 +48,7 @@ impl FromStr for Root {
         let event = text.parse().map(Root::Event);
         event
             .or_else(|_| text.parse().map(Root::Session))
-            .map_err(|_| "give the number of an event, or the UUID of a conversation".to_owned())
+            .map_err(|_| "must be the number of an event, or the UUID of a conversation".to_owned())
     }
 }
 
@@ -69,13 +68,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             None => Ok(missing(&format!("conversation or thread {id}"))),
         },
         None => {
-            output::say("there is neither an event nor a conversation in the log");
+            output::say("the log has no events and no conversations");
             Ok(Exit::Findings)
         }
     }
 }
 
-/// The root of the run or session that began last.
+/// The root of the latest run or session.
 fn latest(store: &Store) -> decklog::Result<Option<Root>> {
     let events = EventQuery {
         roots: true,
@@ -104,7 +103,7 @@ fn latest(store: &Store) -> decklog::Result<Option<Root>> {
     if let Some((_, root)) = begun.max_by_key(|(at, _)| *at) {
         return Ok(Some(root));
     }
-    // A log that has turns and no conversations.
+    // A log with turns and without conversations.
     let turn = store.turns(&turns)?.items.into_iter().next();
     Ok(turn.and_then(|turn| turn.thread_id).map(Root::Session))
 }
@@ -123,7 +122,7 @@ fn events(context: &mut Context, nodes: Vec<EventNode>) -> Result<Exit, Failure>
 
 fn event(node: EventNode) -> Node {
     let gone = if node.parent_is_gone {
-        " (its parent is not in the log any more)"
+        " (its parent is no longer in the log)"
     } else {
         ""
     };
@@ -199,13 +198,13 @@ fn place(node: SessionNode) -> Node {
     }
 }
 
-/// What a model thought, as it stands before what it said.
+/// The model's reasoning, shown before the answer.
 fn in_row(reasoning: &str) -> String {
     let text = clipped(reasoning.trim(), REASONING_COLUMNS);
     format!("({text})")
 }
 
-/// A place of a session's tree, with all fields of what stands there.
+/// A node of a session's tree, with all fields of its record.
 #[derive(Serialize)]
 struct SessionLine<'a> {
     depth: usize,

@@ -8,8 +8,7 @@ use super::list::{List, Part};
 
 /// List conversation turns
 ///
-/// Text shows the last turns, the earliest of them at the top, as a log does; --json gives turns
-/// from the first one on.
+/// Text output has the last turns, earliest first; --json has all turns from the first one on.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  decklog turns --since 2025-12-09 --kind user --json | jq -r .content"

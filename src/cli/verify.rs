@@ -17,16 +17,16 @@ use super::show::{count, grouped};
 
 /// Check every byte of the log
 ///
-/// Segments that are sealed are checked by their hash, the others line by line. Needs no lock and no
-/// write permission. Exits with 0 only if all is as it was written.
+/// Sealed segments are checked by their hash, the others line by line. Needs no lock and no write
+/// permission. Exits with 0 only if nothing is damaged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog verify --json | jq 'select(.finding==\"damage\")'")]
 pub struct Args {
-    /// Check every line of sealed segments, too, and compute every hash anew
+    /// Also check every line of sealed segments, and recompute every hash
     #[arg(long)]
     deep: bool,
-    /// A head that 'decklog seal --head' printed: detects a log that was rewritten or
-    /// cut off since then
+    /// A file with the output of 'decklog seal --head': detects a log that was rewritten or
+    /// truncated since then
     #[arg(long, value_name = "FILE")]
     head: Option<PathBuf>,
 }
@@ -118,7 +118,7 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
     })
 }
 
-/// Says what was found.
+/// Prints the findings.
 pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<()> {
     for damage in &found.damage {
         out.line(&format!(
@@ -151,7 +151,7 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
     }
     for file in &found.foreign {
         out.line(&format!(
-            "{:<9} {} is not the store's: no damage",
+            "{:<9} {} does not belong to the store: no damage",
             "note",
             one_line(file)
         ))?;

@@ -141,7 +141,7 @@ impl Log {
             assert!(part.len() <= limit.parse().unwrap());
             found.extend(part);
             let told = err(&output);
-            let Some((_, rest)) = told.split_once("go on with ") else {
+            let Some((_, rest)) = told.split_once("continue with ") else {
                 assert_eq!(told, "");
                 return found;
             };

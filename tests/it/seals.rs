@@ -1082,12 +1082,12 @@ fn the_command_line_seals_proves_and_checks() {
     let seal_file = file("seal").to_str().unwrap().to_owned();
     let (code, told) = run(&["check-proof", &proof_file, "--seal", &seal_file]);
     assert!(
-        code == 0 && told.starts_with("holds: line 1 of 2025-12-28"),
+        code == 0 && told.starts_with("valid: seal 2 covers line 1 of 2025-12-28"),
         "{told}"
     );
     std::fs::write(file("proof"), proof.replace("three", "threw")).unwrap();
     let (code, told) = run(&["check-proof", &proof_file, "--seal", &seal_file]);
-    assert!(code == 1 && told.starts_with("does not hold"), "{told}");
+    assert!(code == 1 && told.starts_with("not valid"), "{told}");
     let (code, told) = run(&["check-proof", &proof_file, "--json"]);
     assert!(code == 1 && told.contains("\"holds\":false"), "{told}");
     assert_eq!(run(&["check-proof", &kept]).0, 2);

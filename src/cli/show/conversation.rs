@@ -1,4 +1,4 @@
-//! Conversations, with what their messages add up to.
+//! Conversations, with totals of their messages.
 
 use std::io;
 

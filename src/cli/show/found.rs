@@ -1,4 +1,4 @@
-//! What a search found.
+//! Matches of a search.
 
 use std::io;
 

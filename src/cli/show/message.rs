@@ -14,7 +14,7 @@ const SEQUENCE_COLUMNS: usize = 5;
 const ROLE_COLUMNS: usize = 9;
 const MODEL_COLUMNS: usize = 14;
 
-/// The fields that have words of their own.
+/// The fields with a format of their own.
 const SHOWN: &[&str] = &[
     "id",
     "conversation_id",
@@ -40,7 +40,7 @@ impl Shown for ConversationMessage {
 
     fn row(&self) -> String {
         let model = one_line(self.model_used.as_deref().unwrap_or("-")).into_owned();
-        // A message that only calls a tool has no words of its own.
+        // A message that only calls a tool has no text.
         let (call, content) = (self.call(), self.content.trim());
         let says = match call {
             Some(call) if content.is_empty() => call,
@@ -80,12 +80,12 @@ impl Shown for ConversationMessage {
     }
 }
 
-/// Words with commas between them, if there are any.
+/// Words separated by commas, if there are any.
 fn joined(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// What a message says of itself, in words.
+/// The metadata of a message.
 trait InWords {
     fn failure(&self) -> Option<String>;
     fn call(&self) -> Option<String>;
@@ -99,7 +99,7 @@ impl InWords for ConversationMessage {
         failure(self.error_type.as_deref(), self.error.as_deref())
     }
 
-    /// The tool's name and what it was given.
+    /// The tool's name and arguments.
     fn call(&self) -> Option<String> {
         let parts = [&self.tool_name, &self.tool_args];
         let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
@@ -118,7 +118,7 @@ impl InWords for ConversationMessage {
         parts.into_iter().flatten().collect()
     }
 
-    /// Which of the tokens of the prompt the provider's cache took or had.
+    /// The tokens written to and read from the provider's cache.
     fn cached(&self) -> String {
         let of =
             |part: Option<i64>, how| part.map(|n| format!("{} {how}", grouped(n.unsigned_abs())));
@@ -128,14 +128,14 @@ impl InWords for ConversationMessage {
         ])
     }
 
-    /// Which of the tokens of the answer are the model's reasoning.
+    /// The reasoning tokens.
     fn reasoned(&self) -> String {
         let reasoning = self.tokens_reasoning.map(i64::unsigned_abs);
         in_brackets([reasoning.map(|n| format!("{} reasoning", grouped(n)))])
     }
 }
 
-/// Other numbers of a unit that a message has, such as what it cost.
+/// Other numbers with a unit, such as the cost.
 fn others_of_unit(message: &ConversationMessage) -> Vec<String> {
     static FIELDS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
         let fields = Kind::Messages.schema().fields.into_iter();
@@ -151,7 +151,7 @@ fn others_of_unit(message: &ConversationMessage) -> Vec<String> {
         .collect()
 }
 
-/// What there is of these, behind what they are parts of.
+/// The parts that exist, after their total.
 fn in_brackets<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match joined(&parts) {
@@ -160,8 +160,8 @@ fn in_brackets<const N: usize>(parts: [Option<String>; N]) -> String {
     }
 }
 
-/// A message as it stands in a transcript: a heading at the margin, what is known of it below,
-/// and what it says further in, so that no content can pass for either.
+/// A message of a transcript: a heading at the margin, its metadata below, and its content further
+/// indented, so that no content can imitate either.
 pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Result<()> {
     let mut heading = vec![
         format!("#{}", message.sequence.unwrap_or_default()),
@@ -183,7 +183,7 @@ pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Res
         }
     }
     if message.role == Role::Tool {
-        // It names the tool that answers, and calls none.
+        // The name of the answering tool, not a call.
         optional(out, "tool", message.tool_name.as_deref())?;
         optional(out, "call", message.tool_call_id.as_deref())?;
         optional(out, "arguments", message.tool_args.as_deref())?;

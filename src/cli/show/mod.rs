@@ -1,4 +1,4 @@
-//! Records as a person reads them: a line in a table, or all there is to them; and as JSON.
+//! Records as text, as a line of a table or with all fields, and as JSON.
 
 mod call;
 mod conversation;
@@ -25,10 +25,10 @@ use super::escape::{clipped, lines, one_line};
 use super::output::Output;
 use super::time;
 
-/// Where the values of a record shown in full begin.
+/// The column of the values of a record shown in full.
 const LABEL_COLUMNS: usize = 10;
 
-/// A record that commands show. What it says is escaped here, not by who prints it.
+/// A record that commands show. Untrusted text is escaped here, not by the printer.
 pub trait Shown {
     /// The heading of a table of such records.
     const HEADING: &'static str;
@@ -36,14 +36,14 @@ pub trait Shown {
     /// Its line in a table, not cut yet.
     fn row(&self) -> String;
 
-    /// All it has, a field a line.
+    /// All fields, one per line.
     fn in_full(&self, out: &mut Output) -> io::Result<()>;
 
-    /// It as one JSON object, with the field names of the files.
+    /// One JSON object, with the field names of the files.
     fn json(&self, out: &mut Output) -> io::Result<()>;
 }
 
-/// A line of a table, cut where the terminal ends.
+/// A line of a table, cut at the terminal's width.
 pub fn row(out: &mut Output, text: &str) -> io::Result<()> {
     let columns = out.columns();
     out.line(clipped(text, columns).trim_end())
@@ -75,12 +75,12 @@ pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A field that not every record has.
+/// An optional field.
 pub fn optional(out: &mut Output, label: &str, value: Option<&str>) -> io::Result<()> {
     value.map_or(Ok(()), |value| field(out, label, value))
 }
 
-/// Every field of a record that is there and not among those `shown`, by its name.
+/// Every present field that is not in `shown`, by name.
 fn others(out: &mut Output, kind: Kind, record: &impl Serialize, shown: &[&str]) -> io::Result<()> {
     let record = serde_json::to_value(record)?;
     for FieldSchema { name, .. } in kind.schema().fields {
@@ -93,7 +93,7 @@ fn others(out: &mut Output, kind: Kind, record: &impl Serialize, shown: &[&str])
     Ok(())
 }
 
-/// Why something failed, if anything says so: the class of the error, and its words.
+/// The error type and message, if any.
 fn failure(class: Option<&str>, words: Option<&str>) -> Option<String> {
     match (class, words) {
         (Some(class), Some(words)) => Some(format!("{class}: {words}")),
@@ -101,19 +101,19 @@ fn failure(class: Option<&str>, words: Option<&str>) -> Option<String> {
     }
 }
 
-/// Why something failed, as it stands in a row: in front of what is of any length.
+/// The error in a row, before fields of any length.
 fn failure_in_row(why: Option<&str>) -> String {
     why.map_or(String::new(), |why| format!("! {}  ", one_line(why.trim())))
 }
 
-/// A number of milliseconds, or that there is none.
+/// A number of milliseconds, or `-`.
 fn milliseconds(ms: Option<i64>) -> String {
     ms.map_or("-".to_owned(), |ms| {
         format!("{} ms", grouped(ms.unsigned_abs()))
     })
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -126,7 +126,7 @@ pub fn grouped(n: u64) -> String {
     text
 }
 
-/// A number of things, in words.
+/// A count with its noun.
 pub fn count(n: u64, thing: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(n))

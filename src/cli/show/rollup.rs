@@ -1,4 +1,4 @@
-//! What the messages of a day add up to.
+//! Rollups: the sums of a day's messages.
 
 use std::io;
 
@@ -102,9 +102,9 @@ impl Shown for Rollup {
     }
 }
 
-/// A number without its fraction, or that there is none.
+/// A number without its fraction, or `-`.
 fn whole(number: Option<f64>) -> String {
-    // Negative it is not; past 64 bits it stays at the greatest.
+    // Never negative; saturates at 64 bits.
     #[allow(clippy::cast_sign_loss)]
     number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
 }

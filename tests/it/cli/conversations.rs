@@ -62,7 +62,8 @@ fn conversations_are_found_and_counted() {
     ]);
     assert_eq!(code(&output), OK);
     assert_eq!(objects(&out(&output)).len(), 3);
-    let told = "decklog: 3 of 300 conversations shown: go on with --offset 293, or set --limit\n";
+    let told =
+        "decklog: 3 of 300 conversations shown: continue with --offset 293, or set --limit\n";
     assert_eq!(err(&output), told);
     let output = log.run(&["conversations", "--offset", "598"]);
     assert_eq!(
@@ -163,7 +164,7 @@ fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
     assert_eq!(sequences(&["messages", &id(1)]), expected);
     // What it says to go on with names the order, too.
     let newest = log.run(&["messages", &id(1), "--order", "desc", "--limit", "1"]);
-    assert!(err(&newest).contains("go on with --order desc --after 1000-1001, or"));
+    assert!(err(&newest).contains("continue with --order desc --after 1000-1001, or"));
     let backwards = log.column(&["messages", &id(1), "--order", "desc"], "sequence");
     assert!(backwards.iter().eq(expected.iter().rev()));
 }

@@ -80,7 +80,7 @@ fn a_store_that_cannot_be_opened_says_why() {
     let output = log.run(&["doctor"]);
     assert_eq!(code(&output), FINDINGS);
     assert!(
-        out(&output).contains("put back a copy of decklog.json"),
+        out(&output).contains("restore a copy of decklog.json"),
         "{}",
         out(&output)
     );
@@ -151,7 +151,7 @@ fn a_strict_doctor_checks_every_byte() {
     let strict = log.run(&["doctor", "--strict"]);
     assert_eq!(code(&strict), FINDINGS);
     assert!(
-        out(&strict).contains("'decklog verify' names them"),
+        out(&strict).contains("see 'decklog verify'"),
         "{}",
         out(&strict)
     );

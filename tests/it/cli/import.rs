@@ -183,7 +183,7 @@ fn an_erased_session_stays_erased_until_it_is_asked_for() {
     log.ok(&["erase", "--conversation", talk]);
     let told = log.ok(&["import", samples]);
     assert!(
-        told.contains("left out, as they were erased: --restore-erased"),
+        told.contains("skipped, as they were erased: --restore-erased"),
         "{told}"
     );
     assert_eq!(code(&log.run(&["get", "conversations", talk])), FINDINGS);
@@ -253,7 +253,7 @@ fn a_folder_without_sessions_is_told_of() {
     let output = log.run(&["import", folder.to_str().unwrap()]);
     assert_eq!(code(&output), FINDINGS);
     assert!(
-        err(&output).contains("no session files were found"),
+        err(&output).contains("no session files found"),
         "{}",
         err(&output)
     );

@@ -49,7 +49,7 @@ fn proposals_are_found_by_status_and_time_and_as_they_stood() {
     );
     let output = log.run(&["proposals", "--limit", "2"]);
     let (_, rest) = err(&output)
-        .split_once("go on with ")
+        .split_once("continue with ")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .unwrap();
     let (options, _) = rest.split_once(',').unwrap();
@@ -253,7 +253,7 @@ fn every_list_goes_on_where_its_limit_cut_it() {
         let output = log.run(&[&newest[..], &["--json", "--limit", "100"]].concat());
         let mut parts = objects(&out(&output));
         let told = err(&output);
-        let (_, rest) = told.split_once("go on with ").unwrap();
+        let (_, rest) = told.split_once("continue with ").unwrap();
         let options: Vec<&str> = rest.split_once(',').unwrap().0.split(' ').collect();
         parts.extend(log.json(&[args, &options[..]].concat()));
         assert_eq!(parts, whole, "{args:?}");

@@ -72,10 +72,7 @@ fn what_is_not_there_is_said_and_what_makes_no_sense_refused() {
     let log = filled();
     let output = log.run(&["search", "no such text"]);
     assert_eq!((code(&output), out(&output)), (OK, String::new()));
-    assert_eq!(
-        err(&output),
-        "decklog: nothing in the log holds that text\n"
-    );
+    assert_eq!(err(&output), "decklog: no record contains this text\n");
     let output = log.run(&["search", "needle", "--limit", "2"]);
     assert_eq!(out(&output).lines().count(), 3);
     assert!(

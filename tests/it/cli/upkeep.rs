@@ -170,7 +170,7 @@ fn a_cap_that_cannot_be_kept_is_told() {
         let output = log.run(args);
         assert_eq!(code(&output), FINDINGS, "{args:?}");
         assert!(
-            err(&output).contains("beyond retention.max_bytes"),
+            err(&output).contains("exceed retention.max_bytes"),
             "{args:?}"
         );
     }
@@ -279,10 +279,10 @@ fn erase_says_what_it_cannot_find() {
     let help = log.ok(&["erase", "--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
-        "Conversations of its sub-agents (those whose session or parent is this one) go with it",
-        "Only conversations name their users",
-        "in its directory and in those of its days, not in others",
-        "others cannot be known",
+        "The conversations of its sub-agents, at any depth, are erased too",
+        "Only conversations have a user",
+        "in the store's directory and the directories of its days are only named",
+        "Other pieces cannot be recognized",
     ] {
         assert!(help.contains(told), "{help}");
     }
@@ -427,7 +427,7 @@ fn a_key_inside_the_store_is_warned_of() {
         (outside, false),
     ] {
         let output = with_key(&key, &["conversations"]);
-        let is_told = err(&output).contains("anyone who copies the store has the key");
+        let is_told = err(&output).contains("anyone who copies the store also has the key");
         assert_eq!(is_told, is_inside, "{key:?}: {}", err(&output));
     }
 }
