@@ -1,5 +1,5 @@
-//! `access.json`: what may be shown to the HTTP service, by its hashes. A file that does not read
-//! lets no one in.
+//! `access.json`: the hashes of tokens, sessions and codes of the HTTP service. A file that does not
+//! parse denies all access.
 
 use std::io;
 
@@ -17,39 +17,39 @@ use crate::storage::{Access, Storage, full_path, read_all, replace_file};
 pub(super) const NAME: &str = "access.json";
 const BYTES_MAX: usize = 1 << 20;
 const ENTRIES_MAX: usize = 1000;
-/// How much an error shows of why it does not read.
+/// Maximum length of the reason in an error.
 const REASON_CHARS_MAX: usize = 200;
 
 words! {
-    /// What something in `access.json` is for.
+    /// The purpose of an entry of `access.json`.
     TokenKind ("kind of token") {
         /// A client's bearer token.
         Token = "token",
-        /// A browser that logged in.
+        /// The session of a browser.
         Session = "session",
-        /// A code for a browser to log in with, once.
+        /// A one-time login code for a browser.
         Code = "code",
     }
 }
 
-/// What is known of a token, session or code, without what its bearer shows.
+/// A token, session or code, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenInfo {
-    /// Eight hex digits, to revoke it by.
+    /// Eight hex digits, the id for revocation.
     pub id: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: TokenKind,
-    /// Whose it is, as who made it said.
+    /// Its label.
     pub name: String,
-    /// What its bearer may do.
+    /// The role of its bearer.
     pub role: AccessRole,
-    /// When it was made, in epoch milliseconds.
+    /// Creation time, in epoch milliseconds.
     pub created_at: i64,
-    /// From when on it is refused, in epoch milliseconds; never, if there is none.
+    /// Expiry time, in epoch milliseconds; `None` if it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
-    /// When an HTTP service last accepted it, in epoch milliseconds, to the minute; `None` if none
+    /// The last time an HTTP service accepted it, in epoch milliseconds, to the minute; `None` if none
     /// has since `cache/` was last removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<i64>,
@@ -61,11 +61,11 @@ impl TokenInfo {
     }
 }
 
-/// The file as it is written.
+/// The file's JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AccessFile {
     entries: Vec<Entry>,
-    /// What a newer version wrote stays, here and in the entries.
+    /// Fields of newer versions are preserved, here and in the entries.
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -74,30 +74,30 @@ pub(crate) struct AccessFile {
 struct Entry {
     #[serde(flatten)]
     info: TokenInfo,
-    /// Of the text that its bearer shows.
+    /// The hash of the secret.
     sha256: Digest,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
 impl AccessFile {
-    /// Reads the file; nobody is in it if it is not there.
+    /// Reads the file; empty if it does not exist.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if it does not read as one.
+    /// [`Damaged`](ErrorKind::Damaged) if it does not parse.
     pub(crate) fn read(storage: &dyn Storage) -> Result<AccessFile> {
         let path = full_path(storage, NAME);
-        let io = |e| Error::io("read who may use the store", &path, e);
+        let io = |e| Error::io("read the store's tokens", &path, e);
         let file = match storage.open(NAME, Access::Read) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(AccessFile::default()),
             Err(e) => return Err(io(e)),
         };
         let bad = |reason: &str| {
-            // It may repeat what stands there.
+            // The reason may quote the file.
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             let message = format!(
-                "who may use the store does not read ({reason}), and so no one may: restore the file from a copy, or move it away and make new tokens"
+                "the store's tokens do not parse ({reason}), so all access is denied: restore the file from a copy, or move it away and create new tokens"
             );
             Error::new(ErrorKind::Damaged, message).with_path(&path)
         };
@@ -111,18 +111,18 @@ impl AccessFile {
     /// Replaces the file, at once and on disk. The caller holds the lock.
     pub(super) fn write(&self, storage: &dyn Storage) -> Result<()> {
         let path = full_path(storage, NAME);
-        let io = |e| Error::io("write who may use the store", &path, e);
+        let io = |e| Error::io("write the store's tokens", &path, e);
         let mut text = serde_json::to_vec(self).map_err(|e| io(e.into()))?;
         text.push(b'\n');
         if text.len() > BYTES_MAX || self.entries.len() > ENTRIES_MAX {
             return Err(Error::invalid(format!(
-                "there are {ENTRIES_MAX} tokens, sessions and codes, or more than {BYTES_MAX} bytes of them: revoke what is not used"
+                "there are {ENTRIES_MAX} tokens, sessions and codes, or more than {BYTES_MAX} bytes of them: revoke unused ones"
             )));
         }
         replace_file(storage, NAME, &text).map_err(io)
     }
 
-    /// Makes a new one of a kind.
+    /// Creates an entry of a kind.
     pub(super) fn add(
         &mut self,
         kind: TokenKind,
@@ -153,8 +153,8 @@ impl AccessFile {
         Ok((secret, info))
     }
 
-    /// What was shown, if it is here, of this kind and not too old. It takes as long for any text
-    /// of a length: each hash is compared, whatever the others said.
+    /// The entry of a secret, if it exists, has this kind and has not expired. Takes the same time for
+    /// all texts of a length: every hash is compared.
     pub(crate) fn find(&self, kind: TokenKind, shown: &str, now: i64) -> Option<&TokenInfo> {
         let Digest(hash) = Digest::of(shown.as_bytes());
         let mut at = u64::MAX;

@@ -1,6 +1,5 @@
-//! Who may use the store over HTTP: tokens, browser sessions, and the codes that begin them. They
-//! stand in `access.json`, by their hashes alone. Who asks for them, and where, is the service's
-//! affair; a library that opens the directory is asked for nothing.
+//! Authentication of the HTTP service: tokens, browser sessions and login codes. `access.json` has
+//! only their hashes. The service checks them; a process that opens the directory needs none.
 
 mod file;
 mod secret;
@@ -22,13 +21,13 @@ use crate::storage::{Disk, Storage};
 use crate::store::{Store, check_is_there};
 
 const MINUTE_MS: i64 = 60 * 1000;
-/// How long a code for a browser can be used.
+/// Lifetime of a login code.
 const CODE_MS: i64 = 10 * MINUTE_MS;
-/// How long a browser stays logged in.
+/// Lifetime of a browser session.
 const SESSION_MS: i64 = 30 * 24 * 60 * MINUTE_MS;
 /// The longest name of a token, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// The name of what a browser logs in with.
+/// The name of a browser's session or code.
 const BROWSER: &str = "browser";
 
 fn live(storage: &dyn Storage) -> Result<Vec<TokenInfo>> {
@@ -39,10 +38,10 @@ fn live(storage: &dyn Storage) -> Result<Vec<TokenInfo>> {
 }
 
 impl TokenInfo {
-    /// As [`Store::tokens`], of the store in a directory. Its log is not read.
+    /// Like [`Store::tokens`], for the store in a directory. Does not read the log.
     ///
     /// # Errors
-    /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none; else as [`Store::tokens`].
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none; otherwise as [`Store::tokens`].
     pub fn list(path: impl AsRef<Path>) -> Result<Vec<TokenInfo>> {
         let storage = Disk::new(path.as_ref());
         check_is_there(&storage)?;
@@ -51,9 +50,9 @@ impl TokenInfo {
 }
 
 impl Store {
-    /// Makes a token for a client of the HTTP service. It is returned here and never again; the
-    /// store keeps its hash. `expires_at` is in epoch milliseconds; without it the token holds
-    /// until it is revoked.
+    /// Creates a token for a client of the HTTP service. It is returned only here; the store keeps
+    /// its hash. `expires_at` is in epoch milliseconds; without it the token is valid until it is
+    /// revoked.
     ///
     /// ```
     /// use decklog::{AccessRole, Store};
@@ -70,7 +69,7 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that is empty, longer than 100
     /// characters, of more than one line or another token's, an `expires_at` that is past, and more
-    /// than 1,000 tokens; [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    /// than 1,000 tokens; [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not parse.
     pub fn add_token(
         &self,
         name: &str,
@@ -80,19 +79,19 @@ impl Store {
         let is_fit = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
         if !is_fit || name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(Error::invalid(format!(
-                "a token's name has 1 to {NAME_CHARS_MAX} characters in one line: say who is to use it"
+                "a token's name has 1 to {NAME_CHARS_MAX} characters in one line"
             )));
         }
         let now = now();
         if expires_at.is_some_and(|at| at <= now) {
             return Err(Error::invalid(
-                "the token would have expired already: give a time to come",
+                "expires_at is in the past: use a future time",
             ));
         }
         self.change_access(|file| {
             if let Some(known) = file.live(now).find(|it| it.kind == TokenKind::Token && it.name == name) {
                 let message = format!(
-                    "there is a token of that name, {}: give another name, or revoke that one first",
+                    "a token with this name exists, {}: use another name, or revoke that token first",
                     known.id
                 );
                 return Err(Error::invalid(message).with_field("name"));
@@ -101,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Makes a code with which one browser can log in within ten minutes, once; see
+    /// Creates a login code for one browser, valid once and for ten minutes; see
     /// [`log_in`](Store::log_in).
     ///
     /// # Errors
@@ -112,13 +111,13 @@ impl Store {
         self.change_access(|file| file.add(TokenKind::Code, BROWSER, role, now, expires_at))
     }
 
-    /// Uses a code up for a browser session of 30 days; `None` if there is no such code, or it was
-    /// used, or is too old.
+    /// Exchanges a code for a browser session of 30 days; `None` if the code does not exist, was used
+    /// or has expired.
     ///
     /// # Errors
     /// As [`add_token`](Store::add_token).
     pub fn log_in(&self, code: &str) -> Result<Option<(Secret, TokenInfo)>> {
-        // Guesses need not wait for the lock.
+        // A wrong code does not take the lock.
         let known = AccessFile::read(self.inner().storage())?;
         if known.find(TokenKind::Code, code, now()).is_none() {
             return Ok(None);
@@ -136,31 +135,30 @@ impl Store {
         })
     }
 
-    /// The tokens, sessions and codes that have not expired, in the order in which they were made.
+    /// The tokens, sessions and codes that have not expired, in order of creation.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not parse.
     pub fn tokens(&self) -> Result<Vec<TokenInfo>> {
         live(self.inner().storage())
     }
 
-    /// The address at which `decklog serve`, or another HTTP service of this store, last said that
-    /// it listens, such as `http://127.0.0.1:8084`; `None` if none does. One that was killed cannot
-    /// say that it no longer does.
+    /// The last address of `decklog serve`, or another HTTP service of this store, such as
+    /// `http://127.0.0.1:8084`; `None` if none runs. The address of a killed service remains.
     pub fn service_url(&self) -> Option<String> {
         Service::read(self.inner().storage()).url
     }
 
-    /// Takes a token, session or code away by its id; a server refuses it from its next request
-    /// on. Returns what it was; `None` if there is none.
+    /// Revokes a token, session or code by its id; a server refuses it at the next request. Returns
+    /// the revoked entry; `None` if there is none.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not read.
+    /// [`Damaged`](crate::ErrorKind::Damaged) if `access.json` does not parse.
     pub fn revoke_token(&self, id: &str) -> Result<Option<TokenInfo>> {
         self.change_access(|file| Ok(file.remove(id)))
     }
 
-    /// Changes `access.json` under the write lock, where that changes anything.
+    /// Changes `access.json` under the write lock, if there is a change.
     fn change_access<T>(&self, change: impl FnOnce(&mut AccessFile) -> Result<T>) -> Result<T> {
         let inner = self.inner();
         inner.transact(|_| {

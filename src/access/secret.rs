@@ -1,4 +1,4 @@
-//! What is shown once: 32 random bytes as text.
+//! Secrets: 32 random bytes as text, shown once.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::is_secret;
 use crate::record::hex;
 
-/// How every token begins, so that people and scanners know one where they see it.
+/// The prefix of every token, by which people and scanners recognize it.
 const PREFIX: &str = "dl_";
 
-/// A token, session or code as its bearer shows it: `dl_` and 64 hex digits. It is kept nowhere,
-/// and not told by `{:?}`.
+/// The secret of a token, session or code: `dl_` and 64 hex digits. It is stored nowhere and hidden
+/// in `{:?}`.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A new one, which redaction knows for a secret wherever it is logged.
+    /// A new secret, in a form that redaction recognizes.
     pub(super) fn random() -> Result<Secret> {
         loop {
             let text = PREFIX.to_owned() + &hex(&random_bytes::<32>()?);
-            // One in ten thousand has digits in a row, as an example would.
+            // One in ten thousand has digits in a row, like a made-up example, and is not recognized.
             if is_secret(&text) {
                 return Ok(Secret(text));
             }
         }
     }
 
-    /// The text. Show it to its bearer and to no one else.
+    /// The text. Show it only to its bearer.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|e| {
-        let message = format!("the system gives no random bytes ({e}): try again");
+        let message = format!("the system returns no random bytes ({e}): try again");
         Error::new(ErrorKind::Io, message)
     })?;
     Ok(bytes)

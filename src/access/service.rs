@@ -1,5 +1,5 @@
-//! `cache/service.json`: where an HTTP service of this store listens, and when each token was last
-//! used. It can be made again, so what cannot be read or written is left out.
+//! `cache/service.json`: the address of the store's HTTP service, and the last use of each token.
+//! The file can be rebuilt, so errors of reading and writing it are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Reads the file; nothing is known if it is not there or not whole.
+    /// Reads the file; empty if it is missing or incomplete.
     pub(super) fn read(storage: &dyn Storage) -> Service {
         let read = || {
             let file = storage.open(PATH, Access::Read).ok()?;
@@ -43,7 +43,7 @@ impl Service {
     }
 }
 
-/// When each token was last used of a server that runs.
+/// The last use of each token, in a running server.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<BTreeMap<String, i64>>);
 
@@ -56,9 +56,8 @@ impl Uses {
         }
     }
 
-    /// Adds them to the file, with the address at which the service listens, or without it once it
-    /// does not. Tokens that are not known any more are left out. Another service that writes at the
-    /// same time may undo it, until the next time.
+    /// Adds the uses to the file, with the service's address while it listens. Drops unknown tokens.
+    /// If another service writes at the same time, this write may be lost until the next one.
     ///
     /// # Errors
     /// The file cannot be written.

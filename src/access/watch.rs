@@ -1,5 +1,5 @@
-//! What a running server goes by: the settings and `access.json` as they are now. It looks at the
-//! files for each request, and reads them when they changed.
+//! The current settings and `access.json` of a running server. It checks the files for each request,
+//! and reads them when they changed.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -12,11 +12,10 @@ use crate::record::now;
 use crate::storage::{Access, FileStat, Storage, StorageFile, if_there, io_error};
 use crate::store::Store;
 
-/// decklog replaces these files, which is seen at once; what other hands write into one is seen
-/// after so long.
+/// Delay until a manual edit in place is noticed. Files replaced by decklog are noticed at once.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Who may do what, by the store's files.
+/// Roles and requirements, by the store's files.
 pub(crate) struct Watch {
     store: Store,
     settings: Watched<PrivacySettings>,
@@ -34,27 +33,27 @@ impl Watch {
         }
     }
 
-    /// What the manifest says of who is asked, and who is let in.
+    /// Whether a token is required, and the accepted roles.
     ///
     /// # Errors
-    /// The manifest cannot be read, or does not read as one.
+    /// The manifest cannot be read or parsed.
     pub(crate) fn privacy(&self) -> Result<Arc<PrivacySettings>> {
         let storage = self.store.inner().storage();
         self.settings
             .get(storage, || Ok(self.store.settings()?.privacy))
     }
 
-    /// Whether the settings that were last read ask for a token.
+    /// Whether the settings that were last read require a token.
     pub(crate) fn asked_for_token(&self) -> bool {
         let seen = self.settings.seen.read();
         let seen = seen.unwrap_or_else(PoisonError::into_inner);
         seen.as_ref().is_none_or(|seen| seen.value.require_auth)
     }
 
-    /// The role of who shows this; `None` if it is not known, was revoked, or has expired.
+    /// The role of this secret; `None` if it is unknown, revoked or expired.
     ///
     /// # Errors
-    /// `access.json` cannot be read, or does not read as one.
+    /// `access.json` cannot be read or parsed.
     pub(crate) fn role(&self, kind: TokenKind, shown: &str) -> Result<Option<AccessRole>> {
         let tokens = self.tokens()?;
         let now = now();
@@ -64,8 +63,7 @@ impl Watch {
         }))
     }
 
-    /// Writes when tokens were last used, and that the service listens at an address or no longer
-    /// does.
+    /// Writes the last uses of tokens, and the service's address while it listens.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the file cannot be written; else as [`role`](Watch::role).
@@ -74,7 +72,7 @@ impl Watch {
         let is_known = |id: &str| tokens.live(now()).any(|info| info.id == id);
         let storage = self.store.inner().storage();
         let written = self.uses.write(storage, url, listens, is_known);
-        written.map_err(|e| io_error(storage, "note the uses of tokens in", "", e))
+        written.map_err(|e| io_error(storage, "write the last uses of tokens to", "", e))
     }
 
     fn tokens(&self) -> Result<Arc<AccessFile>> {
@@ -83,7 +81,7 @@ impl Watch {
     }
 }
 
-/// A file that is read anew when it is another one or of another length, and now and then.
+/// A file that is read again when its identity or length changed, and at intervals.
 struct Watched<T> {
     path: &'static str,
     seen: RwLock<Option<Seen<T>>>,
@@ -93,7 +91,7 @@ struct Seen<T> {
     /// `None` if there is no file.
     stat: Option<FileStat>,
     read: Instant,
-    /// While it is open, no other file has its identity.
+    /// Kept open, so that no other file gets its identity.
     _file: Option<Arc<dyn StorageFile>>,
     value: Arc<T>,
 }
@@ -115,7 +113,7 @@ impl<T> Watched<T> {
             return Ok(Arc::clone(&seen.value));
         }
         drop(seen);
-        // First, so that what changes while it is read is read again.
+        // First, so that a change during the read causes another read.
         let file = if_there(storage.open(self.path, Access::Read)).map_err(io)?;
         let stat = file.as_ref().map(|file| file.stat()).transpose();
         let stat = stat.map_err(io)?;

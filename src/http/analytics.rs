@@ -1,4 +1,4 @@
-//! `/analytics/…`: reports on what messages add up to, as `decklog stats` prints them.
+//! `/analytics/…`: reports over messages, as `decklog stats` prints them.
 
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -120,18 +120,18 @@ impl From<ReportParams> for AnalyticsQuery {
     }
 }
 
-/// Makes a report.
+/// Computes a report.
 async fn report<R: Serialize + Send + 'static>(
     app: &Shared,
     query: impl Into<AnalyticsQuery>,
     report: impl FnOnce(&Analytics, &AnalyticsQuery) -> Result<R> + Send + 'static,
 ) -> Result<Made, Problem> {
     let mut query = query.into();
-    // Days that end before they begin are none; to people `decklog stats` says so.
+    // An empty period is no error here; `decklog stats` reports it.
     query.until = query
         .until
         .max(query.since.filter(|_| query.until.is_some()));
-    // The first one reads all messages.
+    // The first report reads all messages.
     app.read_much(move |app| {
         let report = report(&app.analytics, &query).map_err(|e| match e.kind() {
             ErrorKind::InvalidInput => Problem::bad_request(e.reason()),
@@ -142,7 +142,7 @@ async fn report<R: Serialize + Send + 'static>(
     .await
 }
 
-/// A report that is asked for by days, groups and buckets.
+/// A report by days, groups and buckets.
 macro_rules! report {
     ($name:ident, $path:literal, $body:ident, $params:ident, $doc:literal) => {
         #[doc = $doc]
@@ -181,7 +181,7 @@ report!(
     "/analytics/errors",
     ErrorsReport,
     ReportParams,
-    "Errors by type and model, and the latest of them."
+    "Errors by type and model, and the latest errors."
 );
 report!(
     latency,
@@ -195,7 +195,7 @@ report!(
     "/analytics/tasks",
     TasksReport,
     ReportParams,
-    "How requests are distributed over task types."
+    "Requests by task type."
 );
 report!(
     context,
@@ -209,14 +209,14 @@ report!(
     "/analytics/compression",
     CompressionReport,
     ReportParams,
-    "How often the context was compressed, by model."
+    "Compression of contexts, by model."
 );
 report!(
     active,
     "/analytics/active",
     ActiveReport,
     ActiveParams,
-    "Conversations that had a message, by day."
+    "Active conversations, by day."
 );
 report!(
     dashboard,

@@ -1,4 +1,4 @@
-//! What all requests share: the store, the queue to it, the limits.
+//! State shared by all requests: the store, its queue, the limits.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,23 +30,23 @@ use super::params::Wait;
 
 pub(super) type Shared = Arc<App>;
 
-/// What a client may ask of the server.
+/// The limits of requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) body_bytes_max: usize,
     pub(super) body_timeout: Duration,
-    /// How long a record may take to be acknowledged.
+    /// Timeout of the acknowledgement of a record.
     pub(super) write_timeout: Duration,
 }
 
 tokio::task_local! {
-    /// What a request holds until it is answered.
+    /// The resources of a request until it is answered.
     pub(super) static HELD: RefCell<Vec<Arc<Held>>>;
 }
 
-/// What reads much of the log, or makes long answers, at the same time.
+/// Maximum number of long reads and long answers at the same time.
 const LONG_READS_MAX: usize = 4;
-/// What is reserved for a page: one that is full but for its last record.
+/// Memory reserved for a page: a full one without its last record.
 const PAGE_ROOM: usize = PAGE_BYTES_MAX + LINE_BYTES_MAX;
 
 pub(super) struct App {
@@ -61,18 +61,18 @@ pub(super) struct App {
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
     pub(super) limits: Limits,
-    /// For the bodies of requests.
+    /// Memory for the bodies of requests.
     pub(super) bodies: Arc<Memory>,
-    /// For answers.
+    /// Memory for answers.
     pub(super) answers_held: Arc<Memory>,
     pub(super) long_reads: Arc<Semaphore>,
     pub(super) feed: Arc<Feed>,
-    /// Whether the server is to stop.
+    /// Whether the server is stopping.
     pub(super) stopped: watch::Receiver<bool>,
 }
 
-/// Carries answers from the thread that writes to those who wait: a task hands them on, so that the
-/// thread has no more than that one woken for a whole batch.
+/// Carries answers from the writing thread to waiting requests. A task distributes them, so that the
+/// thread wakes only this task for a whole batch.
 #[derive(Clone)]
 pub(super) struct Answers(mpsc::UnboundedSender<Told>);
 
@@ -80,29 +80,28 @@ type Acks = Vec<Result<Ack>>;
 type Told = (oneshot::Sender<Acks>, Acks);
 
 impl Answers {
-    /// The other end is for [`hand_on`](Self::hand_on). No more are on their way than may be
-    /// queued.
+    /// The other end is for [`hand_on`](Self::hand_on). Bounded by the length of the queue.
     pub(super) fn new() -> (Answers, mpsc::UnboundedReceiver<Told>) {
         let (answers, told) = mpsc::unbounded_channel();
         (Answers(answers), told)
     }
 
     fn tell(&self, to: oneshot::Sender<Acks>, acks: Acks) {
-        // At the end of the server no one waits any more.
+        // When the server stops, no request waits.
         let _ = self.0.send((to, acks));
     }
 
     pub(super) async fn hand_on(mut told: mpsc::UnboundedReceiver<Told>) {
         while let Some((to, acks)) = told.recv().await {
-            // Who does not wait any more needs no answer.
+            // A closed client needs no answer.
             let _ = to.send(acks);
         }
     }
 }
 
 impl App {
-    /// Reads the store, on one of a few threads that may wait for the disk: where they are busy,
-    /// they take one request after the other and need not be woken for each.
+    /// Reads the store on one of a few blocking threads. Busy threads take the next request without
+    /// being woken.
     pub(super) async fn ask<T: Send + 'static>(
         self: &Arc<App>,
         ask: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
@@ -112,7 +111,7 @@ impl App {
         asked.unwrap_or_else(|_| Err(panicked()))
     }
 
-    /// As [`ask`](Self::ask), for what writes, or reads much: it holds up no reader.
+    /// Like [`ask`](Self::ask), for writes and long reads: does not delay short reads.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<App>,
         work: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
@@ -122,7 +121,7 @@ impl App {
         done.unwrap_or_else(|_| Err(panicked()))
     }
 
-    /// As [`work`](Self::work), for what reads much or makes long answers: a few at a time.
+    /// Like [`work`](Self::work), for long reads and long answers: a few at a time.
     pub(super) async fn read_much<T: Send + 'static>(
         self: &Arc<App>,
         read: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
@@ -135,10 +134,10 @@ impl App {
         .await
     }
 
-    /// Reads a page of a list, by a function that is given the maximum length of the page in bytes
-    /// and says whether that cut it. Short pages are read as by [`ask`](Self::ask). A longer one
-    /// reserves its memory first, so that none is read for nothing where answers that no client
-    /// takes hold it, and as by [`read_much`](Self::read_much), so that it delays no short one.
+    /// Reads a page of a list, by a function that gets the maximum length of the page in bytes and
+    /// returns whether the page was cut there. Short pages are read like [`ask`](Self::ask). A
+    /// longer one reserves its memory first, so that nothing is read in vain while unread answers
+    /// hold it, and is read like [`read_much`](Self::read_much), so that it delays no short one.
     pub(super) async fn page(
         self: &Arc<App>,
         read: impl Fn(&App, usize) -> Result<(Made, IsCut), Problem> + Send + Sync + 'static,
@@ -153,27 +152,27 @@ impl App {
         self.read_much(move |app| {
             let mut held = app.answers_held.reserve(PAGE_ROOM)?;
             let (made, _) = read(app, PAGE_BYTES_MAX)?;
-            // Before the next one gets its turn.
+            // Before the next long read starts.
             held.resize(made.len())?;
             Ok(made.holding(held))
         })
         .await
     }
 
-    /// At most [`LONG_READS_MAX`], and no more than there is memory to reserve for answers.
+    /// At most [`LONG_READS_MAX`], and limited by the memory for answers.
     pub(super) fn long_reads(answers_held: &Memory) -> Arc<Semaphore> {
         let at_a_time = answers_held.large_max() / PAGE_ROOM;
         Arc::new(Semaphore::new(at_a_time.clamp(1, LONG_READS_MAX)))
     }
 
-    /// Records what a request hands over, checked, through the one queue, so that no connection waits for
-    /// the disk while another could be served. `None` where the client does not wait for it.
+    /// Records the checked records of a request through the queue, so that no connection blocks a
+    /// thread while it waits for the disk. `None` if the client does not wait.
     pub(super) async fn record(
         &self,
         records: Vec<(Record, IfKnown)>,
         wait: Option<Wait>,
     ) -> Result<Option<Acks>, Problem> {
-        // What may well be refused is not promised: the client waits for the answer.
+        // While the store refuses records, there is no 202: the client waits for the answer.
         let wait = wait.filter(|wait| *wait != Wait::None || !self.doubt.is_set());
         let is_awaited = wait != Some(Wait::None) && !records.is_empty();
         let (told, answer) = oneshot::channel();
@@ -194,7 +193,7 @@ impl App {
         };
         let in_time = tokio::time::timeout(self.limits.write_timeout, acknowledged).await;
         in_time.unwrap_or_else(|_| {
-            let detail = "the store took too long, and the record may still come to be in the log: send it again, with the same id or Idempotency-Key";
+            let detail = "the store took too long, and the record may still be recorded: send it again, with the same id or Idempotency-Key";
             Err(Problem::unavailable("timeout", detail))
         })
     }
@@ -202,5 +201,5 @@ impl App {
 
 fn panicked() -> Problem {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Problem::new(status, "internal", "the server failed: its log tells why")
+    Problem::new(status, "internal", "internal error: see the server's log")
 }

@@ -1,4 +1,4 @@
-//! What a request carries: JSON, read whole, with its limits; and JSON to answer with.
+//! Bodies: JSON requests within their limits, and JSON answers.
 
 use std::borrow::Cow;
 use std::io;
@@ -24,7 +24,7 @@ use crate::wire::issues::{Issue, issues};
 
 /// The longest answer in JSON: a page, and a record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
-/// The longest body of which all faults are named: of a longer one, the first.
+/// Maximum body for which all errors are reported; for a longer one only the first.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of records of a body.
 const BATCH_MAX: usize = 1_000;
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned + PartialSchema> FromRequest<Shared> for Json<T> {
     }
 }
 
-/// A body that is a JSON object, or none, which is the default.
+/// A body that is a JSON object, or absent, which means the default.
 pub(super) struct JsonOrNone<T>(pub(super) T);
 
 impl<T: DeserializeOwned + PartialSchema + Default> FromRequest<Shared> for JsonOrNone<T> {
@@ -76,7 +76,7 @@ where
     from_json::<B, T>(&body)
 }
 
-/// The fields that must be given.
+/// The required fields.
 fn required<T: PartialSchema>() -> Vec<String> {
     match T::schema() {
         RefOr::T(Schema::Object(object)) => object.required,
@@ -84,7 +84,7 @@ fn required<T: PartialSchema>() -> Vec<String> {
     }
 }
 
-/// What is an object: what serde derives takes an array of the fields' values, too.
+/// Only an object: types derived by serde also accept an array of the fields' values.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -109,12 +109,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let coding = headers.get(header::CONTENT_ENCODING);
     if coding.is_some_and(|name| name != "identity") {
-        let detail = "the body may not be compressed here: /records takes lines that are";
+        let detail = "compressed bodies are only accepted at /records";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         let problem = Problem::new(status, "unsupported_media_type", detail);
         return Err(problem.with_field("Content-Encoding"));
     }
-    // A browser that sends a body without a type names its page in Origin.
+    // A browser that sends a body without a type sends the page's Origin.
     if !headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());
     }
@@ -125,7 +125,7 @@ pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
     )
 }
 
-/// Whether the body is what it should be: a browser asks before it sends another site JSON.
+/// Checks the media type: a browser needs permission before it sends JSON to another origin.
 pub(super) fn check_type(
     headers: &HeaderMap,
     is_it: impl FnOnce(&str) -> bool,
@@ -139,7 +139,7 @@ pub(super) fn check_type(
     if is_it(&name.to_ascii_lowercase()) {
         return Ok(());
     }
-    let detail = format!("the body must be {wanted}: say so in Content-Type");
+    let detail = format!("the Content-Type must be {wanted}");
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     Err(Problem::new(status, "unsupported_media_type", detail).with_field("Content-Type"))
 }
@@ -150,7 +150,7 @@ pub(super) async fn read(body: Body, app: &Shared) -> Result<Bytes, Problem> {
     let mut gathered = Gathered::new(&app.bodies, limit);
     let gathering = tokio::time::timeout(app.limits.body_timeout, gather(body, &mut gathered));
     gathering.await.map_err(|_| {
-        let detail = "the body took too long to come: send it again, at once";
+        let detail = "the body took too long to arrive: send it again";
         Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
     })??;
     Ok(hold(gathered))
@@ -162,7 +162,7 @@ async fn gather(mut body: Body, gathered: &mut Gathered) -> Result<(), Problem> 
     }
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| {
-            Problem::bad_request("the body broke off, or is not what its headers say")
+            Problem::bad_request("the body is incomplete, or does not match its headers")
         })?;
         if let Some(data) = frame.data_ref() {
             push(gathered, data)?;
@@ -178,20 +178,20 @@ pub(super) fn push(gathered: &mut Gathered, more: &[u8]) -> Result<(), Problem> 
     })
 }
 
-/// A body whose room is held until the request is answered: what it is made into takes as much.
+/// A body whose memory is reserved until the request is answered: its records take as much.
 fn hold(gathered: Gathered) -> Bytes {
     let (bytes, held) = gathered.whole();
-    // Outside of a request, as in a test, it is held while it is there.
+    // Outside of a request, as in a test, it is held as long as the body.
     let _ = HELD.try_with(|all| all.borrow_mut().push(held));
     bytes
 }
 
 pub(super) fn too_large(bytes_max: usize) -> Problem {
-    let detail = format!("the body is longer than {bytes_max} bytes: send less at once");
+    let detail = format!("the body is longer than {bytes_max} bytes: split it");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
 }
 
-/// Reads JSON that is one `T` or several. An error names the fields at fault.
+/// Parses one `T` or an array of them. An error names the invalid fields.
 fn from_json<B, T>(body: &[u8]) -> Result<B, Problem>
 where
     B: DeserializeOwned,
@@ -199,7 +199,7 @@ where
 {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(value),
-        // Where, is asked only where something is wrong.
+        // The path is only computed for errors.
         Err(e) => Err(why_not::<B, T>(body, &e)),
     }
 }
@@ -212,7 +212,7 @@ where
     if std::str::from_utf8(body).is_err() {
         return Problem::bad_request("the body is not UTF-8");
     }
-    // The parser says of some values that it expected another that they are no JSON.
+    // For some values of a wrong type the parser reports invalid JSON.
     let is_json = || serde_json::from_slice::<IgnoredAny>(body).is_ok();
     if error.classify() != Category::Data && !is_json() {
         let detail = format!("the body is not JSON: {error}");
@@ -226,7 +226,7 @@ where
     let short = Some(body).filter(|body| body.len() <= EXPLAINED_BYTES_MAX);
     let whole = short.and_then(|body| serde_json::from_slice::<Value>(body).ok());
     let first = Issue::of_error(&path, error.into_inner().to_string(), whole.as_ref());
-    // Of an array, all that is wrong with the first that is.
+    // For an array, all errors of the first invalid item.
     let (place, given) = match first.path.first() {
         Some(place @ Value::Number(nth)) => {
             let nth = nth.as_u64().and_then(|nth| usize::try_from(nth).ok());
@@ -240,14 +240,14 @@ where
     for issue in &mut found {
         issue.path.splice(..0, place.cloned());
     }
-    // Serde alone knows what is given twice.
+    // Only serde detects repeated fields.
     if found.is_empty() {
         found.push(first);
     }
     Problem::of_issues(&found)
 }
 
-/// One thing or an array of them.
+/// One item or an array of them.
 pub(super) enum OneOrMore<T> {
     One(T),
     /// At least one, at most [`BATCH_MAX`].
@@ -274,14 +274,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
                 while let Some(Object(item)) = seq.next_element()? {
                     items.push(item);
                     if items.len() > BATCH_MAX {
-                        let message = format!(
-                            "more than {BATCH_MAX} at once: send the others in another request"
-                        );
+                        let message = format!("more than {BATCH_MAX} items: split the request");
                         return Err(A::Error::custom(message));
                     }
                 }
                 if items.is_empty() {
-                    return Err(A::Error::custom("the array is empty: give at least one"));
+                    return Err(A::Error::custom("the array is empty"));
                 }
                 Ok(OneOrMore::More(items))
             }
@@ -290,7 +288,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-// Named without its parameter, by an alias, where it describes a body: utoipa composes others.
+// An alias without the parameter, for descriptions: utoipa composes other names.
 impl<T: ToSchema> PartialSchema for OneOrMore<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -311,7 +309,7 @@ impl<T: ToSchema> ToSchema for OneOrMore<T> {
     }
 }
 
-/// An answer as it is written.
+/// An answer.
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {
@@ -328,7 +326,7 @@ impl io::Write for Bounded {
     }
 }
 
-/// JSON that was made already, where it may take its time.
+/// JSON that was already encoded, on a blocking thread.
 pub(super) struct Made {
     status: StatusCode,
     body: Bytes,
@@ -341,19 +339,19 @@ impl Made {
         serde_json::to_writer(&mut body, value).map_err(|e| {
             if e.is_io() {
                 let detail = format!(
-                    "the answer is longer than {ANSWER_BYTES_MAX} bytes: ask for less, by limit, since and until, or for one thing alone"
+                    "the answer is longer than {ANSWER_BYTES_MAX} bytes: use limit, since and until, or read single records"
                 );
                 let status = StatusCode::UNPROCESSABLE_ENTITY;
                 return Problem::new(status, "answer_too_large", detail);
             }
-            tracing::error!(error = %e, "an answer could not be written as JSON");
+            tracing::error!(error = %e, "an answer could not be encoded as JSON");
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Problem::new(status, "internal", "the answer cannot be written as JSON")
+            Problem::new(status, "internal", "the answer cannot be encoded as JSON")
         })?;
         Ok(Made::of(status, body.0))
     }
 
-    /// An object with one more member: an array of what is JSON already.
+    /// An object with one more member: an array of encoded JSON.
     pub(super) fn with_items(
         object: &impl Serialize,
         name: &str,
@@ -388,7 +386,7 @@ impl Made {
         self.body.len()
     }
 
-    /// The same with the room that was reserved for it.
+    /// The same with the memory that was reserved for it.
     pub(super) fn holding(self, held: Held) -> Made {
         let held = Some(held);
         Made { held, ..self }

@@ -46,9 +46,9 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
     }
 }
 
-/// Records that a tool is called.
+/// Records the request of a tool call.
 ///
-/// Sent again as it was, it is recorded once.
+/// The same request again is recorded once.
 #[utoipa::path(
     post,
     path = "/tool-calls",
@@ -57,7 +57,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
     request_body = NewCall,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "Unchanged: the log has it already", body = Put),
+        (status = 200, description = "Unchanged: the log already has it", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
@@ -71,9 +71,9 @@ async fn request(
     handed.answer::<Put>(&app, params.wait, |e| e.into()).await
 }
 
-/// Records what came of a tool call.
+/// Records the outcome of a tool call.
 ///
-/// Sent again as it was, it is recorded once. A second outcome is a conflict: the first stands.
+/// The same outcome again is recorded once. A different one is a conflict: the first is kept.
 #[utoipa::path(
     post,
     path = "/tool-calls/{request_id}/{call_id}/done",
@@ -82,7 +82,7 @@ async fn request(
     request_body = NewOutcome,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "Unchanged: the log has it already", body = Put),
+        (status = 200, description = "Unchanged: the log already has it", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 404, description = "The call is not found, or retracted", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The call has another outcome", body = Problem, content_type = "application/problem+json"),
@@ -139,12 +139,12 @@ async fn get(
 #[derive(Debug, Serialize, ToSchema)]
 struct Calls<'a> {
     items: Vec<ToolCallView<'a>>,
-    /// Where the next page begins: its `after`. Missing on the last one.
+    /// The `after` of the next page. Missing on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
-/// Lists tool calls that stand, page by page.
+/// Lists tool calls, page by page, without retracted ones.
 #[utoipa::path(
     get,
     path = "/tool-calls",

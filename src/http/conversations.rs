@@ -1,4 +1,4 @@
-//! `/conversations`: begun, listed, read, changed, erased.
+//! `/conversations`: created, listed, read, changed, erased.
 
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ use crate::wire::issues::Issue;
 use crate::wire::new::{NewConversation, NewMessage};
 use crate::wire::pages::Paged;
 
-/// What ids are derived from that a client's key stands for: any would do.
+/// The namespace of ids derived from idempotency keys: a random UUID.
 const KEYS: Uuid = Uuid::from_u128(0x9e1b_0d3f_5c68_4f0b_9a57_6a0c_1f2d_7e44);
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -38,36 +38,36 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(get, change, erase))
 }
 
-/// The member of a new conversation that has its messages.
+/// The member of a new conversation with its messages.
 const MESSAGES: &str = "messages";
 
-/// What a body has beside the fields of a conversation.
+/// Members of a body besides the fields of a conversation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[allow(dead_code)] // Most is read to be ignored.
+#[allow(dead_code)] // Most members are ignored.
 pub(super) struct Beside {
-    /// Its messages, which are added to it.
+    /// Messages to add to the conversation.
     messages: Option<Vec<NewMessage>>,
-    // What answers have beside these, so that what was read can be posted.
-    /// Ignored: it is derived from the messages.
+    // Further members of answers, so that an answer can be posted.
+    /// Ignored: derived from the messages.
     updated_at: Option<Timestamp>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     message_count: Option<Length>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     total_tokens_in: Option<Length>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     total_tokens_out: Option<Length>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     total_latency_ms: Option<Length>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     models_used: Option<Vec<String>>,
-    /// Ignored: it is derived from the messages.
+    /// Ignored: derived from the messages.
     configs_used: Option<Vec<String>>,
-    /// Ignored: where the next page of messages begins.
+    /// Ignored: the start of the next page of messages.
     next: Option<String>,
 }
 
 impl Beside {
-    /// Takes it out of a body.
+    /// Removes these members from a body.
     fn of(new: &mut NewConversation) -> Result<Beside, Problem> {
         let names = DERIVED.into_iter().chain(["updated_at", "next", MESSAGES]);
         let members: Vec<String> = names
@@ -92,15 +92,15 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
     found.map(Whole::of).ok_or_else(|| unknown(id))
 }
 
-/// Begins a conversation.
+/// Creates a conversation.
 ///
-/// It takes what reading one answers, messages included. Sent again with the same id or `Idempotency-Key`, it is begun once: the answer is 200 then.
+/// The body can have the form that reading one returns, including messages. A retry with the same id or `Idempotency-Key` is answered 200 and creates nothing.
 #[utoipa::path(
     post,
     path = "/conversations",
     tag = "conversations",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as an id does", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, like an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewConversation,
     responses(
@@ -153,12 +153,12 @@ async fn create(
 #[derive(Debug, Serialize, ToSchema)]
 struct List {
     conversations: Vec<Whole>,
-    /// How many match, whatever limit and offset are.
+    /// Number of matches, independent of limit and offset.
     total: usize,
     limit: usize,
     offset: usize,
-    /// Where the next page begins: its `offset`. Missing on the last one. A page may end before its
-    /// limit, with the conversation that makes it 8 MiB long.
+    /// The `offset` of the next page. Missing on the last one. A page may end before its limit, with
+    /// the conversation at which it reaches 8 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<usize>,
 }
@@ -194,22 +194,21 @@ async fn list(
 
 /// A conversation with its messages.
 #[derive(ToSchema)]
-#[allow(dead_code)] // It describes what is put together without it.
+#[allow(dead_code)] // Only a description: the answer is composed without it.
 struct WithMessages {
     #[schema(inline)]
     #[serde(flatten)]
     whole: WithNext,
-    /// Its messages from the first on, up to a thousand, or the one with which they have 8 MiB.
+    /// Its messages from the first on, up to 1,000, or up to the one at which they reach 8 MiB.
     messages: Vec<ConversationMessage>,
 }
 
-/// A conversation, and where the messages that are left out begin.
+/// A conversation, and the start of further messages.
 #[derive(Serialize, ToSchema)]
 struct WithNext {
     #[serde(flatten)]
     whole: Whole,
-    /// Where the next page of messages begins, if these are not all: `after` of
-    /// `/conversations/{id}/messages`.
+    /// If there are more messages: `after` of `/conversations/{id}/messages` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -235,19 +234,19 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
         let page = app.store.messages_as_json(Some(id), &query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         let Paged { items, next } = page.into();
-        // The messages are JSON already.
+        // The messages are already JSON.
         let made = Made::with_items(&WithNext { whole, next }, "messages", items)?;
         Ok((made, is_cut))
     })
     .await
 }
 
-/// What becomes of a conversation.
+/// Changes of a conversation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Change {
     status: Option<ConversationStatus>,
-    /// What failed last.
+    /// The last error.
     last_error: Option<String>,
     #[schema(max_length = 1024)]
     project: Option<String>,
@@ -294,14 +293,14 @@ async fn change(
     .await
 }
 
-/// Erases a conversation: its messages and what belongs to it are gone from every file.
+/// Erases a conversation with its messages and related records from every file.
 #[utoipa::path(
     delete,
     path = "/conversations/{id}",
     tag = "conversations",
     params(("id" = Uuid, Path)),
     responses(
-        (status = 200, description = "Erased: no file holds it any more", body = Erased),
+        (status = 200, description = "Erased from every file", body = Erased),
         (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -310,7 +309,7 @@ async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Prob
         let is_known = app.store.get_conversation(id)?.is_some();
         let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
         let options = EraseOptions::for_good(&mut go_on);
-        // Also one that went by itself may have left something.
+        // A conversation that was removed before may have left records.
         let erased = app.store.erase(&Erasure::Conversation(id), options)?;
         if !is_known && erased.parts.is_empty() {
             return Err(unknown(id));

@@ -1,5 +1,5 @@
-//! What `/openapi.json` says beyond the annotations of the handlers: what holds for every operation,
-//! and what utoipa has no words for.
+//! Parts of `/openapi.json` beyond the annotations of the handlers: common parts of all operations,
+//! and parts that utoipa cannot express.
 
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
@@ -17,7 +17,7 @@ mod times {
     /// Months with their days, but for 29 February.
     const DAYS: &str =
         "(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31";
-    /// The last two digits of leap years, but for centuries.
+    /// The last two digits of leap years, except centuries.
     const LEAP: &str = "(0[48]|[2468][048]|[13579][26])";
     const CLOCK: &str = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?";
     const OFFSET: &str = "[+-](0[0-9]|1[0-3]):[0-5][0-9]";
@@ -32,8 +32,8 @@ mod times {
         days_of("19[7-9][0-9]|[2-9][0-9]{3}", &leap_years)
     }
 
-    /// An instant of 1970 to 9999 in RFC 3339. With an offset, of years in which none leads out of
-    /// these.
+    /// An instant of 1970 to 9999 in RFC 3339. With an offset, only years in which no offset leaves
+    /// this range.
     fn instant(utc: &str) -> String {
         let leap_years = format!("19(7[26]|8[048]|9[26])|([2-8][0-9]|9[0-8]){LEAP}");
         let inner = days_of(
@@ -56,7 +56,7 @@ mod times {
     }
 }
 
-/// The description with what holds for every operation, which the handlers do not say.
+/// Adds the common parts of all operations.
 pub(super) fn described(mut api: OpenApi) -> Value {
     access::describe(&mut api);
     let mut api = serde_json::to_value(&api).unwrap_or_default();
@@ -100,13 +100,13 @@ fn describe_operation(method: &str, path: &str, operation: &mut Value) {
         }
     }
     operation["responses"]["default"] = json!({
-        "description": "The request failed; `code` says why.",
+        "description": "The request failed; `code` is the reason.",
         "content": { MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
     });
 }
 
-/// Has the schema of an id say what one looks like, as not all who read it know the format. A
-/// parameter that is not given is left out: it is never null.
+/// Adds a pattern to the schemas of ids, as not all tools know the format. An absent parameter is
+/// left out, never null.
 fn describe_parameter(schema: &mut Value) {
     if schema["format"] == "uuid" {
         schema["pattern"] = UUID.into();
@@ -121,7 +121,7 @@ fn describe_parameter(schema: &mut Value) {
     }
 }
 
-/// Makes a schema that is one of another and null the other; whether it was one.
+/// Replaces a schema of another or null by the other; returns whether it was one.
 fn drop_null(schema: &mut Value) -> bool {
     let either = schema.get("oneOf").and_then(Value::as_array);
     let Some([one, other]) = either.map(Vec::as_slice) else {
@@ -137,7 +137,7 @@ fn drop_null(schema: &mut Value) -> bool {
     true
 }
 
-/// Says which texts are times.
+/// Marks texts that are times.
 fn describe_times(schemas: &mut Value) {
     let patterns = [
         ("Day", format!("^{}$", times::day())),
@@ -152,7 +152,7 @@ fn describe_times(schemas: &mut Value) {
     schemas["Moment"]["anyOf"][0]["pattern"] = times::day_or_instant().into();
 }
 
-/// Says which fields go together, and which of them the path has.
+/// Describes dependent fields, and fields that the path has.
 fn describe_records(schemas: &mut Value) {
     for (name, of_path) in [
         ("NewOutcome", &["request_id", "call_id"][..]),
@@ -166,7 +166,7 @@ fn describe_records(schemas: &mut Value) {
             let field = &mut schemas[name]["properties"][field];
             *field = nullable(field.take());
             let text = field["description"].as_str().unwrap_or_default();
-            field["description"] = format!("{text} Default: that of the path.").into();
+            field["description"] = format!("{text} Default: the one in the path.").into();
         }
     }
     for name in ["NewCall", "CallLine"] {
@@ -175,7 +175,7 @@ fn describe_records(schemas: &mut Value) {
             { "required": ["arguments_json"], "properties": { "arguments_json": { "not": { "type": "null" } } } },
         ]);
     }
-    // An outcome cannot be taken back.
+    // An outcome cannot be retracted.
     for name in ["NewOutcome", "CompletedCallLine", "FailedCallLine"] {
         let choices = schemas[name]["properties"]["ended_at"].get_mut("oneOf");
         if let Some(Value::Array(choices)) = choices {
@@ -225,21 +225,20 @@ fn describe_records(schemas: &mut Value) {
     }
 }
 
-/// Says what the text of a server-sent event holds.
+/// Describes the data of a server-sent event.
 fn describe_events(schemas: &mut Value) {
     schemas["StreamEvent"]["properties"]["data"]["contentSchema"] = json!({
         "type": "object",
         "required": ["seq", "at", "op"],
         "properties": {
-            "seq": { "type": "integer", "format": "int64", "minimum": 1, "description": "The number of the line." },
+            "seq": { "type": "integer", "format": "int64", "minimum": 1, "description": "The sequence number of the line." },
             "at": { "type": "integer", "format": "int64", "description": "The record's time, in epoch milliseconds." },
-            "op": { "type": "string", "description": "What became of the record." },
+            "op": { "type": "string", "description": "The operation on the record." },
         },
     });
 }
 
-/// Leaves out of descriptions what only readers of the Rust documentation need: examples in Rust,
-/// and where a name leads.
+/// Removes parts for Rust documentation from descriptions: examples in Rust and link targets.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -254,7 +253,7 @@ fn plain(value: &mut Value) {
     }
 }
 
-/// ``[`name`](place)`` and ``[`name`]`` as `` `name` ``.
+/// Replaces ``[`name`](place)`` and ``[`name`]`` by `` `name` ``.
 fn without_links(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split("[`");

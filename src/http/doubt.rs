@@ -1,4 +1,4 @@
-//! Whether the store is known to refuse records. While it is, no record is answered with 202.
+//! Tracks whether the store refuses records. While it does, no record is answered with 202.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 
-/// A check writes to the disk, so it is not done for each request.
+/// Minimum interval of checks, since each writes to the disk.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Set after the store failed to write, until it writes a record again.
@@ -28,7 +28,7 @@ impl Doubt {
     pub(super) fn of(store: &Store) -> Doubt {
         let refused = store.check_writable().err();
         if let Some(error) = &refused {
-            tracing::error!(%error, "the store takes no records");
+            tracing::error!(%error, "the store refuses records");
         }
         Doubt(Arc::new(Inner {
             is_set: AtomicBool::new(refused.is_some()),
@@ -40,16 +40,16 @@ impl Doubt {
         self.0.is_set.load(Ordering::Relaxed)
     }
 
-    /// Notes why a record was not taken.
+    /// Stores the reason of a refusal.
     pub(super) fn note_error(&self, error: &Error) {
-        // A lock that another process holds is given back, and a full queue gets room.
+        // A held lock and a full queue are temporary.
         let is_passing = matches!(error.kind(), ErrorKind::Locked | ErrorKind::QueueFull);
         if !error.kind().is_judgement() && !is_passing {
             self.0.is_set.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Notes what became of records.
+    /// Evaluates the results of records.
     pub(super) fn note(&self, acks: &[Result<Ack>]) {
         for ack in acks {
             match ack {
@@ -62,9 +62,9 @@ impl Doubt {
         }
     }
 
-    /// Why a record would not be accepted now, as the `code` of a problem; `None` if it would be.
-    /// The answer is at most a second old, and not older than the last failed write; that the disk
-    /// is full is known at once.
+    /// The reason why a record would be refused now, as the `code` of a problem; `None` if it would be
+    /// accepted. The answer is at most a second old, and not older than the last failed write; a full
+    /// disk is noticed at once.
     pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
         let mut checked = self.0.checked.lock().await;
         let mut is_known = false;
@@ -74,7 +74,7 @@ impl Doubt {
             if refused.is_some() {
                 return refused;
             }
-            // A write may have failed since.
+            // A write may have failed meanwhile.
             is_known = !self.is_set();
         }
         let store = store.clone();

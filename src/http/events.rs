@@ -30,8 +30,7 @@ type NewEvents = OneOrMore<NewEvent>;
 
 /// Logs an event, or several in one array.
 ///
-/// Of an array, each is taken or rejected by itself; one that cannot be an event rejects the
-/// request.
+/// In an array, each event is accepted or rejected separately; an invalid one rejects the request.
 #[utoipa::path(
     post,
     path = "/events",
@@ -39,11 +38,11 @@ type NewEvents = OneOrMore<NewEvent>;
     params(WaitParams),
     request_body = NewEvents,
     responses(
-        (status = 201, description = "Logged: each has its id", body = NumberedAnswer),
-        (status = 200, description = "Unchanged: the log has them already", body = NumberedAnswer),
+        (status = 201, description = "Logged: the answer has the ids", body = NumberedAnswer),
+        (status = 200, description = "Unchanged: the log already has them", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
-        (status = 409, description = "The parent is not found, or the id is that of another event", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The parent is not found, or another event has the id", body = Problem, content_type = "application/problem+json"),
     )
 )]
 async fn log(
@@ -99,15 +98,14 @@ async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made,
     .await
 }
 
-/// An event and all that is under it.
+/// An event with all events under it.
 #[derive(Debug, Serialize, ToSchema)]
 struct Tree {
     /// The root first, then under each event its children by id.
     nodes: Vec<EventNode>,
 }
 
-/// Reads an event with all that is under it: how deep each stands, how what it began ended, and
-/// how long that took.
+/// Reads an event with all events under it, with depth, outcome and duration.
 #[utoipa::path(
     get,
     path = "/events/{id}/tree",
@@ -128,7 +126,7 @@ async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made
     .await
 }
 
-/// Whose workers to count.
+/// The supervisor.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -138,8 +136,8 @@ struct StateParams {
     supervisor_id: Option<AnyInt>,
 }
 
-/// Tells what a supervisor derives from the log: the Telegram offset, the current good revision,
-/// and how many workers it has spawned.
+/// Reads the state of a supervisor, derived from the log: the Telegram offset, the current good
+/// revision and the number of spawned workers.
 #[utoipa::path(
     get,
     path = "/state",

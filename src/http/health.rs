@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: whether the server lives, and whether its store takes records.
+//! `/healthz` and `/readyz`: liveness of the server, and readiness of its store.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,14 +17,14 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(readyz))
 }
 
-/// That the server lives.
+/// Liveness.
 #[derive(Debug, Serialize, ToSchema)]
 struct Alive {
     /// Always `ok`.
     status: &'static str,
 }
 
-/// Whether the server answers at all. It asks nothing of the store.
+/// Checks that the server answers. It does not touch the store.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -35,33 +35,33 @@ async fn healthz() -> Result<Made, Problem> {
     Made::ok(&Alive { status: "ok" })
 }
 
-/// How the store is.
+/// The state of the store.
 #[derive(Debug, Serialize, ToSchema)]
 struct Readiness {
-    /// Whether a record would be taken now.
+    /// Whether a record would be accepted now.
     ready: bool,
-    /// Why not, as the `code` of a problem.
+    /// The reason if not, as the `code` of a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// The number of the last line, if the store can be read.
+    /// The sequence number of the last line, if the store can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_seq: Option<u64>,
     /// Records that wait to be written.
     queued: u64,
-    /// How many places are not as decklog wrote them: `decklog doctor` tells more. They keep
-    /// nothing from being written. Only if the store can be read.
+    /// Number of damaged or edited places: see `decklog doctor`. They do not prevent writes. Only if
+    /// the store can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     damage: Option<u64>,
 }
 
-/// Whether the store takes records. At most once a second it takes the write lock and writes 64 KiB
-/// to the disk to find out.
+/// Checks that the store accepts records. At most once a second, the check takes the write lock and
+/// writes 64 KiB to the disk.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "server",
     responses(
-        (status = 200, description = "Ready: the store takes records", body = Readiness),
+        (status = 200, description = "Ready: the store accepts records", body = Readiness),
         (status = 503, description = "Not ready: `reason` says why", body = Readiness),
     )
 )]

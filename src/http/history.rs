@@ -1,4 +1,4 @@
-//! `/history`: what was said in chats, appended and read from the end.
+//! `/history`: entries of chats, appended and read from the end.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -26,8 +26,7 @@ type NewEntries = OneOrMore<NewEntry>;
 
 /// Appends an entry to a chat's history, or several in one array.
 ///
-/// Of an array, each is taken or rejected by itself; one that cannot be an entry rejects the
-/// request.
+/// In an array, each entry is accepted or rejected separately; an invalid one rejects the request.
 #[utoipa::path(
     post,
     path = "/history",
@@ -35,8 +34,8 @@ type NewEntries = OneOrMore<NewEntry>;
     params(WaitParams),
     request_body = NewEntries,
     responses(
-        (status = 201, description = "Appended: each has its id", body = NumberedAnswer),
-        (status = 200, description = "Unchanged: the log has them already", body = NumberedAnswer),
+        (status = 201, description = "Appended: the answer has the ids", body = NumberedAnswer),
+        (status = 200, description = "Unchanged: the log already has them", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
         (status = 409, description = "Another entry has the id", body = Problem, content_type = "application/problem+json"),
@@ -67,7 +66,7 @@ struct LastParams {
     before: Option<AnyInt>,
 }
 
-/// Reads the last entries of a chat, the earliest of them first. A chat without any is empty.
+/// Reads the last entries of a chat, earliest first. An unknown chat is empty.
 #[utoipa::path(
     get,
     path = "/history/{chat_id}",

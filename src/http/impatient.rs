@@ -1,5 +1,5 @@
-//! A connection that ends where the client takes nothing of what it asked for, which would else
-//! keep its place, and its answer, for good.
+//! Write-idle timeout: ends a connection whose client does not read its answer, which would otherwise
+//! hold its slot and its answer forever.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 pub(super) struct Impatient<S> {
     stream: S,
     timeout: Duration,
-    /// Since when nothing could be written, in other words.
+    /// The deadline of the current write.
     ends: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<S> Impatient<S> {
         }
     }
 
-    /// What came of a write, unless it waits for too long.
+    /// The result of a write, or a timeout.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,

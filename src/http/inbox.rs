@@ -1,4 +1,4 @@
-//! `/inbox`: tasks that are queued, and worked on by one at a time.
+//! `/inbox`: queued tasks, each claimed by one worker at a time.
 
 use std::time::Duration;
 
@@ -36,8 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 
 /// Queues a task.
 ///
-/// One whose `update_id` is known is not queued again: the answer is the task that is there, as it
-/// stands.
+/// A known `update_id` is not queued again: the answer is the existing task in its current state.
 #[utoipa::path(
     post,
     path = "/inbox",
@@ -46,7 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     request_body = NewTask,
     responses(
         (status = 201, description = "Queued", body = InboxTask),
-        (status = 200, description = "The update_id is known: the task that has it", body = InboxTask),
+        (status = 200, description = "The update_id is known: the existing task", body = InboxTask),
         (status = 202, description = "Queued", body = Put),
     )
 )]
@@ -91,7 +90,7 @@ async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Resu
     .await
 }
 
-/// Tells how many tasks stand where.
+/// Counts tasks by status.
 #[utoipa::path(
     get,
     path = "/inbox/counts",
@@ -121,7 +120,7 @@ async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made,
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// A task that was claimed so often fails instead. Default: no limit.
+    /// A task claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
@@ -132,8 +131,8 @@ fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
     most.map_or(inbox, |most| inbox.attempts_max(most))
 }
 
-/// Claims the oldest task that waits: no one else gets it until it is given back or its claim is
-/// released. Its `attempts` has to be named by who ends it.
+/// Claims the oldest queued task: no other worker gets it until it is returned or its claim is
+/// released. Requests that end the claim need its `attempts`.
 #[utoipa::path(
     post,
     path = "/inbox/claim",
@@ -155,15 +154,15 @@ async fn claim(
     .await
 }
 
-/// That a task is done.
+/// Marks a task as done.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Done {
-    /// The `attempts` of the task as it was claimed.
+    /// The `attempts` of the claim.
     attempt: Attempt,
 }
 
-/// Says that a task which was claimed is done.
+/// Marks a claimed task as done.
 #[utoipa::path(
     post,
     path = "/inbox/{id}/done",
@@ -189,7 +188,7 @@ async fn done(
     .await
 }
 
-/// The task as who claimed it knows it.
+/// The task at the given claim.
 fn held(app: &App, id: i64, attempt: Attempt) -> Result<InboxTask, Problem> {
     Ok(InboxTask {
         attempts: attempt.0,
@@ -197,17 +196,17 @@ fn held(app: &App, id: i64, attempt: Attempt) -> Result<InboxTask, Problem> {
     })
 }
 
-/// That a task failed.
+/// Marks a task as failed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Fail {
-    /// The `attempts` of the task as it was claimed.
+    /// The `attempts` of the claim.
     attempt: Attempt,
-    /// Why.
+    /// The reason.
     error: String,
 }
 
-/// Gives up a task which was claimed.
+/// Marks a claimed task as failed.
 #[utoipa::path(
     post,
     path = "/inbox/{id}/fail",
@@ -233,19 +232,19 @@ async fn fail(
     .await
 }
 
-/// That a task is to be tried again.
+/// Returns a task for another attempt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Retry {
-    /// The `attempts` of the task as it was claimed.
+    /// The `attempts` of the claim.
     attempt: Attempt,
-    /// Why.
+    /// The reason.
     error: String,
-    /// A task that was claimed so often fails instead. Default: no limit.
+    /// A task claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
-/// Gives a task which was claimed back to the queue, for another attempt.
+/// Returns a claimed task to the queue for another attempt.
 #[utoipa::path(
     post,
     path = "/inbox/{id}/retry",
@@ -271,13 +270,13 @@ async fn retry(
     .await
 }
 
-/// Which claims to release.
+/// The claims to release.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Release {
-    /// Those that are so old, in milliseconds.
+    /// Minimum age of a claim, in milliseconds.
     older_than_ms: Length,
-    /// A task that was claimed so often fails instead. Default: no limit.
+    /// A task claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
@@ -287,7 +286,7 @@ struct Released {
     items: Vec<InboxTask>,
 }
 
-/// Releases claims that are too old, as those of workers that died.
+/// Releases old claims, such as those of dead workers.
 #[utoipa::path(
     post,
     path = "/inbox/release",

@@ -1,5 +1,5 @@
-//! How much memory requests hold together: their bodies until they are answered, and answers until
-//! they are taken. What finds no room is told to come again.
+//! Limits the memory of all requests: bodies until they are answered, and answers until they are
+//! sent. A request beyond the limit is answered 503 with `Retry-After`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use memmap2::MmapMut;
 
 use super::problem::Problem;
 
-/// Bodies up to this length have room of their own, so that long ones keep none of them out.
+/// Bodies up to this length have a separate allowance, so that long ones do not block them.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
-/// The part of all room that is for those.
+/// The part of all memory for short bodies.
 const SMALL_PART: usize = 8;
 
-/// Room for bodies.
+/// Memory for bodies.
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes_max: usize,
     large_max: usize,
     small: AtomicUsize,
     large: AtomicUsize,
-    /// The maximum that was held since someone asked.
+    /// The maximum that was held since it was last read.
     most: AtomicUsize,
 }
 
 impl Memory {
-    /// Room for this many bytes; for two bodies of the length that is allowed at the least, as one
-    /// that is compressed takes room twice.
+    /// A limit of this many bytes, and at least two bodies of the maximum length, as a compressed one
+    /// counts twice.
     pub(super) fn new(bytes_max: usize, body_bytes_max: usize) -> Arc<Memory> {
         let small = (bytes_max / SMALL_PART).max(SMALL_BYTES);
         let large = (bytes_max - bytes_max / SMALL_PART).max(body_bytes_max.saturating_mul(2));
@@ -43,12 +43,12 @@ impl Memory {
         })
     }
 
-    /// Room for long bodies, in bytes, when there are none.
+    /// The memory for long bodies, in bytes.
     pub(super) fn large_max(&self) -> usize {
         self.large_max
     }
 
-    /// The maximum that was held since this was last asked, in bytes.
+    /// The maximum that was held since the last call, in bytes.
     #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
     pub(super) fn take_most(&self) -> usize {
         let held = self.bytes_held();
@@ -67,15 +67,14 @@ impl Memory {
         self.bytes_max.saturating_sub(left)
     }
 
-    /// Room for an answer that is yet to be made, which may be this long; for less where there is
-    /// less in all.
+    /// Reserves memory for a future answer of up to this length, or for less if the limit is lower.
     pub(super) fn reserve(self: &Arc<Memory>, bytes: usize) -> Result<Held, Problem> {
         let mut held = self.held();
         held.grow(bytes.min(self.large_max))?;
         Ok(held)
     }
 
-    /// Some room, none at first.
+    /// A reservation, empty at first.
     pub(super) fn held(self: &Arc<Memory>) -> Held {
         Held {
             memory: Arc::clone(self),
@@ -92,7 +91,7 @@ fn take(from: &AtomicUsize, bytes: usize) -> bool {
     taken.is_ok()
 }
 
-/// Room that is held until this is dropped.
+/// Memory that is reserved until this is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     memory: Arc<Memory>,
@@ -101,7 +100,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Holds room for this many bytes in all, and gives back what it held on top.
+    /// Reserves this many bytes in total, and releases the rest.
     pub(super) fn resize(&mut self, bytes: usize) -> Result<(), Problem> {
         let kept = bytes.next_multiple_of(SMALL_BYTES);
         if let Some(rest) = self.large.checked_sub(kept) {
@@ -111,7 +110,7 @@ impl Held {
         self.grow(bytes)
     }
 
-    /// Holds room for this many bytes in all.
+    /// Reserves this many bytes in total.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         if bytes <= self.small + self.large {
             return Ok(());
@@ -122,11 +121,11 @@ impl Held {
             self.memory.note_most();
             return Ok(());
         }
-        // Some at a time.
+        // In steps.
         let wanted = bytes.next_multiple_of(SMALL_BYTES);
         if !take(large, wanted - self.large) {
             let detail = format!(
-                "other requests hold the {} bytes of memory that there are for bodies: send it again later",
+                "other requests hold the {} bytes of memory for bodies: try again later",
                 self.memory.bytes_max
             );
             return Err(Problem::unavailable("busy", detail));
@@ -145,8 +144,8 @@ impl Drop for Held {
     }
 }
 
-/// A body as it comes. A long one is in pages of its own, which the system has back as soon as it
-/// is dropped: what an allocator frees it may keep.
+/// A body while it is received. A long one is in mapped pages, which go back to the system as soon as
+/// it is dropped; an allocator may keep freed memory.
 pub(super) struct Gathered {
     held: Held,
     bytes_max: usize,
@@ -154,7 +153,7 @@ pub(super) struct Gathered {
     pages: Option<(MmapMut, usize)>,
 }
 
-/// The body is longer than it may be, or finds no room.
+/// The body is too long, or there is no memory.
 #[derive(Debug)]
 pub(super) enum Refused {
     TooLong,
@@ -186,11 +185,11 @@ impl Gathered {
         }
         self.held.grow(len).map_err(Refused::NoRoom)?;
         if self.pages.is_none() && len > SMALL_BYTES {
-            // Pages that nothing is written to take no memory.
+            // Untouched pages take no memory.
             let mapped = MmapMut::map_anon(self.bytes_max);
             let mut pages = mapped.map_err(|e| {
                 tracing::warn!(error = %e, "no memory for a body");
-                let detail = "there is no memory for the body: send it again later";
+                let detail = "there is no memory for the body: try again later";
                 Refused::NoRoom(Problem::unavailable("busy", detail))
             })?;
             let few = std::mem::take(&mut self.few);
@@ -207,7 +206,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The body, which holds its room until it is dropped; and so does what comes with it.
+    /// The body, which holds its memory until it is dropped.
     pub(super) fn whole(self) -> (Bytes, Arc<Held>) {
         let Gathered {
             held, few, pages, ..
@@ -237,7 +236,7 @@ impl AsRef<[u8]> for Pages {
     }
 }
 
-/// An answer that holds its room until it is written.
+/// An answer that holds its memory until it is written.
 pub(super) struct Answer {
     body: Body,
     held: Arc<Held>,
@@ -281,7 +280,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// Bytes of an answer: the body goes before they are written.
+/// Bytes of an answer: the body is dropped before they are written.
 struct Part {
     bytes: Bytes,
     _held: Arc<Held>,

@@ -1,4 +1,4 @@
-//! `/conversations/{id}/messages`: added and read; and `/messages`, those of all conversations.
+//! `/conversations/{id}/messages`: added and read; and `/messages` of all conversations.
 
 mod list;
 
@@ -26,24 +26,24 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 
 type NewMessages = OneOrMore<NewMessage>;
 
-/// What became of a message.
+/// The result of a message.
 #[derive(Debug, Serialize, ToSchema)]
 struct Added {
     #[schema(format = Uuid)]
     id: String,
     conversation_id: Uuid,
-    /// Its place in the conversation.
+    /// Its position in the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<i64>,
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     status: Outcome,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
-    /// Why it was rejected.
+    /// The reason of a rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -70,24 +70,24 @@ impl Added {
 
 type AddedAnswer = Each<Added>;
 
-/// How messages are added.
+/// Options for adding messages.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AddParams {
-    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; the record waits in a queue. `GET /capture/rejected` lists records that the log rejected later. It is lost if the server fails, or its disk fills up, before it is written.
+    /// Default: by the server's `--durability`, normally when the operating system has the record. `disk`: when it is on disk. `none`: at once, with 202; the record waits in a queue. `GET /capture/rejected` lists records that were rejected later. It is lost if the server fails, or its disk fills up, before it is written.
     wait: Option<Wait>,
-    /// Make the conversation if there is none with this id. Default: false.
+    /// Create the conversation if it does not exist. Default: false.
     #[serde(default)]
     create: bool,
-    /// The `client` of a conversation that is made. Default: api.
+    /// The `client` of a created conversation. Default: api.
     client: Option<Client>,
 }
 
 /// Adds a message, or several in one array.
 ///
-/// Sent again with the same ids or the same `Idempotency-Key`, they are added once. Of an array,
-/// each is taken or rejected by itself; a message that cannot be one rejects the request.
+/// A retry with the same ids or the same `Idempotency-Key` adds nothing. In an array, each message
+/// is accepted or rejected separately; an invalid one rejects the request.
 #[utoipa::path(
     post,
     path = "/conversations/{id}/messages",
@@ -95,12 +95,12 @@ struct AddParams {
     params(
         ("id" = Uuid, Path),
         AddParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as ids do", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, like ids", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewMessages,
     responses(
         (status = 201, description = "Added", body = AddedAnswer),
-        (status = 200, description = "Unchanged: the log has them already", body = AddedAnswer),
+        (status = 200, description = "Unchanged: the log already has them", body = AddedAnswer),
         (status = 202, description = "Queued", body = AddedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = AddedAnswer),
         (status = 404, description = "The conversation is not found", body = Problem, content_type = "application/problem+json"),
@@ -132,7 +132,7 @@ async fn add(
     Made::new(status, &Each::new(results, is_array))
 }
 
-/// Sets what the request says of its `nth` message beside the body.
+/// Sets the fields of the `nth` message that come from the path and headers.
 pub(super) fn of_path(
     given: &mut Given<'static>,
     conversation: Uuid,
@@ -146,8 +146,8 @@ pub(super) fn of_path(
     Ok(())
 }
 
-/// Makes the conversation if that is asked for. Without waiting, a message of no conversation would
-/// be answered with 202 and be rejected later.
+/// Creates the conversation if requested. Checked before a 202: otherwise a message without a
+/// conversation would be rejected later.
 async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem> {
     if !params.create && params.wait != Some(Wait::None) {
         return Ok(());
@@ -162,7 +162,7 @@ async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem
         return Err(no_conversation(id));
     }
     let new = Conversation::new(id, params.client.unwrap_or(Client::Api));
-    // Another request may make it meanwhile.
+    // Another request may create it meanwhile.
     Handed::made(new, IfKnown::Skip)
         .put(app, None, |e| e.into())
         .await
@@ -171,12 +171,12 @@ async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem
 
 fn no_conversation(id: Uuid) -> Problem {
     let detail = format!(
-        "there is no conversation {id}: POST /conversations makes one, and so does ?create=true"
+        "there is no conversation {id}: create it with POST /conversations or ?create=true"
     );
     Problem::not_found(detail).with_field("id")
 }
 
-/// Why the log did not take a message.
+/// The problem of a rejected message.
 fn rejected(error: &Error, conversation: Uuid) -> Problem {
     match error.kind() {
         ErrorKind::NotFound => no_conversation(conversation),

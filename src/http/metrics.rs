@@ -1,4 +1,4 @@
-//! `/metrics`: what the server and its store did, as Prometheus reads it.
+//! `/metrics`: metrics of the server and its store, for Prometheus.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) struct Metrics {
     pub(super) streams: Gauge,
 }
 
-/// One of what a gauge counts, for as long as it is there.
+/// One unit of a gauge, counted until it is dropped.
 pub(super) struct Counted(Gauge);
 
 impl Counted {
@@ -57,11 +57,11 @@ fn times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 17))
 }
 
-/// The labels of requests. Never a text that a client chooses.
+/// The labels of requests. Never a text from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
     method: &'static str,
-    /// The route, as `/conversations/{id}`.
+    /// The route, such as `/conversations/{id}`.
     route: String,
     status: u16,
 }
@@ -72,17 +72,13 @@ impl Metrics {
         let requests = Family::new_with_constructor(times as fn() -> Histogram);
         registry.register_with_unit(
             "http_request",
-            "How long requests took until their answers began",
+            "Time from request to start of answer",
             Unit::Seconds,
             requests.clone(),
         );
         let (connections, streams) = (Gauge::default(), Gauge::default());
-        registry.register(
-            "http_connections",
-            "Connections that are open",
-            connections.clone(),
-        );
-        registry.register("http_streams", "Streams that are open", streams.clone());
+        registry.register("http_connections", "Open connections", connections.clone());
+        registry.register("http_streams", "Open streams", streams.clone());
         registry.register_collector(Box::new(OfStore {
             store: store.clone(),
             capture: capture.clone(),
@@ -109,7 +105,7 @@ impl Metrics {
     }
 }
 
-/// What the store and the queue to it count by themselves.
+/// The counters of the store and its queue.
 #[derive(Debug)]
 struct OfStore {
     store: Store,
@@ -121,7 +117,7 @@ impl Collector for OfStore {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut to = Numbers(encoder);
         self.of_queue(&mut to)?;
-        // The rest is told all the same where the store cannot be read.
+        // The other metrics are reported even if the store cannot be read.
         match self.store.counts() {
             Ok(counts) => of_store(&mut to, &counts),
             Err(error) => {
@@ -142,16 +138,16 @@ impl OfStore {
             ("rejected", stats.rejected),
             ("failed", stats.failed),
         ];
-        let help = "Records that were handed to the queue, by what became of them";
+        let help = "Records passed to the queue, by result";
         to.counters("queue_records", help, "outcome", records)?;
         to.gauge(
             "queue_length",
             "Records that wait to be written",
             stats.queued,
         )?;
-        let help = "Records that were answered with 202 and that the log did not take, by the code of the problem";
+        let help = "Records answered with 202 and rejected later, by problem code";
         to.counters("capture_rejected", help, "code", self.rejected.by_code())?;
-        let help = "How often a batch was tried again, as another process kept the store locked";
+        let help = "Retries of batches because another process held the lock";
         to.counter("queue_lock_retries", help, stats.lock_retries)
     }
 }
@@ -165,23 +161,27 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
         syncs,
     } = counts;
     to.gauge("store_readable", "Whether the store can be read", 1)?;
-    let help = "Whether the store takes no more records, as a write or an fsync failed";
+    let help = "Whether the store refuses records after a failed write or fsync";
     to.gauge("store_poisoned", help, u64::from(*is_poisoned))?;
-    to.gauge("last_seq", "The number of the last line", *last_seq)?;
+    to.gauge(
+        "last_seq",
+        "The sequence number of the last line",
+        *last_seq,
+    )?;
     let by_kind = |number: fn(&KindCounts) -> u64| {
         let each = kinds.iter();
         each.map(move |of| (of.kind.stem(), number(of)))
     };
-    let help = "Lines that this server added";
+    let help = "Lines added by this server";
     to.counters("lines_appended", help, "kind", by_kind(|of| of.appended))?;
-    let help = "What the store holds, such as messages; a tool call's lines are one";
+    let help = "Records in the store by kind; the lines of a tool call count as one";
     to.gauges("records", help, "kind", by_kind(|of| of.records))?;
     let help = "Files of the store";
     to.gauges("segments", help, "kind", by_kind(|of| of.segments))?;
-    let help = "The length of the files";
+    let help = "The size of the files";
     let unit = Some(&Unit::Bytes);
     to.family("segment", help, unit, "kind", by_kind(|of| of.bytes))?;
-    let help = "Places in the files that are not as decklog wrote them";
+    let help = "Damaged or edited places in the files";
     let by_class = damage.by_class();
     let by_class = by_class.map(|(class, count)| (class.as_str(), count));
     to.gauges("damage", help, "class", by_class)?;
@@ -259,7 +259,7 @@ impl Numbers<'_> {
         let mut buckets: Vec<(f64, u64)> = upto
             .map(|(bound, count)| (bound.as_secs_f64(), *count))
             .collect();
-        // Counted one by one: more may have come between.
+        // Counted one by one: others may have been added in between.
         let known: u64 = buckets.iter().map(|(_, count)| count).sum();
         let count = times.count.max(known);
         buckets.push((f64::INFINITY, count - known));
@@ -267,7 +267,7 @@ impl Numbers<'_> {
     }
 }
 
-/// Tells what the server and its store did, as Prometheus reads it.
+/// Reads the metrics of the server and its store, for Prometheus.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -1,9 +1,8 @@
-//! The log as a service over HTTP: gateways and editor extensions in any language post what they
-//! see, and teams read it back. It runs over the same store that agents embed, and both may write
-//! at once.
+//! The log as an HTTP service, for gateways and editor extensions in any language. It uses the same
+//! store that agents embed, and both can write at the same time.
 //!
-//! Handlers only translate: what a record may say and what may follow it is decided in the
-//! library. What is served is described at `/openapi.json`.
+//! Handlers only translate: the rules of records are in the library. `/openapi.json` describes the
+//! service.
 //!
 //! ```no_run
 //! use decklog::{Store, http::Server};

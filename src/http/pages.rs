@@ -1,8 +1,8 @@
-//! How long pages are over HTTP.
+//! The size of pages over HTTP.
 
 use crate::collections::Page;
 
-/// A page ends with the record that makes it this long, as the log has it.
+/// A page ends with the record at which it reaches this size, in bytes of lines.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// Whether a page ended before its limit of records was reached.

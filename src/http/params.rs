@@ -14,7 +14,7 @@ pub(super) use crate::collections::{Limit, TimeText, number_param};
 use crate::line::Given;
 use crate::record::{AnyInt, NAME_BYTES_MAX};
 
-/// The query of a request. A parameter that there is not is an error: it would be ignored.
+/// The query of a request. Unknown parameters are rejected.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -61,7 +61,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for ListAsOf<T> {
 /// The id in a path, which is its first parameter.
 pub(super) struct Id<T>(pub(super) T);
 
-/// What an id in a path may be.
+/// The type of an id in a path.
 pub(super) trait PathId: FromStr {
     const EXPECTED: &str;
 }
@@ -90,11 +90,11 @@ impl<S: Send + Sync, T: PathId> FromRequestParts<S> for Id<T> {
     }
 }
 
-/// Reads an id in a path.
+/// Parses an id in a path.
 pub(super) fn id_in_path<T: PathId>(name: &str, value: &str) -> Result<T, Problem> {
     value.parse().map_err(|_| {
         let expected = T::EXPECTED;
-        let detail = format!("{name} in the path is {value:?}: give {expected}");
+        let detail = format!("{name} in the path is {value:?}: must be {expected}");
         Problem::bad_request(detail).with_field(name)
     })
 }
@@ -103,7 +103,7 @@ pub(super) fn id_in_path<T: PathId>(name: &str, value: &str) -> Result<T, Proble
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Wait {
-    /// Once it is on disk.
+    /// When it is on disk.
     Disk,
     /// At once: it waits in a queue.
     None,
@@ -114,11 +114,11 @@ pub(super) enum Wait {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct WaitParams {
-    /// Default: as the server was started, as a rule once the operating system has the record. `disk`: once it is on disk. `none`: at once, with 202; the record waits in a queue, and a later rejection is not reported. It is lost if the server fails, or its disk fills up, before it is written.
+    /// Default: by the server's `--durability`, normally when the operating system has the record. `disk`: when it is on disk. `none`: at once, with 202; the record waits in a queue, and a later rejection is not reported. It is lost if the server fails, or its disk fills up, before it is written.
     pub(super) wait: Option<Wait>,
 }
 
-/// The time at which a record is read.
+/// The time of the state to read.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -139,10 +139,10 @@ pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
     name: &'static str,
     in_path: &T,
 ) -> Result<(), Problem> {
-    // What cannot be one is found when the body is read.
+    // An invalid value is reported when the body is parsed.
     let same = given.json(name).map(serde_json::from_str::<T>);
     if same.is_some_and(|same| same.is_ok_and(|same| same != *in_path)) {
-        let detail = format!("{name} is not that of the path: give the same one, or leave it out");
+        let detail = format!("{name} differs from the path: use the same one, or omit it");
         return Err(Problem::invalid(detail).with_field(format!("/{name}")));
     }
     given.fill_text(name, || in_path.to_string());
@@ -167,7 +167,7 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
         let key = key.filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()) && is_printable(key));
         let key = key.ok_or_else(|| {
             let detail = format!(
-                "give one {NAME} of 1 to {NAME_BYTES_MAX} ASCII characters that can be seen"
+                "{NAME} must be a single value of 1 to {NAME_BYTES_MAX} visible ASCII characters"
             );
             Problem::bad_request(detail).with_field(NAME)
         })?;
@@ -176,7 +176,7 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// The id that goes with the key, of the `nth` record of a request within `scope`.
+    /// The id for the `nth` record of a request with this key, within `scope`.
     pub(super) fn id(&self, scope: Uuid, nth: usize) -> Option<Uuid> {
         let key = self.0.as_ref()?;
         let of_key = Uuid::new_v5(&scope, key.as_bytes());

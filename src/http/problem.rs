@@ -11,13 +11,13 @@ use crate::wire::issues::{Issue, told};
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Seconds after which to try again what found the store busy.
+/// Seconds until a retry when the store is busy.
 const RETRY_AFTER_SECS: u16 = 1;
 
-/// Why a request was not done, as RFC 9457 has it.
+/// Problem details of RFC 9457.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct Problem {
-    /// Always `about:blank`: `code` tells problems apart.
+    /// Always `about:blank`: `code` identifies the problem.
     #[serde(rename = "type")]
     uri: &'static str,
     /// The status in words.
@@ -25,12 +25,12 @@ pub(super) struct Problem {
     /// The HTTP status.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     detail: String,
-    /// What is wrong, in one word that stays the same.
+    /// A stable code of the problem.
     code: &'static str,
-    /// The parameter, or the place in the body as a JSON pointer, that is at fault. An empty text
-    /// is the whole body.
+    /// The invalid parameter, or the invalid part of the body as a JSON pointer. An empty text is the
+    /// whole body.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
     #[serde(skip)]
@@ -54,7 +54,7 @@ impl Problem {
         }
     }
 
-    /// A parameter or header that does not fit, or a body that does not read.
+    /// An invalid parameter or header, or a body that does not parse.
     pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
@@ -63,17 +63,17 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
-    /// A JSON body that says what cannot be.
+    /// A JSON body with invalid content.
     pub(super) fn invalid(detail: impl Into<String>) -> Problem {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Problem {
-            // The whole body, until something says more.
+            // The whole body, until a field is known.
             field: Some(String::new()),
             ..Problem::new(status, ErrorKind::InvalidInput.as_str(), detail)
         }
     }
 
-    /// What the store cannot do at this moment.
+    /// A temporary failure of the store.
     pub(super) fn unavailable(code: &'static str, detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_soon()
     }
@@ -85,7 +85,7 @@ impl Problem {
         self
     }
 
-    /// The problem of a query whose parameters have the names of the fields that an error may name.
+    /// The problem of a query, whose parameters have the same names as an error's fields.
     pub(super) fn of_query(error: &Error) -> Problem {
         let problem = Problem::bad_request(error.reason());
         match (error.kind(), error.field()) {
@@ -104,25 +104,25 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The problem of a body that has these faults.
+    /// The problem of a body with these errors.
     pub(super) fn of_issues(issues: &[Issue]) -> Problem {
         let field = issues.first().map(Issue::pointer);
         Problem::invalid(told(issues)).with_field(field.unwrap_or_default())
     }
 
-    /// The same, of a part of the body, at a JSON pointer.
+    /// The same, for a part of the body at a JSON pointer.
     pub(super) fn within(self, pointer: &str) -> Problem {
         let field = self.field.map(|field| format!("{pointer}{field}"));
         Problem { field, ..self }
     }
 
-    /// The problem of a record that stands in a body, at a JSON pointer.
+    /// The problem of a record in a body, at a JSON pointer.
     pub(super) fn at(error: &Error, pointer: &str) -> Problem {
         Problem::from(error).within(pointer)
     }
 }
 
-/// An error in one word that stays the same.
+/// The stable code of an error.
 pub(super) fn code(error: &Error) -> &'static str {
     if error.is_disk_full() {
         "disk_full"
@@ -134,16 +134,16 @@ pub(super) fn code(error: &Error) -> &'static str {
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Problem {
         let kind = error.kind();
-        // The place of a file is for who runs the server.
+        // Paths of files are only for the server's operator.
         let detail = error.reason();
         let is_of_store = |status| {
             tracing::error!(%error, "the store failed");
-            let detail = "the store cannot do this now: the server's log tells why";
+            let detail = "the store failed: see the server's log";
             Problem::new(status, kind.as_str(), detail)
         };
         if error.is_disk_full() {
             tracing::error!(%error, "the disk is full");
-            let detail = "the disk of the store is full: send it again once there is room";
+            let detail = "the disk of the store is full: try again when there is space";
             let status = StatusCode::INSUFFICIENT_STORAGE;
             return Problem::new(status, code(error), detail).retry_soon();
         }
@@ -165,7 +165,7 @@ impl From<&Error> for Problem {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind.as_str(), detail)
             }
             ErrorKind::Locked => {
-                let detail = "another process keeps the store locked: try again";
+                let detail = "another process holds the store's lock: try again";
                 Problem::unavailable(kind.as_str(), detail)
             }
             ErrorKind::Poisoned | ErrorKind::ReadOnly => {

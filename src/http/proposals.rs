@@ -1,4 +1,4 @@
-//! `/proposals`: edits that are proposed, each step that follows, and how they stand.
+//! `/proposals`: proposed edits, their steps and their status.
 
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
@@ -24,9 +24,9 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(step))
 }
 
-/// Records an edit that is proposed.
+/// Records a proposed edit.
 ///
-/// Sent again as it was, it is recorded once.
+/// The same proposal again is recorded once.
 #[utoipa::path(
     post,
     path = "/proposals",
@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     request_body = NewProposal,
     responses(
         (status = 201, description = "Recorded; it is pending", body = Put),
-        (status = 200, description = "Unchanged: the log has it already", body = Put),
+        (status = 200, description = "Unchanged: the log already has it", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 409, description = "The proposal was decided, so its edits cannot change; or nothing to retract", body = Problem, content_type = "application/problem+json"),
     )
@@ -52,7 +52,7 @@ async fn propose(
 /// Records the next step of a proposal: a pending one is approved or denied, an approved one
 /// applied, an applied one reverted.
 ///
-/// Its last step sent again changes nothing, whenever it says it was.
+/// The last step again changes nothing, with any time.
 #[utoipa::path(
     post,
     path = "/proposals/{request_id}/steps",
@@ -61,7 +61,7 @@ async fn propose(
     request_body = NewStep,
     responses(
         (status = 201, description = "Recorded", body = Put),
-        (status = 200, description = "Unchanged: it has this status already", body = Put),
+        (status = 200, description = "Unchanged: it already has this status", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 404, description = "The proposal is not found, or retracted", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The status cannot follow, or another commit applied it", body = Problem, content_type = "application/problem+json"),
@@ -85,7 +85,7 @@ async fn step(
 
 type Proposals = Paged<CodeEditProposal>;
 
-/// Lists proposals that stand, page by page.
+/// Lists proposals, page by page, without retracted ones.
 #[utoipa::path(
     get,
     path = "/proposals",
@@ -127,8 +127,7 @@ async fn get(
 
 fn proposal(store: &AsOf<'_>, request_id: Uuid) -> Result<CodeEditProposal, Problem> {
     store.get_proposal(request_id)?.ok_or_else(|| {
-        let detail =
-            format!("there is no proposal of request {request_id}: propose the edit first");
+        let detail = format!("there is no proposal of request {request_id}: record it first");
         Problem::not_found(detail).with_field("request_id")
     })
 }

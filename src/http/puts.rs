@@ -1,4 +1,4 @@
-//! Records that requests hand over, and what becomes of each.
+//! Records in requests, and their results.
 
 use std::borrow::Cow;
 
@@ -19,20 +19,20 @@ use crate::line::Given;
 use crate::record::Record;
 use crate::wire::new::{New, NewForm};
 
-/// What the log says to a record; `None` while it waits to be written.
+/// The log's answer to a record; `None` while it waits to be written.
 pub(super) type Answered = Option<Result<Ack, Problem>>;
 
-/// What became of a record.
+/// The result of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
-    /// It is in the log.
+    /// Added to the log.
     Added,
-    /// It was in the log.
+    /// Already in the log.
     Unchanged,
-    /// It is not in the log.
+    /// Not in the log.
     Rejected,
-    /// It waits to be written.
+    /// Waits to be written.
     Queued,
 }
 
@@ -49,18 +49,18 @@ impl Outcome {
     }
 }
 
-/// What became of a record that was posted.
+/// The result of a posted record.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Put {
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     status: Outcome,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
-    /// Why it was rejected.
+    /// The reason of a rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -82,7 +82,7 @@ impl From<(String, Answered)> for Put {
     }
 }
 
-/// What became of a record whose id the client may leave out.
+/// The result of a record with an optional id.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Identified {
     /// Its id.
@@ -98,7 +98,7 @@ impl From<(String, Answered)> for Identified {
     }
 }
 
-/// What became of a record that has its id from the log.
+/// The result of a record whose id the log assigns.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Numbered {
     /// Its id.
@@ -121,7 +121,7 @@ impl From<(String, Answered)> for Numbered {
     }
 }
 
-/// The answer to one record, or to an array of them, in their order.
+/// The answer to one record, or to an array of records, in their order.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Each<T> {
@@ -144,7 +144,7 @@ impl<T> Each<T> {
 pub(super) type IdentifiedAnswer = Each<Identified>;
 pub(super) type NumberedAnswer = Each<Numbered>;
 
-// Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
+// An alias without the parameter, for descriptions: utoipa composes other names.
 impl<T: ToSchema> PartialSchema for Each<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -166,16 +166,16 @@ impl<T: ToSchema> ToSchema for Each<T> {
     }
 }
 
-/// Records that a request hands over.
+/// The records of a request.
 pub(super) struct Handed {
     records: Vec<(Record, IfKnown)>,
     is_array: bool,
-    /// Where in the body they stand, as a JSON pointer.
+    /// Their position in the body, as a JSON pointer.
     pointer: String,
 }
 
 impl Handed {
-    /// One record that the service makes.
+    /// One record that the service creates.
     pub(super) fn made(record: impl Into<Record>, if_known: IfKnown) -> Handed {
         Handed {
             records: vec![(record.into(), if_known)],
@@ -184,8 +184,8 @@ impl Handed {
         }
     }
 
-    /// Reads the records of a body or of the array that is its member `of`. `fill` sets what the
-    /// request says of each elsewhere.
+    /// Parses the records of a body or of its array member `of`. `fill` sets fields that come from
+    /// the path and headers.
     pub(super) fn given<F: NewForm>(
         body: OneOrMore<New<F>>,
         of: Option<&str>,
@@ -228,8 +228,8 @@ impl Handed {
         self.is_array
     }
 
-    /// Has the log take them. Of an array each is taken or `rejected` by itself; what cannot be a
-    /// record, or one alone that is rejected, is the request's problem.
+    /// Records them. In an array each is accepted or `rejected` separately; an invalid record, or the
+    /// rejection of a single one, is the request's problem.
     pub(super) async fn put(
         self,
         app: &App,
@@ -262,7 +262,7 @@ impl Handed {
         answered.map(|ack| ack.map(|ack| Some(Ok(ack)))).collect()
     }
 
-    /// As [`put`](Handed::put), with the answer that says what became of each.
+    /// Like [`put`](Handed::put), with the results as the answer.
     pub(super) async fn answer<T: From<(String, Answered)> + Serialize>(
         self,
         app: &App,
@@ -278,12 +278,12 @@ impl Handed {
     }
 }
 
-/// Where a record stands in a body, as a JSON pointer.
+/// The position of a record in a body, as a JSON pointer.
 fn place(pointer: &str, nth: Option<usize>) -> String {
     nth.map_or(pointer.to_owned(), |nth| format!("{pointer}/{nth}"))
 }
 
-/// The status of an answer that tells what became of records.
+/// The status of an answer with results.
 pub(super) fn status_of(answered: &[Answered]) -> StatusCode {
     let is_any = |outcome| answered.iter().any(|it| Outcome::of(it) == outcome);
     if is_any(Outcome::Rejected) {

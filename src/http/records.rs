@@ -1,4 +1,4 @@
-//! `/records`: records of any kind, one a line.
+//! `/records`: records of any kind, one per line.
 
 mod lines;
 mod zstd;
@@ -29,9 +29,9 @@ use crate::ndjson::{self, Input};
 use crate::store::Store;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// So much is decompressed at a time.
+/// Bytes that are decompressed at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Maximum number of lines of a body, blank ones included: there is an answer to each that is not.
+/// Maximum number of lines of a body, including blank ones: each other line has an answer.
 const LINES_MAX: usize = 100_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -43,7 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct WaitParams {
-    /// `disk`: once they are on disk. Default: as the server was started, as a rule once the operating system has them.
+    /// `disk`: when they are on disk. Default: by the server's `--durability`, normally when the operating system has them.
     wait: Option<WaitFor>,
 }
 
@@ -53,31 +53,31 @@ pub(super) enum WaitFor {
     Disk,
 }
 
-/// A record as a line: an object with its `kind` and the fields of the store's files. `kind` may be
-/// left out where it may be null. A line of a file is taken, too.
+/// A record as a line: an object with its `kind` and the fields of the store's files. `kind` is
+/// optional if it can be null. A line of a file is also accepted.
 #[derive(ToSchema)]
 #[allow(dead_code)]
 struct RecordLine {}
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Debug, Serialize, ToSchema)]
 struct LineResult {
     /// The number of the line in the body, from 1.
     line: u64,
-    /// The number of the line that holds the record in the log.
+    /// The sequence number of the record's line in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
-    /// `added`; `unchanged`, as it was in the log; or `rejected`.
+    /// `added`; `unchanged`, if the log already has it; or `rejected`.
     #[schema(value_type = String, pattern = "^(added|unchanged|rejected)$")]
     status: &'static str,
-    /// The id that the log gave an event, a task or an entry of a history, or a message's sequence.
+    /// The id that the log assigned to an event, a task or a history entry, or a message's sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     assigned: Option<i64>,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     warning: Option<&'static str>,
-    /// Why it was rejected.
+    /// The reason of a rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -99,20 +99,20 @@ impl LineResult {
     }
 }
 
-/// Records what stands in the body, one JSON object a line, of any kind.
+/// Records JSON objects of any kind, one per line.
 ///
-/// A record has the field names of the store's files and its `kind`; a turn gives its own kind as
-/// `turn_kind`. Each is taken or rejected by itself, in order; blank lines are none. A body that
-/// breaks off is not taken at all. At most 100,000 lines, blank ones included. The body may be
-/// compressed by gzip or zstd, as its `Content-Encoding` then says.
+/// A record has the field names of the store's files and its `kind`; the kind of a turn is
+/// `turn_kind`. Each record is accepted or rejected separately, in order; blank lines are skipped.
+/// Nothing of an incomplete body is recorded. Maximum: 100,000 lines, including blank ones. The body
+/// can be compressed with gzip or zstd, with a matching `Content-Encoding`.
 #[utoipa::path(
     post,
     path = "/records",
     tag = "records",
     params(WaitParams),
-    request_body(content = Vec<RecordLine>, content_type = "application/x-ndjson", description = "One JSON object a line. The schema is that of all lines, as an array."),
+    request_body(content = Vec<RecordLine>, content_type = "application/x-ndjson", description = "One JSON object per line. The schema describes all lines as an array."),
     responses(
-        (status = 200, description = "The result of each line that is not blank, one JSON object a line. The schema is that of all lines, as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
+        (status = 200, description = "The result of each line that is not blank, one JSON object per line. The schema describes all lines as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
         (status = 413, description = "The body is longer than 16 MiB, decompressed, or has too many lines", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The body has another media type or another content coding", body = Problem, content_type = "application/problem+json"),
     )
@@ -142,7 +142,7 @@ async fn record(
     Ok(response)
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy)]
 enum Coding {
     Identity,
@@ -161,7 +161,7 @@ impl Coding {
             Some(b"gzip" | b"x-gzip") => Ok(Coding::Gzip),
             Some(b"zstd") => Ok(Coding::Zstd),
             Some(_) => {
-                let detail = "the body may be compressed by gzip or zstd, and not otherwise";
+                let detail = "the content coding must be gzip or zstd";
                 let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 let problem = Problem::new(status, "unsupported_media_type", detail);
                 Err(problem.with_field("Content-Encoding"))
@@ -169,7 +169,7 @@ impl Coding {
         }
     }
 
-    /// The body as it was before, all parts of it that were compressed one by one.
+    /// The decompressed body, with all members or frames.
     fn decoded(self, body: Bytes, app: &App) -> Result<Bytes, Problem> {
         let mut from: Box<dyn Read + '_> = match self {
             Coding::Identity => return Ok(body),
@@ -190,16 +190,16 @@ impl Coding {
 
 fn broken(error: &std::io::Error) -> Problem {
     Problem::bad_request(format!(
-        "the body is not compressed as its headers say: {error}"
+        "the body does not match its Content-Encoding: {error}"
     ))
 }
 
-/// Records a body; what became of its lines, and whether any of it is in the log.
+/// Records a body; returns the results of its lines, and whether any of them is in the log.
 fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
     let is_last_open = body.last().is_some_and(|last| *last != b'\n');
     let lines = memchr::memchr_iter(b'\n', body).count() + usize::from(is_last_open);
     if lines > LINES_MAX {
-        let detail = format!("the body has {lines} lines: send at most {LINES_MAX} at once");
+        let detail = format!("the body has {lines} lines: the maximum is {LINES_MAX}");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         return Err(Problem::new(status, "too_large", detail));
     }
@@ -218,7 +218,7 @@ fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
             bytes = 0;
         }
     });
-    // It is all there.
+    // The body is complete.
     read.map_err(|e| Problem::bad_request(e.to_string()))?;
     answers.put(batch);
     match answers.failed {
@@ -227,12 +227,12 @@ fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
     }
 }
 
-/// What became of lines.
+/// The results of lines.
 struct Answers<'a> {
     store: &'a Store,
     text: Vec<u8>,
     is_any_in_log: bool,
-    /// Why no more is tried.
+    /// The error after which no more lines are recorded.
     failed: Option<Error>,
 }
 
@@ -260,7 +260,7 @@ impl Answers<'_> {
 
     fn tell(&mut self, line: u64, answer: Result<Ack, Problem>) {
         self.is_any_in_log |= answer.is_ok();
-        // Numbers and texts can always be written, to memory.
+        // Encoding numbers and texts to memory cannot fail.
         let _ = serde_json::to_writer(&mut self.text, &LineResult::new(line, answer));
         self.text.push(b'\n');
     }

@@ -1,4 +1,4 @@
-//! `/capture/rejected`: records that were answered with 202 and that the log did not take.
+//! `/capture/rejected`: records that were answered with 202 and rejected later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,34 +16,34 @@ use super::problem::{self, Problem};
 use crate::error::Error;
 use crate::record::{Record, Timestamp};
 
-/// Maximum number of rejections that are kept. Earlier ones are counted only.
+/// Maximum number of rejections that are kept. Earlier ones are only counted.
 const KEPT_MAX: usize = 1_000;
-/// The bytes of a reason that are kept.
+/// Maximum bytes of a reason.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(rejected))
 }
 
-/// A record that was answered with 202 and that the log did not take.
+/// A record that was answered with 202 and rejected later.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 struct Rejection {
-    /// When it was rejected.
+    /// Time of the rejection.
     rejected_at: Timestamp,
     /// The kind of the record.
     kind: &'static str,
-    /// The record's key: its id, or the ids of the request and the call with a space between.
+    /// The record's key: its id, or the ids of the request and the call, separated by a space.
     key: String,
     /// The conversation of a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_id: Option<Uuid>,
-    /// The `code` of the problem that the client would have got.
+    /// The `code` of the problem that the client would have received.
     code: &'static str,
-    /// Why it was rejected.
+    /// The reason of the rejection.
     detail: String,
 }
 
-/// What the log rejected since the server started.
+/// Rejections since the server started.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rejected(Arc<Mutex<Kept>>);
 
@@ -87,32 +87,31 @@ impl Rejected {
         });
     }
 
-    /// How many were rejected, by the codes of their problems.
+    /// The number of rejections by problem code.
     pub(super) fn by_code(&self) -> BTreeMap<&'static str, u64> {
         self.kept().by_code.clone()
     }
 
-    /// Logs how many were rejected, if any were.
+    /// Logs the number of rejections, if there are any.
     pub(super) fn log_total(&self) {
         let kept = self.kept();
         let count: u64 = kept.by_code.values().sum();
         if let Some(first) = kept.first_code {
-            tracing::error!(count, reason = first, "queued records were not taken");
+            tracing::error!(count, reason = first, "queued records were rejected");
         }
     }
 }
 
-/// Records that were answered with 202 and that the log did not take.
+/// Records that were answered with 202 and rejected later.
 #[derive(Debug, Serialize, ToSchema)]
 struct Rejections {
-    /// The latest of them, the latest first; at most 1000.
+    /// The latest rejections, latest first. Maximum: 1000.
     rejected: Vec<Rejection>,
-    /// How many there were since the server started.
+    /// Number of rejections since the server started.
     total: u64,
 }
 
-/// Lists records that were answered with 202 and that the log rejected later, since the server
-/// started.
+/// Lists records that were answered with 202 and rejected later, since the server started.
 #[utoipa::path(
     get,
     path = "/capture/rejected",

@@ -1,4 +1,4 @@
-//! Every route, what is done around each, and the description of them all.
+//! All routes, their common layers, and their description.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::wire::fields::{AnyInt, SearchAfter};
 #[openapi(
     info(
         title = "decklog",
-        description = "The log that LLM agents keep: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` tells them apart and `field` names what is at fault."
+        description = "A log for LLM agents: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` identifies the error and `field` names the invalid field."
     ),
     components(schemas(
         AnyInt, Bucket, Day, Dimension, Cursor, SearchAfter, crate::collections::Order, params::TimeText, params::Wait, records::WaitFor
@@ -92,16 +92,16 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
 }
 
 async fn nothing_there() -> Problem {
-    Problem::not_found("there is nothing at this path: /openapi.json describes all there is")
+    Problem::not_found("unknown path: see /openapi.json")
 }
 
 async fn not_so() -> Problem {
-    let detail = "this path does not do that: Allow tells what it does";
+    let detail = "method not allowed: see the Allow header";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
-/// What is done around every request: it is counted, logged without anything that a client wrote,
-/// and answered with headers that keep browsers from guessing.
+/// The layer around every request: counts it, logs it without client content, and adds headers that
+/// prevent browsers from guessing media types.
 async fn around(
     State(app): State<Shared>,
     path: Option<MatchedPath>,
@@ -135,15 +135,15 @@ async fn around(
     response
 }
 
-/// An answer that holds room until its client has taken it. Only what was read may be asked for again,
-/// so that other answers are not refused.
+/// An answer that holds memory until its client has read it. Only answers of reads are refused, as they
+/// can be requested again.
 fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
     let length = response.body().size_hint().exact();
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
     if length <= SMALL_BYTES {
         return response;
     }
-    // A long page has reserved some.
+    // A long page has reserved memory.
     let held = response.extensions_mut().remove::<Arc<Held>>();
     let held = held.and_then(Arc::into_inner);
     let mut held = held.unwrap_or_else(|| app.answers_held.held());
@@ -154,7 +154,7 @@ fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
     response.map(|body| Body::new(Answer::new(body, held)))
 }
 
-/// A method's name; a client may make up others.
+/// A method's name; unknown ones are `OTHER`.
 fn name_of(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

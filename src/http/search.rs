@@ -1,4 +1,4 @@
-//! `/search`: finds a text in all that was recorded.
+//! `/search`: full-text search over all records.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::collections::{Found, SearchQuery};
 use crate::error::ErrorKind;
 use crate::wire::fields::{KindName, SearchAfter};
 
-/// How long a search goes on before it answers with what it has found.
+/// Time after which a search returns its matches so far.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -47,11 +47,10 @@ struct SearchParams {
     after: Option<SearchAfter>,
 }
 
-/// Finds a text in all that was recorded, the latest first.
+/// Finds a text in all records, latest first.
 ///
-/// Searched are the texts of all lines as they stand in the log, also what was retracted or changed
-/// since, and texts within logged JSON. After 10 s the answer is what was found until then;
-/// `is_whole` is false and `next` tells where to go on.
+/// Searches the texts of all lines, including retracted and replaced records and texts within JSON.
+/// After 10 s the answer has the matches so far; `is_whole` is false and `next` continues the search.
 #[utoipa::path(
     get,
     path = "/search",

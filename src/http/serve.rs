@@ -1,4 +1,4 @@
-//! The server: it listens, bounds what clients may take of it, and ends in order.
+//! The server: it listens, enforces limits, and shuts down gracefully.
 
 use std::fmt;
 use std::io;
@@ -40,61 +40,60 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 use crate::wire::feed::Feed;
 
-/// After a connection could not be accepted, as where no file can be opened any more.
+/// Delay after a failed accept, such as when no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two looks at whether the store still writes.
+/// Interval of the check that the store still writes.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks at what came, for the reports.
+/// Interval of updates of the reports.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two writes of when tokens were last used.
+/// Interval of writes of the last uses of tokens.
 const USES_INTERVAL: Duration = Duration::from_secs(60);
-/// What a connection reads ahead, and what its headers may take.
+/// Read-ahead of a connection, and maximum size of its headers.
 const CONNECTION_BYTES: usize = 64 << 10;
-/// Threads that write, or read much, at the same time.
+/// Number of threads for writes and long reads.
 const BLOCKING_THREADS_MAX: usize = 128;
-/// Threads that read, at the least: one for each core, if there are more.
+/// Minimum number of threads for short reads; one for each core, if there are more.
 const READERS_MIN: usize = 2;
 
-/// How to serve.
+/// Options of the server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The files of a certificate and its key; without them connections are not encrypted.
+    /// The files of a certificate and its key, for TLS; without them there is no encryption.
     /// Default: none.
     pub tls: Option<Tls>,
-    /// Other names than `localhost` and the address it listens at by which the server may be asked
-    /// for: names or addresses, without a port. Default: none.
+    /// Accepted host names, besides `localhost` and the address it listens on: names or addresses,
+    /// without a port. Default: none.
     pub allow_hosts: Vec<String>,
-    /// Pages of which other sites may ask, by their origins, as `https://app.example`. They show a
-    /// bearer token where one is asked for: cookies are not taken from them. Default: none.
+    /// Allowed origins of pages of other sites, such as `https://app.example`. If a token is required,
+    /// they need a bearer token: their cookies are ignored. Default: none.
     pub allow_origins: Vec<String>,
-    /// Connections at the same time; others wait to be accepted. Default: 4096.
+    /// Maximum number of connections; others wait to be accepted. Default: 4096.
     pub connections_max: usize,
-    /// The longest body of a request, in bytes, as it is once decompressed. Default: 16 MiB.
+    /// Maximum size of a request's body, in bytes after decompression. Default: 16 MiB.
     pub body_bytes_max: usize,
-    /// Memory for the bodies of all requests that are not answered yet, in bytes, as they are once
-    /// decompressed; and as much again for answers that clients have not taken yet. An eighth is
-    /// for bodies of up to 64 KiB alone. What finds no room is answered 503 with `Retry-After`.
-    /// Default: 128 MiB, and at least twice `body_bytes_max`.
+    /// Maximum memory for the bodies of all unanswered requests, in bytes after decompression, and
+    /// the same again for answers that clients have not read. An eighth is only for bodies of up to
+    /// 64 KiB. Requests beyond it are answered 503 with `Retry-After`. Default: 128 MiB, and at
+    /// least twice `body_bytes_max`.
     pub bodies_bytes_max: usize,
-    /// How long a request's headers may take to come, also while a connection is kept open for
-    /// the next request. Default: 10 s.
+    /// Timeout of a request's headers, also on an idle connection. Default: 10 s.
     pub header_timeout: Duration,
-    /// How long a request's body may take to come. Default: 30 s.
+    /// Timeout of a request's body. Default: 30 s.
     pub body_timeout: Duration,
-    /// Write timeout: how long a record may take to be acknowledged before the client gets 503.
+    /// Timeout of the acknowledgement of a record, after which the client gets 503.
     /// Default: 30 s.
     pub write_timeout: Duration,
-    /// How long a client may take nothing of an answer that waits for it. Default: 30 s.
+    /// Write-idle timeout: a connection ends if the client reads nothing of its answer. Default: 30 s.
     pub take_timeout: Duration,
-    /// The tools offered at `/mcp`. Default: those that most agents need.
+    /// The tools offered at `/mcp`. Default: the group `default`.
     #[cfg(feature = "mcp")]
     pub mcp_tools: crate::mcp::Tools,
     /// Maximum number of concurrent streams; others get 503. Default: 64.
     pub streams_max: usize,
-    /// Records that may wait to be written. Default: 10,000.
+    /// Maximum number of records that wait to be written. Default: 10,000.
     pub queue_records_max: usize,
-    /// How long requests that have begun may take to end once the server is to stop. Default: 10 s.
+    /// Timeout of running requests at shutdown. Default: 10 s.
     pub shutdown_timeout: Duration,
 }
 
@@ -120,16 +119,16 @@ impl Default for Options {
     }
 }
 
-/// Where a certificate is.
+/// The files of a certificate.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The file with the certificate and those that vouch for it, in PEM.
+    /// The file with the certificate chain, in PEM.
     pub certificates: PathBuf,
     /// The file with its key, in PEM.
     pub key: PathBuf,
 }
 
-/// A server that listens; [`run`](Server::run) has it serve.
+/// A listening server; [`run`](Server::run) serves.
 pub struct Server {
     runtime: Runtime,
     readers: Runtime,
@@ -144,12 +143,13 @@ pub struct Server {
     mcp: Mcp,
 }
 
-/// Has a server stop.
+/// Stops a server.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    /// Has the server accept nothing more, end what has begun, write what waits, and return.
+    /// Stops the server: it accepts nothing more, finishes running requests, writes queued records,
+    /// and returns.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -163,7 +163,7 @@ fn serving_threads() -> io::Result<Runtime> {
         .build()
 }
 
-/// A runtime for its threads that may block: a limited number, so that reads do not take all.
+/// A runtime for blocking threads: a limited number, so that reads do not take all.
 fn reading_threads() -> io::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     tokio::runtime::Builder::new_multi_thread()
@@ -177,7 +177,7 @@ fn reading_threads() -> io::Result<Runtime> {
 #[cfg(feature = "mcp")]
 fn own_mcp(app: &App, options: &Options, runtime: &Runtime) -> Mcp {
     let (store, analytics) = (app.store.clone(), app.analytics.clone());
-    // Sessions keep their places while nobody hears them: not those of other streams.
+    // Idle sessions keep their slots, which must not count against streams.
     let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
     let (feed, tools) = (Arc::new(feed), options.mcp_tools.clone());
     let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
@@ -186,14 +186,14 @@ fn own_mcp(app: &App, options: &Options, runtime: &Runtime) -> Mcp {
 }
 
 impl Server {
-    /// Listens at an address; port 0 for any that is free.
+    /// Listens on an address; port 0 means any free port.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the address is in use or does not belong to this machine;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files that hold no certificate or key, and
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files without a certificate or key, and
     /// for an address that other machines can reach while
     /// [`require_auth`](crate::PrivacySettings::require_auth) is false;
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a store that is.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a read-only store.
     pub fn bind(store: Store, addr: SocketAddr, options: &Options) -> Result<Server> {
         let gatekeeper = Gatekeeper::new(store.clone(), addr, options)?;
         let certificate = options.tls.as_ref().map(Certificate::read).transpose()?;
@@ -263,9 +263,9 @@ impl Server {
         })
     }
 
-    /// Serves another handler of MCP at `/mcp` than decklog's own. It is made anew for each session,
-    /// and for each request of a client that has none. Only clients that the service accepts reach
-    /// it; the handler decides what they may do there, by their [`role`](crate::mcp::role).
+    /// Replaces decklog's own handler of MCP at `/mcp`. A new handler is created for each session, and
+    /// for each request of a client without a session. Only clients that pass the access checks
+    /// reach it; the handler checks permissions by their [`role`](crate::mcp::role).
     ///
     /// ```no_run
     /// use decklog::mcp::{self, Tools};
@@ -287,7 +287,7 @@ impl Server {
         self
     }
 
-    /// The address at which it listens as a URL, such as `http://127.0.0.1:8084`.
+    /// The address it listens on as a URL, such as `http://127.0.0.1:8084`.
     pub fn url(&self) -> String {
         let scheme = if self.certificate.is_some() {
             "https"
@@ -297,19 +297,19 @@ impl Server {
         format!("{scheme}://{}", self.addr)
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// A handle to have it stop.
+    /// A handle to stop it.
     pub fn stop_handle(&self) -> Stop {
         Stop(self.stop.clone())
     }
 
     /// Handles the signals of the process. SIGINT and SIGTERM, or Ctrl-C, stop the server. SIGHUP
     /// reads the certificate's files and the store's settings again; if they cannot be used, the
-    /// ones in use stay and the log says why.
+    /// ones in use stay and the reason is logged.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) if the handlers cannot be installed.
@@ -339,16 +339,15 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until it is stopped. What was accepted is written then, and on disk, when this
-    /// returns.
+    /// Serves until it is stopped. When this returns, all accepted records are on disk.
     ///
-    /// Memory that requests took goes back to the system: with the C library of GNU, the allocator
-    /// of the whole process is set to keep no long blocks (`mallopt`), and trimmed now and then.
+    /// Memory of requests is returned to the system: with glibc, the allocator of the whole process
+    /// is set to keep no long blocks (`mallopt`), and trimmed at intervals.
     ///
     /// # Errors
     /// [`Poisoned`](crate::ErrorKind::Poisoned) if the store failed to write or sync, which ends the
-    /// server: the store can be opened, and served, again. [`Io`](crate::ErrorKind::Io) if what was
-    /// written could not be synced.
+    /// server: the store can be opened, and served, again. [`Io`](crate::ErrorKind::Io) if the last
+    /// sync failed.
     pub fn run(self) -> Result<()> {
         let url = self.url();
         let Server {
@@ -387,17 +386,17 @@ impl Server {
             connections,
         };
         runtime.block_on(serve(serving, &options, stopped));
-        // What still reads, or writes on its own, may go on: the process ends it.
+        // Remaining reads and background writes may continue until the process ends.
         runtime.shutdown_timeout(options.shutdown_timeout);
         readers.shutdown_background();
-        // Dropping it tries once more to write what waits for a lock; who was lost is told below.
+        // Dropping it tries once more to write records that wait for a lock; lost ones are logged below.
         let _ = capture.flush();
         drop(capture);
         app_of_uses.gatekeeper.write_uses(&url, false);
         drop(app_of_uses);
         rejected.log_total();
         if is_poisoned(&store) {
-            let message = "a write or fsync failed, or the store's directory was replaced, and the server ended: make sure that there is room, and open the store again";
+            let message = "a write or fsync failed, or the store's directory was replaced, and the server stopped: check the disk space, and open the store again";
             return Err(Error::new(ErrorKind::Poisoned, message).with_path(store.path()));
         }
         store.sync()
@@ -414,7 +413,7 @@ impl fmt::Debug for Server {
 }
 
 fn not_bound(addr: SocketAddr, error: &io::Error) -> Error {
-    let message = format!("cannot listen at {addr}: {error}; give another address or port");
+    let message = format!("cannot listen on {addr}: {error}; use another address or port");
     Error::new(ErrorKind::Io, message)
 }
 
@@ -458,7 +457,7 @@ struct Serving {
     connections: Gauge,
 }
 
-/// Stops the server once nothing more is acknowledged through this handle of its store.
+/// Stops the server if its store no longer acknowledges records.
 async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
     loop {
         tokio::time::sleep(HEALTH_INTERVAL).await;
@@ -472,7 +471,7 @@ async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
     }
 }
 
-/// Whether the store must be opened anew.
+/// Whether the store must be reopened.
 fn is_poisoned(store: &Store) -> bool {
     match store.counts() {
         Ok(counts) => counts.is_poisoned,
@@ -481,7 +480,7 @@ fn is_poisoned(store: &Store) -> bool {
     }
 }
 
-/// Takes in what came, again and again, so that no report has to read much.
+/// Updates the reports at intervals, so that no report has to read much.
 async fn keep_reports(analytics: Analytics) {
     loop {
         let analytics = analytics.clone();
@@ -493,7 +492,7 @@ async fn keep_reports(analytics: Analytics) {
     }
 }
 
-/// Writes where the service listens and, once a minute, when tokens were last used.
+/// Writes the service's address and, once a minute, the last uses of tokens.
 async fn keep_uses(app: Arc<App>, url: String) {
     loop {
         let (app, url) = (Arc::clone(&app), url.clone());
@@ -527,7 +526,7 @@ async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver
                 continue;
             }
         };
-        // Answers are written at once, whole.
+        // Answers are written in one piece.
         let _ = stream.set_nodelay(true);
         let router = router.clone();
         let header_timeout = options.header_timeout;
@@ -554,7 +553,7 @@ async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver
     }
 }
 
-/// The next connection, once there is a place for it.
+/// The next connection, when a slot is free.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -578,6 +577,6 @@ async fn answer(
         .header_read_timeout(header_timeout)
         .max_buf_size(CONNECTION_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    // How a connection breaks is its client's affair.
+    // Errors of a connection are the client's.
     let _ = watcher.watch(connection).await;
 }

@@ -1,4 +1,4 @@
-//! `/stream`: new records as server-sent events, in the order of their numbers.
+//! `/stream`: new records as server-sent events, in the order of `seq`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::store::{LogLine, PagedReader};
 use crate::wire::feed::Listener;
 use crate::wire::fields::{KindName, Length};
 
-/// So long after the last word a stream says that it is there.
+/// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -41,7 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StreamParams {
-    /// Only these kinds: names with commas between them.
+    /// Only these kinds: names separated by commas.
     #[param(value_type = Option<String>, pattern = "^(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups)(,(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups))*$", example = "messages,conversations")]
     kind: Option<Kinds>,
     /// Only this conversation, its messages, and the turns of the thread with its id.
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Kinds {
         let kind = |name: &str| {
             Kind::from_stem(name).ok_or_else(|| {
                 let all = Kind::ALL.map(Kind::stem).join(", ");
-                D::Error::custom(format!("no kind of record is called so: there are {all}"))
+                D::Error::custom(format!("unknown kind of record: use one of {all}"))
             })
         };
         names
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Kinds {
     }
 }
 
-/// The header by which a client says what it has seen.
+/// The header with the client's last event.
 struct LastEventId(Option<Length>);
 
 impl<S: Sync> FromRequestParts<S> for LastEventId {
@@ -89,36 +89,36 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
         id.map(|id| LastEventId(Some(id))).ok_or_else(|| {
             let max = i64::MAX;
             let detail = format!(
-                "{NAME} is the id of an event of a stream: give a whole number from 0 to {max}"
+                "{NAME} must be the id of an event of a stream, a whole number from 0 to {max}"
             );
             Problem::bad_request(detail).with_field(NAME)
         })
     }
 }
 
-/// A server-sent event with a line of the log. A stream also sends an `id` alone, which is no event:
-/// the number up to which the log has been read.
+/// A server-sent event with a line of the log. A stream also sends an `id` without an event: the
+/// sequence number up to which the log has been read.
 #[derive(ToSchema)]
 #[allow(dead_code)]
 struct StreamEvent {
     /// The kind of the record.
     event: KindName,
-    /// The number of the line, its `seq`. `Last-Event-ID` takes it.
+    /// The line's `seq`. The value for `Last-Event-ID`.
     #[schema(pattern = "^[0-9]{1,19}$")]
     id: String,
-    /// The line that holds the record: a JSON object with the fields of the store's files.
+    /// The record's line: a JSON object with the fields of the store's files.
     #[schema(content_media_type = "application/json")]
     data: String,
 }
 
-/// Which lines a stream has.
+/// The filter of a stream.
 struct Filter {
-    /// All, if there are none.
+    /// All kinds if empty.
     kinds: Vec<Kind>,
     conversation_id: Option<Uuid>,
 }
 
-/// How the conversation of a line is found.
+/// The field with a line's conversation.
 #[derive(Deserialize)]
 struct Ids {
     id: Option<Uuid>,
@@ -144,20 +144,20 @@ impl Filter {
     }
 }
 
-/// Streams records as they come, each as a server-sent event.
+/// Streams new records, each as a server-sent event.
 ///
-/// `event` is the kind of the record, `id` the number of its line, and `data` the line itself. With
-/// `Last-Event-ID`, the stream begins after the line with this number: no line is missing and none
-/// comes twice. 0 begins with the first line of the log. Without `Last-Event-ID`, only new records
-/// are sent. Records that were removed from the log are not sent. An `id` without data tells up to
-/// which number the log has been read, where no record was to be sent.
+/// `event` is the kind of the record, `id` the `seq` of its line, and `data` the line itself. With
+/// `Last-Event-ID`, the stream begins after the line with this number: no line is missing or
+/// repeated. 0 begins with the first line of the log. Without `Last-Event-ID`, only new records are
+/// sent. Removed records are not sent. An `id` without data is the number up to which the log has
+/// been read, if no record matched.
 #[utoipa::path(
     get,
     path = "/stream",
     tag = "records",
     params(
         StreamParams,
-        ("Last-Event-ID" = Option<Length>, Header, description = "The id of the last event that the client has"),
+        ("Last-Event-ID" = Option<Length>, Header, description = "The id of the client's last event"),
     ),
     responses(
         (status = 200, description = "Server-sent events, until the client or the server ends the stream. The schema is that of one event.", body = StreamEvent, content_type = "text/event-stream"),
@@ -176,14 +176,14 @@ async fn stream(
         conversation_id: params.conversation_id,
     };
     let listener = app.feed.listen().ok_or_else(|| {
-        let detail = "there are as many streams as may be: end one, or try again later";
+        let detail = "the maximum number of streams is reached: end one, or try again later";
         Problem::unavailable("too_many_streams", detail)
     })?;
     let after = header.or(params.last_event_id);
     let after = after.map(|after| after.0.unsigned_abs());
     let lines = app.ask(move |app| {
         let last_seq = app.store.last_seq()?;
-        // Numbers that are not given yet are those of what comes next.
+        // Numbers that are not assigned yet belong to the next records.
         let after = after.map_or(last_seq, |after| after.min(last_seq));
         Ok(app.store.lines_since(after))
     });
@@ -204,12 +204,12 @@ async fn stream(
     let media_type = HeaderValue::from_static("text/event-stream");
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media_type);
-    // Some proxies hold back what is not whole.
+    // Some proxies buffer incomplete answers.
     headers.insert("X-Accel-Buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// A stream on its way to a client. One that takes its time is read for more slowly.
+/// A stream to a client. Reads are slower for a slow client.
 struct Stream {
     lines: PagedReader,
     filter: Filter,
@@ -221,7 +221,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Runs until the client goes or the server stops.
+    /// Runs until the client disconnects or the server stops.
     async fn run(self) {
         let Stream {
             lines,
@@ -250,7 +250,7 @@ async fn tell(
 ) {
     let mut text = id(lines.seq());
     loop {
-        // A token that was revoked ends it before anything more is told.
+        // A revoked token ends it before the next event.
         if !caller.is_let_in() || out.send(text.into()).await.is_err() {
             return;
         }
@@ -268,7 +268,7 @@ async fn tell(
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {
-                    // The client comes back, and goes on where this one ends.
+                    // The client reconnects and continues here.
                     tracing::warn!(%error, "a stream ended, as the log cannot be read");
                     return;
                 }
@@ -291,7 +291,7 @@ async fn tell(
     }
 }
 
-/// How far the log was looked at: no event, but the client resumes from there.
+/// The position of the log: not an event, but the client resumes from there.
 fn id(seq: u64) -> String {
     format!("id: {seq}\n\n")
 }
@@ -299,7 +299,7 @@ fn id(seq: u64) -> String {
 fn events(lines: &[LogLine], filter: &Filter) -> String {
     let event = |line: &LogLine| {
         let (kind, seq) = (line.kind.stem(), line.seq);
-        // A line has no LF. A CR that someone put there stands between members, as a space may.
+        // A line has no LF. An edited line may have a CR between members, like a space.
         let data = line.text.replace('\r', " ");
         format!("event: {kind}\nid: {seq}\ndata: {data}\n\n")
     };

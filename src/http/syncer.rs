@@ -1,4 +1,4 @@
-//! One fsync for all who wait for the disk at the same time.
+//! One fsync for all requests that wait for the disk.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ pub(super) struct Syncer {
 
 #[derive(Default)]
 struct Waiting {
-    /// Those whom the next fsync is for.
+    /// The requests that wait for the next fsync.
     next: Vec<oneshot::Sender<Result<()>>>,
     is_running: bool,
 }
@@ -27,7 +27,7 @@ impl Syncer {
         }
     }
 
-    /// Returns once all that was acknowledged before is on disk.
+    /// Returns when everything acknowledged before is on disk.
     pub(super) async fn sync(&self) -> Result<()> {
         let (told, answer) = oneshot::channel();
         let is_running = {
@@ -39,7 +39,7 @@ impl Syncer {
             let (store, waiting) = (self.store.clone(), Arc::clone(&self.waiting));
             tokio::task::spawn_blocking(move || run(&store, &waiting));
         }
-        let ended = |_| Error::new(ErrorKind::Poisoned, "the thread that syncs ended");
+        let ended = |_| Error::new(ErrorKind::Poisoned, "the sync thread ended");
         answer.await.map_err(ended)?
     }
 }

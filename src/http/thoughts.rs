@@ -20,7 +20,7 @@ use crate::wire::chain::Verified;
 use crate::wire::new::NewThought;
 use crate::wire::pages::Paged;
 
-/// What ids are derived from that a client's key stands for: any would do.
+/// The namespace of ids derived from idempotency keys: a random UUID.
 const KEYS: Uuid = Uuid::from_u128(0x5a1c_7e0d_93b2_4c68_8f14_d27b_60e9_3ac5);
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -32,19 +32,19 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 
 /// Records a thought at the end of its task's chain.
 ///
-/// Sent again with the same id or `Idempotency-Key`, it is recorded once: the answer is 200 then.
+/// A retry with the same id or `Idempotency-Key` is answered 200 and records nothing.
 #[utoipa::path(
     post,
     path = "/thoughts",
     tag = "thoughts",
     params(
         WaitParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, as an id does", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, like an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
     request_body = NewThought,
     responses(
         (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
-        (status = 200, description = "Unchanged: it was recorded before", body = ThoughtRecord),
+        (status = 200, description = "Unchanged: the log already has it", body = ThoughtRecord),
         (status = 202, description = "Queued", body = Identified),
         (status = 409, description = "Another thought has the id", body = Problem, content_type = "application/problem+json"),
     )
@@ -77,7 +77,7 @@ async fn add(
 }
 
 fn unknown() -> Problem {
-    Problem::not_found("there is no thought of this id").with_field("id")
+    Problem::not_found("there is no thought with this id").with_field("id")
 }
 
 /// Which thoughts to list.
@@ -146,7 +146,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Prob
     .await
 }
 
-/// Whose chain to verify.
+/// The chain to verify.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -156,14 +156,13 @@ struct VerifyParams {
     task_id: String,
 }
 
-/// Recomputes the chain of a task from what the files say now. That of an unknown task has no
-/// records.
+/// Recomputes the chain of a task from the files. The chain of an unknown task has no records.
 #[utoipa::path(
     get,
     path = "/thoughts/verify",
     tag = "thoughts",
     params(VerifyParams),
-    responses((status = 200, description = "The result, also of a chain that is broken", body = Verified))
+    responses((status = 200, description = "The result, also for a broken chain", body = Verified))
 )]
 async fn verify(
     State(app): State<Shared>,

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::ring;
 use super::Tls;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The certificate of a server that encrypts. It can be read again while the server runs.
+/// The certificate of a server with TLS. It can be reloaded while the server runs.
 pub(super) struct Certificate {
     files: Tls,
     acceptor: RwLock<TlsAcceptor>,
@@ -20,7 +20,7 @@ pub(super) struct Certificate {
 
 impl Certificate {
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for files that hold no certificate or key.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for files without a certificate or key.
     pub(super) fn read(files: &Tls) -> Result<Certificate> {
         Ok(Certificate {
             files: files.clone(),
@@ -28,10 +28,10 @@ impl Certificate {
         })
     }
 
-    /// Reads the files again. Connections from then on use what they hold.
+    /// Reads the files again, for new connections.
     ///
     /// # Errors
-    /// As [`read`](Self::read); then the certificate in use stays.
+    /// As [`read`](Self::read); the current certificate then stays.
     pub(super) fn reload(&self) -> Result<()> {
         let read = acceptor(&self.files)?;
         *self
@@ -55,11 +55,7 @@ fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|e| unusable("certificates", certificates, &e))?;
     if chain.is_empty() {
-        return Err(unusable(
-            "certificates",
-            certificates,
-            &"there is none in it",
-        ));
+        return Err(unusable("certificates", certificates, &"the file has none"));
     }
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| unusable("key", key, &e))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -1,6 +1,5 @@
-//! Gives memory back to the system after requests held much of it. The C library of GNU keeps what
-//! was freed between blocks in use, and would keep it for as long as the server runs. Of long blocks
-//! it would keep still more: see [`keep_no_long_blocks`].
+//! Returns memory to the system after requests held much of it. glibc keeps freed memory between used
+//! blocks for as long as the server runs, and even more of long blocks: see [`keep_no_long_blocks`].
 
 #![allow(unsafe_code)]
 
@@ -9,24 +8,23 @@ use std::time::{Duration, Instant};
 
 use super::memory::Memory;
 
-/// Between two looks at what is held.
+/// Interval of checks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How many looks in a row must find less than half of the most that was held.
+/// Number of consecutive checks that must find less than half of the maximum.
 const CALM_LOOKS: u32 = 3;
-/// What must have been given up for the work to be worth it.
+/// Minimum of released memory that justifies a trim.
 const FALL_BYTES_MIN: usize = 16 << 20;
-/// Between two times that memory is given back.
+/// Minimum interval of trims.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A block from this length on is in pages of its own, which the system has back once it is freed.
+/// Blocks from this length on are mapped, and return to the system when freed.
 const LONG_BYTES: libc::c_int = 512 << 10;
-/// What may be free at the end of an arena.
+/// Maximum of free memory at the end of an arena.
 const END_BYTES: libc::c_int = 1 << 20;
 
-/// Has the C library go by these lengths for as long as the process runs. Else it raises its own with
-/// each long block that is freed: then blocks of up to 32 MiB come from arenas, each of which may
-/// keep 64 MiB at its end, and [`malloc_trim`](libc::malloc_trim) looks at the end of the first arena
-/// only.
+/// Fixes these limits of glibc for the whole process. By default it raises them with each freed long
+/// block: then blocks of up to 32 MiB come from arenas, each of which may keep 64 MiB at its end, and
+/// [`malloc_trim`](libc::malloc_trim) only trims the end of the first arena.
 fn keep_no_long_blocks() {
     for (which, bytes) in [
         (libc::M_MMAP_THRESHOLD, LONG_BYTES),
@@ -39,7 +37,7 @@ fn keep_no_long_blocks() {
     }
 }
 
-/// Looks after what requests hold, until the server ends.
+/// Checks the memory of requests, until the server ends.
 pub(super) async fn keep_trimmed(memories: [Arc<Memory>; 2]) {
     keep_no_long_blocks();
     let mut watched = Watched::default();
@@ -57,7 +55,7 @@ pub(super) async fn keep_trimmed(memories: [Arc<Memory>; 2]) {
     }
 }
 
-/// What is known of what was held.
+/// The history of held memory.
 #[derive(Debug, Default)]
 struct Watched {
     most: usize,
@@ -65,8 +63,8 @@ struct Watched {
 }
 
 impl Watched {
-    /// Takes in the most that was held since the last look; whether much has been given up since
-    /// the most there was.
+    /// Adds the maximum since the last check; returns whether much has been released since the
+    /// overall maximum.
     fn look(&mut self, most: usize) -> bool {
         self.most = self.most.max(most);
         let is_calm = most <= self.most / 2 && self.most - most >= FALL_BYTES_MIN;
@@ -80,7 +78,7 @@ fn trim() {
     // Safety: it takes no pointer, and may be called on any thread at any time.
     let is_any = unsafe { libc::malloc_trim(0) } == 1;
     let took_ms = started.elapsed().as_millis();
-    tracing::debug!(is_any, took_ms, "memory was given back");
+    tracing::debug!(is_any, took_ms, "memory was returned to the system");
 }
 
 #[cfg(test)]
@@ -92,7 +90,7 @@ mod tests {
     #[test]
     fn a_peak_that_has_passed_is_told_once() {
         let mut watched = Watched::default();
-        // Nothing, and load that comes and goes.
+        // No load, and intermittent load.
         for held in [0, 0, 0, 100, 90, 10, 10, 80, 60, 40, 10] {
             assert!(!watched.look(held * MIB), "{held}");
         }

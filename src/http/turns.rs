@@ -26,9 +26,9 @@ type NewTurns = OneOrMore<NewTurn>;
 
 /// Records a turn, or several in one array.
 ///
-/// A turn without an id gets a new one, which the answer has. A turn whose id is known stands as it
-/// is given then, in all of its fields. Of an array, each is
-/// taken or rejected by itself; a turn that cannot be one rejects the request.
+/// A turn without an id gets a new one, which the answer has. A turn with a known id replaces all
+/// fields of that turn. In an array, each turn is accepted or rejected separately; an invalid one
+/// rejects the request.
 #[utoipa::path(
     post,
     path = "/turns",
@@ -37,7 +37,7 @@ type NewTurns = OneOrMore<NewTurn>;
     request_body = NewTurns,
     responses(
         (status = 201, description = "Recorded", body = IdentifiedAnswer),
-        (status = 200, description = "Unchanged: the log has it already", body = IdentifiedAnswer),
+        (status = 200, description = "Unchanged: the log already has it", body = IdentifiedAnswer),
         (status = 202, description = "Queued", body = IdentifiedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = IdentifiedAnswer),
         (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
@@ -56,7 +56,7 @@ async fn add(
 
 type Turns = Paged<ConversationTurn>;
 
-/// Lists turns that stand, page by page.
+/// Lists turns, page by page, without retracted ones.
 #[utoipa::path(
     get,
     path = "/turns",

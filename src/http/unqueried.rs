@@ -1,4 +1,4 @@
-//! Operations without query parameters refuse any: one would be ignored.
+//! Rejects unknown query parameters of operations that have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::problem::Problem;
 /// Methods and paths without query parameters.
 pub(super) type Unqueried = Arc<HashSet<(String, String)>>;
 
-/// Those of a description. What a probe or a scraper asks may have some: they lose nothing.
+/// From a description. Probes and scrapers may send query parameters, which are ignored.
 pub(super) fn unqueried(api: &Value) -> Unqueried {
     let mut found = HashSet::new();
     for (path, item) in members(&api["paths"]) {
@@ -49,7 +49,7 @@ pub(super) async fn refuse(
         let operation = (method.to_string(), path.as_str().to_owned());
         if unqueried.contains(&operation) {
             let (method, path) = operation;
-            let detail = format!("{method} {path} has no query parameter {name:?}: leave it out");
+            let detail = format!("{method} {path} has no query parameter {name:?}");
             return Problem::bad_request(detail)
                 .with_field(name)
                 .into_response();

@@ -1,4 +1,4 @@
-//! What a tool answers: `{"ok":true,"data":…}`, or why not; and why not of all else.
+//! Answers of tools: `{"ok":true,"data":…}` or an error; and the errors of other requests.
 
 use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::{Map, Value, json};
@@ -7,22 +7,22 @@ use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
 use crate::wire::issues::{Issue, told};
 
-/// More of what cannot be a resource is not sent back.
+/// Maximum length of an invalid uri in an error.
 const URI_SHOWN_BYTES: usize = 4 << 10;
 
-/// Why a tool did not do what it was asked for.
+/// The error of a tool.
 #[derive(Debug)]
 pub(super) struct Fault {
     code: &'static str,
     message: String,
     details: Map<String, Value>,
-    /// Each argument at fault.
+    /// Each invalid argument.
     issues: Vec<Issue>,
 }
 
 const INVALID_PARAMS: &str = "INVALID_PARAMS";
 const NOT_FOUND: &str = "NOT_FOUND";
-/// Maximum length of what an error repeats of the client's input, or of a failure.
+/// Maximum length of quoted client input, or of a failure, in an error.
 const CHARS_MAX: usize = 1_000;
 
 fn clipped(text: String) -> String {
@@ -42,12 +42,12 @@ impl Fault {
         }
     }
 
-    /// An argument that cannot be.
+    /// An invalid argument.
     pub(super) fn invalid(message: impl Into<String>) -> Fault {
         Fault::new(INVALID_PARAMS, message)
     }
 
-    /// Arguments that cannot be, of which there is at least one.
+    /// Invalid arguments, at least one.
     pub(super) fn of_issues(issues: Vec<Issue>) -> Fault {
         let field = issues.first().map(Issue::field).unwrap_or_default();
         let mut fault = Fault::invalid(told(&issues)).with_field(field);
@@ -55,7 +55,7 @@ impl Fault {
         fault
     }
 
-    /// Details of the error beside its message.
+    /// Details of the error.
     fn into_details(self) -> Map<String, Value> {
         let mut details = self.details;
         if self.code == INVALID_PARAMS {
@@ -79,23 +79,23 @@ impl Fault {
     }
 
     pub(super) fn internal() -> Fault {
-        let message = "the server failed at this: its standard error tells why";
+        let message = "internal error: see the server's standard error";
         Fault::new("INTERNAL", message)
     }
 
-    /// Whether it is the store that failed.
+    /// Whether the store failed.
     pub(super) fn is_of_store(&self) -> bool {
         matches!(self.code, "IO" | "POISONED")
     }
 
-    /// Names the argument that is at fault.
+    /// Names the invalid argument.
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Fault {
         self.details
             .insert("field".into(), clipped(field.into()).into());
         self
     }
 
-    /// Names the resource that is at fault.
+    /// Names the invalid resource.
     pub(super) fn with_uri(mut self, uri: &str) -> Fault {
         let shown = &uri[..floor(uri, URI_SHOWN_BYTES)];
         self.details.insert("uri".into(), shown.into());
@@ -126,12 +126,12 @@ impl From<Error> for Fault {
             | ErrorKind::Conflict
             | ErrorKind::QueueFull
             | ErrorKind::UserIdKey => error.reason(),
-            ErrorKind::Locked => "another process keeps the log locked: try again".to_owned(),
-            ErrorKind::ReadOnly => "the log was opened to be read only".to_owned(),
-            // Where files are is for who runs the server.
+            ErrorKind::Locked => "another process holds the log's lock: try again".to_owned(),
+            ErrorKind::ReadOnly => "the log is read-only".to_owned(),
+            // Paths of files are only for the server's operator.
             _ => {
                 tracing::error!(%error, "the log failed");
-                "the log failed at this, and the server's standard error tells why. What was to be recorded may be there or not: look before you call again".to_owned()
+                "the log failed: see the server's standard error. The record may or may not exist: check before you call again".to_owned()
             }
         };
         let fault = Fault::new(code, message);
@@ -142,7 +142,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// The answer where all is well.
+/// The answer of a successful call.
 pub(super) fn done(data: Value, cuts: &Cuts) -> CallToolResult {
     CallToolResult::structured(whole(data, cuts))
 }

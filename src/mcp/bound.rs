@@ -1,24 +1,24 @@
-//! Keeps answers short: a model reads them whole, and has room for little.
+//! Limits the size of answers: they go into a model's context.
 
 use serde_json::{Value, json};
 
-/// An answer is not longer than this, in bytes of JSON; about 12,000 tokens.
+/// Maximum size of an answer, in bytes of JSON; about 12,000 tokens.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
-/// Items past this, in bytes of JSON, end a page.
+/// Size at which a page ends, in bytes of JSON.
 pub(super) const PAGE_BYTES_MAX: usize = 24 << 10;
-/// What an answer has around its data and around what it names of what was cut.
+/// Size of the rest of an answer, without data and list of cuts.
 const AROUND_BYTES: usize = 128;
-/// What names what was cut.
+/// Maximum size of the list of cuts.
 const CUTS_BYTES_MAX: usize = 8 << 10;
-/// Data of which something is cut.
+/// Maximum size of data with cuts.
 const DATA_BYTES_MAX: usize = ANSWER_BYTES_MAX - CUTS_BYTES_MAX - AROUND_BYTES;
-/// Texts are not cut shorter than this.
+/// Minimum length of a cut text.
 const TEXT_BYTES_MIN: usize = 64;
-/// Items of an array that are shown where it is too long.
+/// Items kept of an array that is too long.
 const ITEMS_MAX: usize = 64;
-/// What is shown of an array of texts, such as a conversation's models.
+/// Maximum size of an array of texts, such as a conversation's models.
 const NAMES_BYTES_MAX: usize = 4 << 10;
-/// Members that hold whatever JSON an agent gave.
+/// Members with arbitrary JSON of an agent.
 const PAYLOADS: [&str; 6] = [
     "arguments_json",
     "outcome_json",
@@ -28,7 +28,7 @@ const PAYLOADS: [&str; 6] = [
     "inference_metadata",
 ];
 
-/// What is not shown whole.
+/// A cut value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     path: String,
@@ -42,23 +42,23 @@ impl Cut {
         json!({ "path": self.path, "length": self.length, "shown": [from, to] })
     }
 
-    /// How much of it is not there.
+    /// The size of the omitted part.
     fn missing(&self) -> usize {
         let (from, to) = self.shown;
         self.length.saturating_sub(to.saturating_sub(from))
     }
 }
 
-/// All that is not shown whole.
+/// All cuts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cuts {
     named: Vec<Cut>,
-    /// How many there was no room to name.
+    /// Number of cuts that are not listed.
     more: usize,
 }
 
 impl Cuts {
-    /// Names those of which most is missing, in the order of the data.
+    /// Lists the largest cuts, in the order of the data.
     fn of(all: Vec<Cut>) -> Cuts {
         let mut places: Vec<usize> = (0..all.len()).collect();
         places.sort_by_key(|place| std::cmp::Reverse(all[*place].missing()));
@@ -78,7 +78,7 @@ impl Cuts {
         Cuts { named, more }
     }
 
-    /// Tells of them in an answer.
+    /// Adds them to an answer.
     pub(super) fn tell(&self, answer: &mut Value) {
         if !self.named.is_empty() {
             answer["truncated"] = self.named.iter().map(Cut::to_json).collect();
@@ -89,7 +89,7 @@ impl Cuts {
     }
 }
 
-/// Cuts what is too long for an answer; texts that are cut are shown from a character on.
+/// Cuts data that is too long for an answer; cut texts start at a given character.
 pub(super) fn shorten(data: &mut Value, from_char: usize) -> Cuts {
     if length(data) + AROUND_BYTES <= ANSWER_BYTES_MAX {
         return Cuts::default();
@@ -98,7 +98,7 @@ pub(super) fn shorten(data: &mut Value, from_char: usize) -> Cuts {
     let bounds = loop {
         match Bounds::fitting(data, from_char) {
             Some(bounds) => break bounds,
-            // It has too many members, or their names are too long. No record has.
+            // Too many members, or too long names. No record has these.
             None => *data = data.to_string().into(),
         }
     };
@@ -107,7 +107,7 @@ pub(super) fn shorten(data: &mut Value, from_char: usize) -> Cuts {
     Cuts::of(cuts)
 }
 
-/// How long a value is as JSON, or a little more.
+/// The length of a value as JSON, or slightly more.
 fn length(value: &Value) -> usize {
     let all = Bounds {
         text_bytes_max: usize::MAX,
@@ -127,14 +127,14 @@ fn text_length(text: &str) -> usize {
     text.bytes().map(escaped).sum::<usize>() + 2
 }
 
-/// The last place up to `at` where a character begins or the text ends.
+/// The last character boundary up to `at`.
 pub(super) fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     let last = (0..=at).rev().find(|at| text.is_char_boundary(*at));
     last.unwrap_or(0)
 }
 
-/// Has payloads that are JSON of their own be texts, which can be cut anywhere.
+/// Turns JSON payloads into texts, which can be cut anywhere.
 fn payloads_as_text(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -154,12 +154,13 @@ fn payloads_as_text(value: &mut Value) {
     }
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is all of the data.
+    /// The whole data.
     Data,
-    /// It may be a list: those are bounded by their pages, and a cursor leads past all of it.
+    /// A direct member. It may be a list, which is limited by its pages; a cursor continues after
+    /// all of it.
     InData,
     Deeper,
 }
@@ -174,22 +175,21 @@ impl Place {
     }
 }
 
-/// How much is shown.
+/// The limits.
 #[derive(Debug)]
 struct Bounds {
-    /// Of a text.
+    /// Length of a text.
     text_bytes_max: usize,
-    /// From where on, where that is not all of it.
+    /// Start of a text that is cut.
     from_char: usize,
-    /// Of an array of texts.
+    /// Size of an array of texts.
     names_bytes_max: usize,
-    /// Of an array of other things.
+    /// Items of other arrays.
     items_max: usize,
 }
 
 impl Bounds {
-    /// Those by which data fits an answer, beside what names the cuts. Texts are cut first, and
-    /// then what is short but many.
+    /// The limits by which data and the list of cuts fit an answer. Texts are cut first, then arrays.
     fn fitting(data: &Value, from_char: usize) -> Option<Bounds> {
         let halves = |most: usize, least: usize| {
             let all = std::iter::successors(Some(most), |last| Some(last / 2));
@@ -208,7 +208,7 @@ impl Bounds {
         all.find(|bounds| bounds.length(data, Place::Data) <= DATA_BYTES_MAX)
     }
 
-    /// How long a value is once it is cut.
+    /// The length of a value after the cut.
     fn length(&self, value: &Value, place: Place) -> usize {
         match value {
             Value::Null => 4,
@@ -230,7 +230,7 @@ impl Bounds {
         }
     }
 
-    /// What is shown of a text.
+    /// The visible range of a text.
     fn part<'a>(&self, text: &'a str) -> &'a str {
         if text.len() <= self.text_bytes_max {
             return text;
@@ -240,7 +240,7 @@ impl Bounds {
         &rest[..floor(rest, self.text_bytes_max)]
     }
 
-    /// How many items are shown of an array.
+    /// The number of visible items of an array.
     fn count(&self, items: &[Value], place: Place) -> usize {
         if !items.is_empty() && items.iter().all(Value::is_string) {
             let mut bytes = 0;
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(cuts[2].shown, (0, ANSWER_BYTES_MAX / 2));
     }
 
-    /// What most is missing of is named, and of the rest, how many there are.
+    /// The largest cuts are listed, and the others counted.
     #[test]
     fn as_many_cuts_are_named_as_there_is_room_for() {
         let row = |n: usize| json!({ "model_used": "m".repeat(900), "requests": n });

@@ -1,4 +1,4 @@
-//! What ends with a connection that would not end by itself.
+//! Ends streams when their connection ends.
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -8,11 +8,11 @@ use rmcp::model::{
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// A transport that cancels streams once the client has closed it: what is still being done is
-/// waited for, and they would never be.
+/// A transport that cancels streams when the client has closed it: the server waits for running
+/// requests, and streams never end by themselves.
 pub(super) struct Hangup<T> {
     transport: T,
-    /// Streams that were asked for.
+    /// Requested streams.
     streams: Vec<RequestId>,
     is_over: bool,
 }

@@ -1,6 +1,6 @@
-//! Messages, one a line, over standard input and output. A request that does not read is answered all
-//! the same: whoever sent it waits. While a client does not read its answers, little of what it
-//! sends is read.
+//! Messages, one per line, over standard input and output. A request that does not parse is answered
+//! too, since its sender waits. While a client does not read its answers, few of its messages are
+//! read.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,21 +21,21 @@ use super::room::{Full, Room};
 
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
-/// How the methods of notifications begin.
+/// The prefix of methods of notifications.
 const NOTIFICATIONS: &str = "notifications/";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// The line that is being read, unless it is too long.
+    /// The current line, unless it is too long.
     line: Vec<u8>,
     is_too_long: bool,
-    /// A message that waits until there is room for it, and how long it is.
+    /// A message that waits for capacity, and its length.
     next: Option<(RxJsonRpcMessage<RoleServer>, usize)>,
     room: Room,
-    /// `None` once it is closed.
+    /// `None` when it is closed.
     output: Arc<Mutex<Option<W>>>,
-    /// The last answer that was given here, on its way.
+    /// The last answer from here that is being sent.
     refusal: Option<JoinHandle<()>>,
 }
 
@@ -58,7 +58,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Reads a line. Dropped in between, it goes on where it was.
+    /// Reads a line. Cancel-safe.
     async fn read(&mut self) -> Read {
         loop {
             let Ok(some) = self.input.fill_buf().await else {
@@ -88,7 +88,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Waits until enough answers are written, or the client has nothing more to say.
+    /// Waits until enough answers are written, or the client has closed its side.
     async fn answers_written(&mut self) {
         let input = &mut self.input;
         let end = async {
@@ -103,8 +103,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Reads on to the next message, which is then in `next`, or to an invalid line. `None` at
-    /// the end.
+    /// Reads up to the next message, which is then in `next`, or to an invalid line. `None` at the
+    /// end.
     async fn advance(&mut self) -> Option<Result<(), Refused>> {
         self.answers_written().await;
         let bytes = match self.read().await {
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         Some(message.map(|message| self.next = message.map(|message| (message, bytes))))
     }
 
-    /// Answers what is no message; in a task, which nobody drops in the middle of a line.
+    /// Answers an invalid message, in a task of its own that is not dropped in the middle of a line.
     fn refuse(&mut self, refused: &Refused) {
         let Refused { id, code, message } = refused;
         let error = json!({ "code": code, "message": message });
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         let output = Arc::clone(&self.output);
         self.refusal = Some(tokio::spawn(async move {
             let line = format!("{answer}\n");
-            // Who has gone needs no answer.
+            // A closed client needs no answer.
             let _ = write(&output, line.as_bytes()).await;
         }));
     }
@@ -160,12 +160,12 @@ impl Refused {
         Refused {
             id: json!(id),
             code: -32603,
-            message: "there are as many streams as there may be: end one first".to_owned(),
+            message: "the maximum number of streams is reached: end one first".to_owned(),
         }
     }
 }
 
-/// The message of a line; `None` for an empty one, and for a notification that does not read.
+/// The message of a line; `None` for an empty line, and for a notification that does not parse.
 fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused> {
     let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -173,7 +173,7 @@ fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused>
     }
     let error = match serde_json::from_slice(line) {
         Ok(JsonRpcMessage::Notification(_)) if Seen::of(line).has_id => {
-            "an id is a text or a number".to_owned()
+            "an id must be a text or a number".to_owned()
         }
         Ok(message) => return Ok(Some(message)),
         Err(error) => error.to_string(),
@@ -182,25 +182,25 @@ fn message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused>
     let is_json = serde_json::from_slice::<Value>(line);
     let is_notification = match is_json {
         Ok(_) => seen.method.is_some(),
-        // The id may have been in what is missing.
+        // The id may be in the missing part.
         Err(_) => seen.method.is_some_and(|it| it.starts_with(NOTIFICATIONS)),
     };
     if is_notification && !seen.has_id {
-        tracing::warn!(error, "a notification of the client's was passed over");
+        tracing::warn!(error, "an invalid notification was ignored");
         return Ok(None);
     }
     let id = seen.id.unwrap_or_default();
     let (code, message) = match is_json {
         Ok(_) => (
             -32600,
-            format!("Invalid Request: no message of MCP: {error}"),
+            format!("Invalid Request: not an MCP message: {error}"),
         ),
         Err(error) => (-32700, format!("Parse error: {error}")),
     };
     Err(Refused { id, code, message })
 }
 
-/// What can be read of an invalid message.
+/// The readable parts of an invalid message.
 #[derive(Default)]
 struct Seen {
     has_id: bool,
@@ -241,7 +241,7 @@ impl Seen {
             }
         }
         let seen = RefCell::default();
-        // As far as it reads.
+        // As far as it parses.
         let _ = serde_json::Deserializer::from_slice(line).deserialize_map(Members(&seen));
         seen.into_inner()
     }
@@ -271,7 +271,7 @@ where
         }
     }
 
-    // It may be dropped at each await, and goes on where it was.
+    // Cancel-safe: it may be dropped at each await.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             if let Some(refusal) = &mut self.refusal {

@@ -1,4 +1,4 @@
-//! The log that is served, which is opened anew after it failed to write.
+//! The served log, which is reopened after a failed write.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -10,7 +10,7 @@ use crate::wire::feed::Feed;
 /// Opens the log.
 pub(super) type Open = Box<dyn Fn() -> Result<Store> + Send + Sync>;
 
-/// A log that is open, and what is kept up with it.
+/// An open log, with its reports and feed.
 pub(super) struct Log {
     pub(super) store: Store,
     pub(super) analytics: Analytics,
@@ -33,7 +33,7 @@ impl Served {
         }
     }
 
-    /// Has it opened so, once it failed.
+    /// Sets how it is reopened.
     pub(super) fn set_open(&self, open: Open) {
         let _ = self.open.set(open);
     }
@@ -43,28 +43,27 @@ impl Served {
         Arc::clone(&log)
     }
 
-    /// Opens the log anew if this one does not write any more: a disk that was full may have room
-    /// by now.
+    /// Reopens the log if this one no longer writes: a full disk may have space again.
     pub(super) fn look_after(&self, log: &Arc<Log>) {
         let is_poisoned = log.store.counts().is_ok_and(|counts| counts.is_poisoned);
         let Some(open) = self.open.get().filter(|_| is_poisoned) else {
             return;
         };
         let mut current = self.log.write().unwrap_or_else(PoisonError::into_inner);
-        // Another call did it.
+        // Another call reopened it.
         if !Arc::ptr_eq(&current, log) {
             return;
         }
         match open() {
             Ok(store) => {
-                tracing::warn!("the log failed to write, and was opened anew");
+                tracing::warn!("a write to the log failed; the log was reopened");
                 *current = Arc::new(Log {
                     analytics: store.analytics(),
                     feed: Arc::new(Feed::new(store.clone(), self.streams_max)),
                     store,
                 });
             }
-            Err(error) => tracing::error!(%error, "the log cannot be opened anew"),
+            Err(error) => tracing::error!(%error, "the log cannot be reopened"),
         }
     }
 }

@@ -26,7 +26,7 @@ pub use self::server::{Server, role};
 pub use self::stdio::serve_stdio;
 pub use self::tools::Tools;
 
-/// The role of who calls over HTTP, which the service puts among a request's extensions.
+/// The role of an HTTP caller, set by the service in a request's extensions.
 #[cfg(feature = "http")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller(pub(crate) crate::privacy::AccessRole);

@@ -1,5 +1,4 @@
-//! Which kinds of records a client may read, by whichever way: those that a tool which it is offered
-//! reads.
+//! The kinds of records that a client may read by any means: those that one of its tools reads.
 
 use super::answer::Fault;
 use crate::record::Kind;
@@ -12,13 +11,12 @@ impl Reach {
         kinds.iter().all(|kind| self.0[*kind as usize])
     }
 
-    /// Refuses what is not covered.
+    /// Refuses other kinds.
     pub(super) fn check(self, kinds: &[Kind]) -> Result<(), Fault> {
         if self.covers(kinds) {
             return Ok(());
         }
-        let message =
-            "no tool that this server offers reads this, so it is not offered as a resource";
+        let message = "this resource is not offered, since no offered tool reads it";
         Err(Fault::not_found(message))
     }
 

@@ -1,5 +1,4 @@
-//! How much a client that reads no answers has the server hold: requests until they are carried
-//! out, and answers until they are written.
+//! Limits on memory for a client that reads no answers: running requests and unwritten answers.
 
 use std::sync::Arc;
 
@@ -10,16 +9,16 @@ use tokio::sync::{Semaphore, watch};
 
 use super::subscriptions::STREAMS_MAX;
 
-/// No message is read while more answers wait to be written, in bytes.
+/// Maximum bytes of answers that wait to be written; above it no message is read.
 const ANSWERS_BYTES_MAX: usize = 4 << 20;
-/// Requests that are carried out at the same time, in bytes of their lines. The next one waits.
+/// Maximum bytes of the lines of running requests. The next one waits.
 const REQUESTS_BYTES_MAX: u32 = 32 << 20;
-/// What each counts at the least, with its answer: 128 of them at the same time.
+/// Minimum size that each counts with: at most 128 run at the same time.
 const REQUEST_BYTES_MIN: u32 = 256 << 10;
-/// Streams, which last until they are cancelled, in bytes of their lines. One more is refused: if it
-/// waited, so would the word that cancels another.
+/// Maximum bytes of the lines of streams, which last until they are cancelled. One more is refused:
+/// if it waited, the message that cancels another one would wait too.
 const STREAMS_BYTES_MAX: u32 = STREAMS_MAX as u32 * STREAM_BYTES_MIN;
-/// What each counts at the least.
+/// Minimum size that each counts with.
 const STREAM_BYTES_MIN: u32 = 32 << 10;
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub(super) struct Room {
     answers: Arc<watch::Sender<usize>>,
 }
 
-/// There are as many streams as there may be.
+/// The maximum number of streams is reached.
 #[derive(Debug)]
 pub(super) struct Full;
 
@@ -44,8 +43,8 @@ impl Room {
         }
     }
 
-    /// Gives a message that is this long its place, if it is a request. Its handler has it until it
-    /// is done.
+    /// Reserves capacity for a message of this length, if it is a request. Its handler holds it until
+    /// it is done.
     pub(super) async fn enter(
         &self,
         message: &mut RxJsonRpcMessage<RoleServer>,
@@ -77,10 +76,10 @@ impl Room {
         }
     }
 
-    /// Returns once enough answers are written.
+    /// Returns when enough answers are written.
     pub(super) async fn answers_written(&self) {
         let mut answers = self.answers.subscribe();
-        // It is never dropped before this.
+        // Never closed before this.
         let _ = answers.wait_for(|all| *all <= ANSWERS_BYTES_MAX).await;
     }
 }

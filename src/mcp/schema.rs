@@ -1,5 +1,5 @@
-//! JSON Schemas of what tools take, from the same descriptions as those of the service, and of how
-//! they answer.
+//! JSON Schemas of the arguments of tools, from the same descriptions as the service's, and of their
+//! answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -9,12 +9,12 @@ use utoipa::ToSchema;
 
 type Object = Map<String, Value>;
 
-/// Where descriptions refer to others.
+/// The prefix of references.
 const REF: &str = "#/components/schemas/";
-/// References within references, at the most: no type here holds itself.
+/// Maximum depth of references: no type here is recursive.
 const DEPTH_MAX: usize = 16;
 
-/// The schema of a type, whole: not every client follows references.
+/// The schema of a type, with references resolved: not every client follows them.
 pub(super) fn of<T: ToSchema>() -> Object {
     let mut named = Vec::new();
     T::schemas(&mut named);
@@ -39,7 +39,7 @@ fn whole(schema: Value, named: &BTreeMap<String, Value>, depth: usize) -> Value 
             let meant = named.get(name).cloned().unwrap_or_else(|| json!({}));
             let mut meant = whole(meant, named, depth - 1);
             if let Value::Object(meant) = &mut meant {
-                // What is said of the member goes before what is said of its type.
+                // The member's description overrides that of its type.
                 meant.extend(members_whole(members, named, depth));
             }
             meant
@@ -59,8 +59,8 @@ fn members_whole(members: Object, named: &BTreeMap<String, Value>, depth: usize)
         .collect()
 }
 
-/// The schema of arguments: what may be left out, says so by not being required, and need not be
-/// null, too. Nor is it said that a time may take a record back.
+/// The schema of arguments. Optional members are not in `required`, so null is left out, and so is a
+/// time that retracts a record.
 pub(super) fn of_arguments<T: ToSchema>() -> Object {
     let mut schema = of::<T>();
     schema.remove("description");
@@ -84,7 +84,7 @@ fn drop_null(property: &mut Value) {
             members.insert("type".into(), only);
         }
     }
-    // What is taken back has a tool of its own.
+    // Retraction is a separate tool.
     let is_meant =
         |choice: &Value| choice["type"] != "null" && choice["properties"].get("is_valid").is_none();
     if let Some(Value::Array(choices)) = members.get_mut("oneOf") {
@@ -98,8 +98,8 @@ fn drop_null(property: &mut Value) {
     }
 }
 
-/// The schema of every answer. What `data` holds is not described: the descriptions of all tools
-/// go into a model's context, and a model reads the answer itself.
+/// The schema of every answer. `data` is not described: the descriptions of all tools go into a
+/// model's context.
 pub(super) fn of_answer() -> Arc<Object> {
     static ANSWER: LazyLock<Arc<Object>> = LazyLock::new(|| {
         let answer = json!({

@@ -12,17 +12,17 @@ use super::hangup::Hangup;
 use super::lines::Lines;
 use crate::error::{Error, Result};
 
-/// One that reads and answers, and one that takes over from it while it runs a call.
+/// One thread that reads and answers, and one that takes over while the first runs a call.
 const WORKERS: usize = 2;
-/// Calls that are run at the same time.
+/// Maximum number of calls at the same time.
 const CALLS_MAX: usize = 64;
 
 impl Server {
-    /// Serves whoever started this process, over standard input and output, until they close it.
-    /// Then everything is on disk.
+    /// Serves the process that started this one, over standard input and output, until they are
+    /// closed. Then syncs everything to disk.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if what was written could not be synced.
+    /// [`Io`](crate::ErrorKind::Io) if the sync failed.
     pub fn serve_stdio(self) -> Result<()> {
         let last = self.clone();
         let path = self.log().store.path().to_path_buf();
@@ -31,12 +31,12 @@ impl Server {
     }
 }
 
-/// Serves whoever started this process, over standard input and output, until they close it. For
-/// servers that wrap a [`Server`] to offer more; one alone has [`Server::serve_stdio`]. Nothing
-/// else may write to standard output meanwhile.
+/// Serves the process that started this one, over standard input and output, until they are closed.
+/// For servers that wrap a [`Server`]; a plain one has [`Server::serve_stdio`]. Nothing else may
+/// write to standard output meanwhile.
 ///
 /// # Errors
-/// Those of the system, if it has no threads to give.
+/// The system's error if it cannot create threads.
 pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -50,16 +50,16 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
             Ok(running) => {
                 let _ = running.waiting().await;
             }
-            // They closed it before they said anything.
+            // Closed before the first message.
             Err(ServerInitializeError::ConnectionClosed(_)) => {}
-            Err(error) => tracing::error!(%error, "the client did not begin as MCP has it"),
+            Err(error) => tracing::error!(%error, "the client did not initialize as MCP requires"),
         }
     });
     Ok(())
 }
 
-/// Standard input and output. Most clients give pipes, and those that run on Node sockets: both are
-/// waited for without threads, of which calls may take all. Anything else takes two of them.
+/// Standard input and output. Most clients use pipes, and those on Node sockets: both are read
+/// without threads, since calls may use all of them. Anything else takes two threads.
 fn ends() -> (
     Box<dyn AsyncRead + Send + Unpin>,
     Box<dyn AsyncWrite + Send + Unpin>,

@@ -1,5 +1,5 @@
-//! Subscriptions: a client is notified which of the resources it named have changed, once for all that
-//! changed since the last notification. Nothing here outlives the connection.
+//! Subscriptions: a client is notified of changed resources, once for all changes since the last
+//! notification. Nothing here outlives the connection.
 
 mod changes;
 
@@ -20,10 +20,10 @@ use crate::wire::feed::{Feed, Listener};
 
 /// Maximum number of connections and streams that are notified of changes.
 pub(super) const STREAMS_MAX: usize = 1_024;
-/// Before the log is looked at again after that failed.
+/// Delay before a retry after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What one connection subscribed to by `resources/subscribe`, and who tells it.
+/// The subscriptions of a connection by `resources/subscribe`, and the task that notifies it.
 #[derive(Default)]
 pub(super) struct Connection {
     wanted: Arc<Mutex<Wanted>>,
@@ -31,8 +31,7 @@ pub(super) struct Connection {
     asked: Mutex<Asked>,
 }
 
-/// Streams that were asked for and have not begun: how many, and where the log ended when the first
-/// of them was.
+/// Requested streams that have not begun: their number, and the end of the log at the first request.
 #[derive(Default)]
 struct Asked {
     streams: usize,
@@ -95,8 +94,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What of a filter can be met. That is promised before the stream begins, so that what comes
-    /// meanwhile must be notified, too.
+    /// The supported part of a filter. It is acknowledged before the stream begins, so changes in
+    /// between must be notified too.
     pub(super) fn accept(
         &self,
         store: &Store,
@@ -119,14 +118,14 @@ impl Connection {
         }
         let mut asked = lock(&self.asked);
         if asked.streams == 0 {
-            // Where that cannot be told, it is what comes from the beginning of the stream on.
+            // If that is unknown, changes from the beginning of the stream on.
             asked.last_seq = store.last_seq().unwrap_or(u64::MAX);
         }
         asked.streams += 1;
         accepted
     }
 
-    /// Tells of what changes until the client has enough.
+    /// Notifies of changes until the client ends the stream.
     pub(super) async fn listen(
         &self,
         feed: &Arc<Feed>,
@@ -168,16 +167,16 @@ impl Drop for Connection {
     }
 }
 
-/// Where notifications are sent.
+/// The form of notifications.
 enum Client {
     /// Up to the protocol of 2025-11-25.
     Peer(Peer<RoleServer>),
-    /// From that of 2026-07-28 on.
+    /// From the protocol of 2026-07-28 on.
     Stream(SubscriptionSink),
 }
 
 impl Client {
-    /// Whether it is still there.
+    /// Whether the client is still connected.
     async fn tell(&self, uri: String) -> bool {
         match self {
             Client::Peer(peer) => {
@@ -197,7 +196,7 @@ struct Telling {
 }
 
 impl Telling {
-    /// Runs until the client has gone, or whoever runs it has enough. A slow client is told less
+    /// Runs until the client disconnects or the task is cancelled. A slow client is notified less
     /// often.
     async fn run(mut self) {
         loop {
@@ -224,7 +223,7 @@ impl Telling {
             for subject in std::mem::take(&mut self.watcher.changed) {
                 let uris = lock(&self.wanted).0.get(&subject).cloned();
                 for uri in uris.unwrap_or_default() {
-                    // It may have unsubscribed while it was told of another.
+                    // It may have unsubscribed meanwhile.
                     let is_wanted = lock(&self.wanted).has(&subject, &uri);
                     if is_wanted && !self.client.tell(uri).await {
                         return;

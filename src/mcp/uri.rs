@@ -1,5 +1,5 @@
-//! The names of resources: `decklog://conversations/{id}` and the like. There is one spelling of each
-//! but for what percent-encoding leaves open.
+//! The uris of resources, such as `decklog://conversations/{id}`. Each has one spelling, apart from
+//! percent-encoding.
 
 use std::fmt::{self, Write as _};
 
@@ -8,32 +8,32 @@ use uuid::Uuid;
 use super::answer::Fault;
 use crate::record::{Day, Kind};
 
-/// Longer ones name nothing: an id has no more than 1,024 bytes, each of which may take three.
+/// Maximum length: an id has at most 1,024 bytes, each of which may take three.
 const URI_BYTES_MAX: usize = 4 << 10;
 const SCHEME: &str = "decklog://";
 /// The URIs that can be read, for error messages.
 const ALL: &str = "decklog://conversations/{id}, decklog://days/{day}/{kind}, decklog://events/{id}/tree and decklog://thoughts/{task_id}";
 
-// The kinds of records that resources of each sort show.
+// The kinds of records of each type of resource.
 pub(super) const CONVERSATION: &[Kind] = &[Kind::Conversations, Kind::Messages];
 pub(super) const RUN: &[Kind] = &[Kind::Events];
 pub(super) const THOUGHTS: &[Kind] = &[Kind::ThoughtRecords];
 
-/// What a resource shows.
+/// The content of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// A conversation with its messages.
     Conversation(Uuid),
     /// The lines of a day and kind.
     Day(Day, Kind),
-    /// An event and all that is under it.
+    /// An event with all events under it.
     Tree(i64),
     /// The thoughts of a task.
     Thoughts(String),
 }
 
 impl Subject {
-    /// The kinds of records that it shows.
+    /// The kinds of its records.
     pub(super) fn kinds(&self) -> &[Kind] {
         match self {
             Subject::Conversation(_) => CONVERSATION,
@@ -44,11 +44,11 @@ impl Subject {
     }
 }
 
-/// The name of a resource, or of a part of one.
+/// The uri of a resource or of a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Uri {
     pub(super) subject: Subject,
-    /// Where the part begins: what the one before it said.
+    /// The start of the part, from the `next` of the one before it.
     pub(super) after: Option<String>,
 }
 
@@ -57,11 +57,11 @@ impl Uri {
         let read = || {
             if text.len() > URI_BYTES_MAX {
                 let message =
-                    format!("the uri has more than {URI_BYTES_MAX} bytes: there are {ALL}");
+                    format!("the uri has more than {URI_BYTES_MAX} bytes: use one of {ALL}");
                 return Err(Fault::invalid(message));
             }
             let Some(rest) = text.strip_prefix(SCHEME) else {
-                let message = format!("there is no such resource: there are {ALL}");
+                let message = format!("there is no such resource: use one of {ALL}");
                 return Err(Fault::not_found(message));
             };
             let (path, query) = match rest.split_once('?') {
@@ -76,7 +76,7 @@ impl Uri {
         read().map_err(|fault| fault.with_uri(text))
     }
 
-    /// The part that begins after a place.
+    /// The part after a position.
     pub(super) fn part(subject: &Subject, after: impl fmt::Display) -> Uri {
         Uri {
             subject: subject.clone(),
@@ -112,10 +112,10 @@ fn subject(path: &str) -> Result<Subject, Fault> {
     match parts[..] {
         ["conversations", id] => {
             let id = decoded(id)?;
-            // As tools write it, though other spellings are UUIDs, too.
+            // Only the spelling of tools, though others are valid UUIDs.
             let read = Uuid::try_parse(&id).ok().filter(|_| id.len() == 36);
             let message =
-                "the id of a conversation is a UUID, as 6e0f4a1c-5d2b-4c3e-9f10-2b7a8c9d0e1f";
+                "the id of a conversation is a UUID, such as 6e0f4a1c-5d2b-4c3e-9f10-2b7a8c9d0e1f";
             read.map(Subject::Conversation)
                 .ok_or_else(|| Fault::invalid(message))
         }
@@ -123,10 +123,10 @@ fn subject(path: &str) -> Result<Subject, Fault> {
             let day = decoded(day)?;
             let day = day
                 .parse()
-                .map_err(|_| Fault::invalid("days are UTC days, written as 2026-07-28"))?;
+                .map_err(|_| Fault::invalid("a day is a UTC day, such as 2026-07-28"))?;
             let kind = Kind::from_stem(&decoded(kind)?).ok_or_else(|| {
                 let all = Kind::ALL.map(Kind::stem).join(", ");
-                Fault::invalid(format!("no kind of record is called so: there are {all}"))
+                Fault::invalid(format!("unknown kind of record: use one of {all}"))
             })?;
             Ok(Subject::Day(day, kind))
         }
@@ -140,12 +140,12 @@ fn subject(path: &str) -> Result<Subject, Fault> {
         ["thoughts", task_id] => {
             let task_id = decoded(task_id)?;
             if task_id.is_empty() {
-                return Err(Fault::invalid("the task has no name: no task has none"));
+                return Err(Fault::invalid("the task's id is empty"));
             }
             Ok(Subject::Thoughts(task_id))
         }
         _ => {
-            let message = format!("the uri names nothing that there is: there are {ALL}");
+            let message = format!("there is no such resource: use one of {ALL}");
             Err(Fault::invalid(message))
         }
     }
@@ -156,17 +156,17 @@ fn after(query: &str) -> Result<String, Fault> {
         .strip_prefix("after=")
         .filter(|value| !value.is_empty());
     let value = value.ok_or_else(|| {
-        Fault::invalid("a uri may end in ?after= and where a part said that the next one begins, and in nothing else")
+        Fault::invalid("the only allowed query is ?after= with a value from the `next` of a part")
     })?;
     decoded(value)
 }
 
-/// Whether a character stands for itself wherever it is.
+/// Whether a character is never encoded.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Reads a part of a path, or a value: what may not stand there as it is must be encoded.
+/// Decodes a segment of a path, or a value.
 fn decoded(text: &str) -> Result<String, Fault> {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).map(|digit| digit as u8);
     let mut bytes = Vec::with_capacity(text.len());
@@ -177,24 +177,23 @@ fn decoded(text: &str) -> Result<String, Fault> {
                 (Some(high), Some(low)) => high << 4 | low,
                 _ => {
                     return Err(Fault::invalid(
-                        "a % in a uri is followed by two hexadecimal digits",
+                        "a % in a uri must be followed by two hexadecimal digits",
                     ));
                 }
             },
             _ if is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte) => byte,
             _ => {
-                let message =
-                    "what is no letter, digit or one of -._~ is percent-encoded in a uri, as UTF-8";
+                let message = "characters other than letters, digits and -._~ must be percent-encoded in a uri, as UTF-8";
                 return Err(Fault::invalid(message));
             }
         };
         bytes.push(byte);
     }
-    let message = "what is percent-encoded in a uri is UTF-8";
+    let message = "percent-encoded bytes in a uri must be UTF-8";
     String::from_utf8(bytes).map_err(|_| Fault::invalid(message))
 }
 
-/// A text as a part of a path, or a value.
+/// Encodes a text as a segment of a path, or a value.
 pub(super) struct Encoded<'a>(pub(super) &'a str);
 
 impl fmt::Display for Encoded<'_> {

@@ -1,38 +1,38 @@
-//! The check of a chain as answers have it: without the paths of files.
+//! The check of a chain in answers: without the paths of files.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::collections::ChainCheck;
 
-/// What a check of a chain found.
+/// The result of the check of a chain.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Verified {
     task_id: String,
-    /// Whether it holds and no line that may belong to it is damaged.
+    /// Whether it is intact and no line that may belong to it is damaged.
     is_intact: bool,
-    /// How many records the chain has: compare it with what was kept elsewhere, because a chain
-    /// that lost its last records holds.
+    /// Number of records of the chain. Compare it with a copy stored elsewhere: a chain that lost its
+    /// last records is still intact.
     records: u64,
     /// The hash of the last one.
     head: Option<String>,
-    /// The first place where it does not hold.
+    /// The first break.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken: Option<Broken>,
-    /// Places in the files of thoughts that are damaged and may have taken records from the chain:
-    /// `decklog thoughts verify` tells where.
+    /// Damaged places in the files of thoughts, where records of the chain may be lost:
+    /// `decklog thoughts verify` lists them.
     damage: usize,
 }
 
 /// Where a chain breaks.
 #[derive(Debug, Serialize, ToSchema)]
 struct Broken {
-    /// Which record of the chain, from 1.
+    /// The record's position in the chain, from 1.
     position: u64,
     /// Its id, if it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// What does not hold.
+    /// The reason.
     reason: String,
 }
 

@@ -1,11 +1,11 @@
-//! A conversation as answers have it.
+//! A conversation in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::record::{Conversation, ConversationStats};
 
-/// A conversation, and what its messages add up to.
+/// A conversation, with totals of its messages.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Whole {
     #[serde(flatten)]

@@ -1,5 +1,5 @@
-//! Tells streams that something is new. One thread watches the log for all of them, as the system
-//! lets few be watched for; while there are no streams, none does.
+//! Notifies streams of new records. One thread watches the log for all streams, because the system
+//! limits the number of watches. Without streams there is no thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use crate::store::Store;
 
-/// After so long it is seen whether there are streams left.
+/// Interval of the check for remaining streams.
 const WAIT: Duration = Duration::from_millis(250);
-/// Before the log is looked at again after that failed.
+/// Delay before a retry after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Feed {
@@ -26,7 +26,7 @@ struct State {
     is_watching: bool,
 }
 
-/// A stream's place.
+/// A stream's slot.
 pub(crate) struct Listener {
     feed: Arc<Feed>,
     last_seq: watch::Receiver<u64>,
@@ -42,7 +42,7 @@ impl Feed {
         }
     }
 
-    /// A place for one more stream, if there is one.
+    /// A slot for one more stream, if one is free.
     pub(crate) fn listen(self: &Arc<Self>) -> Option<Listener> {
         let mut state = self.lock();
         if state.streams >= self.streams_max {
@@ -97,14 +97,14 @@ impl Feed {
 }
 
 impl Listener {
-    /// What is there now is known from here on.
+    /// Records up to here are known.
     pub(crate) fn look(&mut self) {
         self.last_seq.mark_unchanged();
     }
 
-    /// Returns once something may be new since the last look.
+    /// Returns when there may be new records.
     pub(crate) async fn changed(&mut self) {
-        // The sender is there as long as the feed.
+        // The sender lives as long as the feed.
         let _ = self.last_seq.changed().await;
     }
 }

@@ -1,4 +1,5 @@
-//! Numbers and times in bodies and queries, with their bounds: what is described is what is read.
+//! Numbers and times in bodies and queries, with their bounds: descriptions and checks use the same
+//! types.
 
 use std::fmt;
 
@@ -16,13 +17,13 @@ use crate::record::{Kind, epoch_ms};
 #[cfg(feature = "mcp")]
 use crate::record::{NAME_BYTES_MAX, check_name};
 
-// Aliases, because utoipa makes up names for what is written with its parameters.
+// Aliases, because utoipa generates names for types with parameters.
 
 /// A time in epoch milliseconds, up to the end of 9999.
 pub(crate) type Millis = Int<0, 253_402_300_799_999>;
 /// Which claim of a task, from 1.
 pub(crate) type Attempt = Int<1, { i64::MAX }>;
-/// How often a task may be tried.
+/// Maximum number of attempts of a task.
 pub(crate) type AttemptsMax = Int<1, { u32::MAX as i64 }>;
 
 /// An instant: epoch milliseconds, RFC 3339 or a day.
@@ -37,7 +38,9 @@ impl<'de> Deserialize<'de> for Moment {
             type Value = Moment;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("epoch milliseconds, or a text as 2026-07-28T12:00:00Z or 2026-07-28")
+                f.write_str(
+                    "epoch milliseconds, or a text such as 2026-07-28T12:00:00Z or 2026-07-28",
+                )
             }
 
             fn visit_i64<E: Error>(self, at: i64) -> Result<Moment, E> {
@@ -80,7 +83,7 @@ impl PartialSchema for Moment {
     fn schema() -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String);
         let text = text.description(Some(
-            "RFC 3339, as 2026-07-28T12:00:00Z, or a UTC day, as 2026-07-28",
+            "RFC 3339, such as 2026-07-28T12:00:00Z, or a UTC day, such as 2026-07-28",
         ));
         AnyOfBuilder::new().item(text).item(Millis::schema()).into()
     }
@@ -123,7 +126,7 @@ impl<'de> Deserialize<'de> for KindName {
         let name = String::deserialize(from)?;
         Kind::from_stem(&name).map(KindName).ok_or_else(|| {
             let all = Kind::ALL.map(Kind::stem).join(", ");
-            D::Error::custom(format!("no kind of record is called so: there are {all}"))
+            D::Error::custom(format!("unknown kind of record: use one of {all}"))
         })
     }
 }
@@ -137,7 +140,7 @@ impl PartialSchema for KindName {
 
 impl ToSchema for KindName {}
 
-/// Where a search goes on.
+/// The cursor of a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchAfter(pub(crate) SearchCursor);
 

@@ -12,7 +12,7 @@ use crate::store::Store;
 pub(crate) struct Entries {
     /// The earliest first.
     pub(crate) items: Vec<HistoryEntry>,
-    /// Give it as `before` to read the entries before these. Missing if these are the first of the
+    /// The `before` of the next page, with earlier entries. Missing if these are the first of the
     /// chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<i64>,

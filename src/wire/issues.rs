@@ -1,32 +1,32 @@
-//! All that is wrong with an object a client sent, field by field. Serde ends at the first.
+//! All errors of an object from a client, field by field. Serde stops at the first.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
-/// Maximum number of characters of a name or a message that are shown.
+/// Maximum number of characters of a name or a message.
 #[cfg(feature = "mcp")]
 const SHOWN_CHARS_MAX: usize = 200;
-/// Maximum number of characters of a message among others.
+/// Maximum number of characters of a message in a list.
 const TOLD_CHARS_MAX: usize = 1_000;
-/// The largest number of issues in an error.
+/// Maximum number of issues in an error.
 const ISSUES_MAX: usize = 20;
 
-/// A field at fault, as Zod reports one.
+/// An invalid field, in Zod's format.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Issue {
-    /// What sort of fault it is, in Zod's words: `invalid_type`, also of a field that is missing,
+    /// The type of error, in Zod's words: `invalid_type`, also for a missing field,
     /// `unrecognized_keys`, `invalid_value` or `custom`.
     pub(crate) code: &'static str,
-    /// Where it is: names of members and places in arrays. Empty for the whole object.
+    /// The path: names of members and indices of arrays. Empty for the whole object.
     pub(crate) path: Vec<Value>,
-    /// What is wrong with it.
+    /// The message.
     pub(crate) message: String,
 }
 
 impl Issue {
-    /// What a parser found wrong with `whole`, if that is known. A field that is missing or given twice is named.
+    /// A parser's error in `whole`, if known. Names a missing or repeated field.
     pub(crate) fn of_error(path: &Path, message: String, whole: Option<&Value>) -> Issue {
         let mut path = steps(path);
         let at = |whole| {
@@ -35,7 +35,7 @@ impl Issue {
                 place => at.get(usize::try_from(place.as_u64()?).ok()?),
             })
         };
-        // What a parser was given within a text has no place in the whole.
+        // A value inside a text has no path in the whole.
         if whole.is_none_or(|whole| at(whole).is_some_and(Value::is_object)) {
             let mut said = ["missing field `", "duplicate field `"].into_iter();
             let name = said.find_map(|said| message.strip_prefix(said)?.split_once('`'));
@@ -45,7 +45,7 @@ impl Issue {
     }
 
     pub(crate) fn new(path: Vec<Value>, message: String) -> Issue {
-        // In the words of serde, and of this module.
+        // The messages of serde and of this module.
         let code = match message.split_once([' ', ',']) {
             Some(("missing", _)) => "invalid_type",
             Some(("invalid", rest)) if rest.starts_with("type") => "invalid_type",
@@ -75,7 +75,7 @@ impl Issue {
         self.path.iter().map(step).collect()
     }
 
-    /// The same without the rest of long texts: a client made them up.
+    /// The same with long texts cut: they come from a client.
     #[cfg(feature = "mcp")]
     pub(crate) fn short(self) -> Issue {
         let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
@@ -117,8 +117,8 @@ pub(crate) fn told(issues: &[Issue]) -> String {
     issues.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
-/// Why an object does not read as a `T`, of which these fields are required: each field at fault, up to
-/// [`ISSUES_MAX`], those that are missing first. Empty if each field reads alone.
+/// The errors of an object as a `T` with these required fields: each invalid field, up to
+/// [`ISSUES_MAX`], missing fields first. Empty if each field alone is valid.
 pub(crate) fn issues<T: DeserializeOwned>(
     given: &Map<String, Value>,
     required: &[String],
@@ -126,7 +126,7 @@ pub(crate) fn issues<T: DeserializeOwned>(
     let missing = required.iter().filter(|name| !given.contains_key(*name));
     let missing = missing.map(|name| Issue::of_field(name, "missing, but required"));
     let wrong = given.iter().filter_map(|(name, value)| {
-        // What is missing beside it is told of the whole object.
+        // Other missing fields are reported for the whole object.
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
         let error = serde_path_to_error::deserialize::<_, T>(&alone).err()?;
         let path = error.path().clone();

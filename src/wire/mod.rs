@@ -1,5 +1,5 @@
-//! What the HTTP service and the MCP server share: the JSON that clients send and are sent, pages, and
-//! how both learn of what is new.
+//! Shared by the HTTP service and the MCP server: the JSON of requests and answers, pages, and
+//! notification of new records.
 
 pub(crate) mod chain;
 pub(crate) mod conversation;

@@ -1,5 +1,5 @@
-//! Records as clients give them. What they may hold, and what may be left out, is what the
-//! declarations of the records say.
+//! Records as clients submit them. Their fields, and which of them are optional, follow from the
+//! declarations of the records.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,19 +18,19 @@ use crate::line::{FieldFault, Form, Given, Op, OpField};
 use crate::record::declare::{Class, Detail, Field, Place};
 use crate::record::{Client, GIVEN_NUMBER_MAX, Kind, NAME_BYTES_MAX, Record, Timestamp};
 
-/// A record as a client gives it.
+/// A record as a client submits it.
 pub(crate) struct New<F> {
     pub(crate) given: Given<'static>,
     form: PhantomData<F>,
 }
 
-/// A sort of record that clients give.
+/// A type of record that clients submit.
 pub(crate) trait NewForm {
-    /// What descriptions call it.
+    /// Its name in descriptions.
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const FORM: Form;
-    /// Fields that the log alone assigns.
+    /// Fields that only the log assigns.
     const WITHOUT: &'static [&'static str];
 }
 
@@ -59,15 +59,15 @@ macro_rules! forms {
 forms! {
     /// A turn to record.
     NewTurn, TurnForm: ConversationTurns [Asserted] None;
-    /// A call as it is asked for.
+    /// The request of a tool call.
     NewCall, CallForm: ToolCalls [Requested] None;
-    /// What came of a call.
+    /// The outcome of a tool call.
     NewOutcome, OutcomeForm: ToolCalls [Completed, Failed] Required;
     /// An edit to propose.
     NewProposal, ProposalForm: CodeEditProposals [Pending, Retracted] Optional;
     /// The next step of a proposal. `op` is another name for `status`, and `at` for its time.
     NewStep, StepForm: CodeEditProposals [Approved, Denied, Applied, Reverted] Required;
-    /// A conversation that begins.
+    /// A new conversation.
     NewConversation, ConversationForm: Conversations [Created] None without "updated_at";
     /// A message to add.
     NewMessage, MessageForm: Messages [Added] None;
@@ -95,7 +95,7 @@ impl<'de, F> Deserialize<'de> for New<F> {
 }
 
 impl<F: NewForm> New<F> {
-    /// Reads the record, with the rule for one that the log knows.
+    /// Parses the record, with the rule for an existing one.
     pub(crate) fn read(self) -> Result<(Record, IfKnown), Vec<Issue>> {
         let refused = F::WITHOUT
             .iter()
@@ -111,7 +111,7 @@ impl<F: NewForm> New<F> {
             Issue::new(path.into_iter().map(Value::from).collect(), reason)
         };
         match self.given.read(F::FORM, true) {
-            // Begun again with the same id, a conversation is the same, whenever it begins.
+            // With the same id, a conversation is the same, whatever its time.
             Ok(given) if F::FORM.kind == Kind::Conversations => {
                 Ok((given.record, IfKnown::CompareExceptTime))
             }
@@ -142,7 +142,7 @@ impl<F: NewForm> PartialSchema for New<F> {
             OpField::Optional => {
                 word["description"] = "`retracted` takes it back. Default: `pending`.".into();
                 properties.insert("op".to_owned(), nullable(word.clone()));
-                word["description"] = "Another name for `op`: give one of them.".into();
+                word["description"] = "Alias of `op`: give only one.".into();
                 properties.insert("status".to_owned(), nullable(word));
             }
         }
@@ -153,7 +153,7 @@ impl<F: NewForm> PartialSchema for New<F> {
             "required": required,
             "additionalProperties": false,
         });
-        // It is one of those that the type can say.
+        // The type can express it.
         let schema = serde_json::from_value::<Schema>(schema);
         schema
             .unwrap_or_else(|_| ObjectBuilder::new().into())
@@ -172,8 +172,8 @@ impl<F: NewForm> ToSchema for New<F> {
     }
 }
 
-/// The fields that lines of these ops have, as JSON Schemas by name, and the names of those that
-/// must be given, those in `required` among them. `without`: fields that may not.
+/// The fields of lines of these ops, as JSON Schemas by name, and the names of the required ones,
+/// including `required`. `without`: fields that are not allowed.
 pub(crate) fn fields(
     kind: Kind,
     ops: &[Op],
@@ -202,18 +202,18 @@ pub(crate) fn fields(
     }
     if kind == Kind::Events {
         let mut timestamp = nullable(moment());
-        timestamp["description"] = "Another name for `created_at`: give one of them.".into();
+        timestamp["description"] = "Alias of `created_at`: give only one.".into();
         properties.insert("timestamp".to_owned(), timestamp);
     }
     (properties, needed)
 }
 
-/// A time, as either sort of text or number.
+/// A time, as a text or a number.
 pub(crate) fn moment() -> Value {
     json!({ "oneOf": [{ "$ref": "#/components/schemas/Moment" }] })
 }
 
-/// What the field says, and what it is where it is left out.
+/// The field's description, and its default.
 fn description(detail: &Detail) -> String {
     let lines: Vec<&str> = detail.doc.iter().map(|line| line.trim()).collect();
     let mut text = lines.join(" ");
@@ -225,7 +225,7 @@ fn description(detail: &Detail) -> String {
     text
 }
 
-/// The same or null, which stands for a field that is left out.
+/// The same or null, which means absent.
 pub(crate) fn nullable(mut schema: Value) -> Value {
     let null = || Value::from("null");
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
@@ -243,13 +243,13 @@ pub(crate) fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-/// A time from which a record holds or, as an object, is taken back.
+/// The time from which a record is valid or, as an object, retracted.
 fn validity() -> Value {
     json!({ "oneOf": [
         { "$ref": "#/components/schemas/Moment" },
         {
             "type": "object",
-            "description": "`is_valid` false takes the record back.",
+            "description": "`is_valid` false retracts the record.",
             "required": ["at", "is_valid"],
             "properties": {
                 "at": Millis::schema(),
@@ -266,7 +266,7 @@ fn content() -> Value {
         { "type": "string" },
         {
             "type": "array",
-            "description": "Blocks. The texts of those of the type text are joined by an empty line; an array with others is kept as JSON.",
+            "description": "Blocks. Texts of text blocks are joined by an empty line; an array with other blocks is stored as JSON.",
             "items": {
                 "type": "object",
                 "required": ["type"],
@@ -321,9 +321,9 @@ fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
         Class::Arguments | Class::Payload | Class::Metadata => {
             json!({ "type": ["object", "array", "string", "number", "boolean"] })
         }
-        // Which leaves one after it.
+        // So that one number remains after it.
         Class::Id | Class::Sequence => number(Some(0), Some(GIVEN_NUMBER_MAX)),
-        // That of a task which is there.
+        // The id of an existing task.
         Class::Int if field.name == "id" => number(Some(1), None),
         Class::Int if field.name == "update_id" => number(None, Some(GIVEN_NUMBER_MAX)),
         Class::Int => number(None, None),
@@ -350,7 +350,7 @@ mod tests {
         json!(New::<F>::schema())
     }
 
-    /// What is described passes through a type that may lose parts of it.
+    /// The description passes through a type that may lose parts of it.
     #[test]
     fn a_description_has_every_field() {
         let message = described::<MessageForm>();

@@ -1,4 +1,4 @@
-//! Pages of lists, which end where they grow too long for one answer.
+//! Pages of lists, with a maximum size.
 
 use std::borrow::Cow;
 
@@ -17,18 +17,18 @@ use crate::error::Result;
 #[derive(Debug, Serialize)]
 pub(crate) struct Paged<T> {
     pub(crate) items: Vec<T>,
-    /// Where the next page begins: its `after`. Missing on the last one.
+    /// The `after` of the next page. Missing on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
 }
 
-// Named without its parameter, by an alias, where it describes an answer: utoipa composes others.
+// An alias without the parameter, for descriptions: utoipa composes other names.
 impl<T: ToSchema> PartialSchema for Paged<T> {
     fn schema() -> RefOr<Schema> {
         let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
         let next = ObjectBuilder::new().schema_type(Type::String);
         let next = next.description(Some(
-            "Where the next page begins: its `after`. Missing on the last one.",
+            "The `after` of the next page. Missing on the last one.",
         ));
         let page = ObjectBuilder::new().property("items", items);
         page.required("items").property("next", next).into()
@@ -55,8 +55,8 @@ impl<T> From<Page<T>> for Paged<T> {
     }
 }
 
-/// Reads a page of at most `limit` records, one at a time, as each may be long: `read` is told how
-/// many, and after which one. `length` tells how long a record is, roughly: a page ends past `bytes_max`.
+/// Reads a page of at most `limit` records, one at a time, as each may be long. `read` gets a limit
+/// and a start, `length` estimates the length of a record. A page ends past `bytes_max`.
 #[cfg(feature = "mcp")]
 pub(crate) fn paged<T>(
     limit: usize,

@@ -1082,7 +1082,7 @@ fn the_command_line_seals_proves_and_checks() {
     let seal_file = file("seal").to_str().unwrap().to_owned();
     let (code, told) = run(&["check-proof", &proof_file, "--seal", &seal_file]);
     assert!(
-        code == 0 && told.starts_with("valid: seal 2 covers line 1 of 2025-12-28"),
+        code == 0 && told.starts_with("valid: seal 3 covers line 1 of 2025-12-28"),
         "{told}"
     );
     std::fs::write(file("proof"), proof.replace("three", "threw")).unwrap();

@@ -1,4 +1,4 @@
-//! What a request needs, and what it shows for it.
+//! The role that a request needs, and its credential.
 
 use axum::http::{HeaderMap, Method, header};
 
@@ -6,7 +6,7 @@ use super::origin::From;
 use crate::access::TokenKind;
 use crate::privacy::AccessRole;
 
-/// The cookie that a browser has once it logged in.
+/// The session cookie of a browser.
 pub(super) const COOKIE: &str = "decklog_session";
 
 /// Public requests: health, the description of the API, and login.
@@ -17,7 +17,7 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {
     if OPEN.contains(&path) {
         return None;
     }
-    // There each tool asks for the role it takes.
+    // Each tool checks the role it requires.
     #[cfg(feature = "mcp")]
     if path == crate::http::mcp::PATH {
         return Some(AccessRole::ReadOnly);
@@ -25,13 +25,13 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {
     Some(match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => AccessRole::ReadOnly,
         Method::POST | Method::PATCH => AccessRole::Developer,
-        // Erasure, and what no route does.
+        // Erasure, and unknown methods.
         _ => AccessRole::Admin,
     })
 }
 
-/// What a request shows: the bearer token, or else the cookie, unless a page of another site sends
-/// it. `None` if it shows nothing, or nothing that can be read.
+/// The credential of a request: the bearer token, or the cookie unless a page of another origin
+/// sends it. `None` if there is none, or none that can be parsed.
 pub(super) fn shown(headers: &HeaderMap, from: From) -> Option<(TokenKind, &str)> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     if let Some(one) = given.next() {

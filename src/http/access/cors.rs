@@ -1,5 +1,4 @@
-//! What pages of other sites are told that may ask: each by its name, and none that it may send
-//! cookies.
+//! CORS headers for allowed origins: each by name, and never with credentials.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -9,10 +8,10 @@ use axum::response::Response;
 const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE";
 const HEADERS: &str = "authorization, content-type, content-encoding, idempotency-key, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name";
 const EXPOSED: &str = "location, retry-after, mcp-session-id";
-/// How long a browser need not ask again.
+/// Lifetime of a preflight answer.
 const MAX_AGE_SECS: u16 = 600;
 
-/// Whether a browser asks what a page may ask.
+/// Whether this is a preflight request.
 pub(super) fn is_preflight(request: &Request) -> bool {
     let headers = request.headers();
     *request.method() == Method::OPTIONS
@@ -34,7 +33,7 @@ pub(super) fn preflight(origin: &HeaderValue) -> Response {
     response
 }
 
-/// Lets a page of this origin read an answer.
+/// Allows a page of this origin to read an answer.
 pub(super) fn allow(headers: &mut HeaderMap, origin: &HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     let exposed = HeaderValue::from_static(EXPOSED);

@@ -1,4 +1,4 @@
-//! What `/openapi.json` says of who is asked for what.
+//! The security requirements in `/openapi.json`.
 
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{
@@ -7,7 +7,7 @@ use utoipa::openapi::security::{
 
 use super::caller::{COOKIE, OPEN};
 
-/// Says that a token may be asked for, by the server's settings, and where none ever is.
+/// Declares that the settings may require a token, and which operations never do.
 pub(in crate::http) fn describe(api: &mut OpenApi) {
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     let session = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE)));

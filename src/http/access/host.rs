@@ -1,12 +1,12 @@
-//! Whom a request is meant for. A page on the web may have its own name point here (DNS
-//! rebinding), but cannot have its browser send another name than that.
+//! The check of `Host`. A web page can make its own name resolve to this machine (DNS rebinding), but
+//! the browser still sends that name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest name there is.
+/// Maximum length of a name.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A host as a client names it.
+/// A host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
     /// In lower case.
@@ -15,8 +15,8 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Reads a name, an IPv4 address of four decimal numbers, or an IPv6 address in brackets, and
-    /// no other spelling. `None` for anything else.
+    /// Parses a name, an IPv4 address of four decimal numbers, or an IPv6 address in brackets. `None`
+    /// for any other spelling.
     pub(super) fn parse(text: &str) -> Option<Host> {
         if let Some(rest) = text.strip_prefix('[') {
             let ip: Ipv6Addr = rest.strip_suffix(']')?.parse().ok()?;
@@ -31,7 +31,7 @@ impl Host {
         is_name.then(|| Host::Name(text.to_ascii_lowercase()))
     }
 
-    /// Whether it is this machine, whatever any name server says.
+    /// Whether it is this machine, independent of name servers.
     fn is_loopback(&self) -> bool {
         match self {
             Host::Name(name) => name == "localhost",
@@ -40,7 +40,7 @@ impl Host {
     }
 }
 
-/// What stands in `Host`.
+/// The value of `Host`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Authority {
     pub(super) host: Host,
@@ -64,7 +64,7 @@ impl Authority {
 }
 
 fn parse_port(text: &str) -> Option<u16> {
-    // A sign would be read, too.
+    // The parser would accept a sign, too.
     let are_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| are_digits)
 }
@@ -72,13 +72,13 @@ fn parse_port(text: &str) -> Option<u16> {
 /// Why a request is not for this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotOurs {
-    /// It says so not once, not in a way that can be read, or in two ways.
+    /// The host is missing, repeated, contradictory or cannot be parsed.
     Unclear,
-    /// It is for another one.
+    /// It is for another host.
     Other,
 }
 
-/// What this server is called.
+/// The names of this server.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) bound: IpAddr,
@@ -86,8 +86,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Whom a request is meant for, by its `Host` headers and what its first line names, if it
-    /// does. The port may be another one: a tunnel has its own.
+    /// Checks the `Host` headers of a request and the host in its first line, if any. The port may
+    /// differ: a tunnel has its own.
     pub(super) fn check(
         &self,
         headers: &[&[u8]],

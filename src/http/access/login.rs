@@ -1,4 +1,4 @@
-//! `/login`: a browser shows a code from the command line, and has a cookie from then on.
+//! `/login`: a browser exchanges a code from the command line for a cookie.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -12,14 +12,14 @@ use crate::http::app::Shared;
 use crate::http::problem::Problem;
 
 pub(super) const PATH: &str = "/login";
-/// The page that a browser shows after login.
+/// The page after login.
 const AFTERWARDS: &str = "/analytics/dashboard";
 
 pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(login))
 }
 
-/// Logs a browser in, by a code that `decklog token login` printed and that works once.
+/// Logs a browser in with a one-time code from `decklog token login`.
 #[utoipa::path(
     get,
     path = "/login",
@@ -36,9 +36,9 @@ async fn login(
     method: Method,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    // Who only looks uses nothing up.
+    // HEAD does not use the code.
     if method != Method::GET {
-        let detail = "a code is used by GET alone";
+        let detail = "a code is only accepted by GET";
         let status = StatusCode::METHOD_NOT_ALLOWED;
         let problem = Problem::new(status, "method_not_allowed", detail);
         return Ok(([(header::ALLOW, "GET")], problem).into_response());
@@ -46,23 +46,22 @@ async fn login(
     let query = query.unwrap_or_default();
     let code = query.split('&').find_map(|pair| pair.strip_prefix("code="));
     let Some(code) = code.map(str::to_owned) else {
-        let detail = "there is no code: open the address that 'decklog token login' prints";
+        let detail = "the code is missing: open the address that 'decklog token login' prints";
         return Err(Problem::bad_request(detail).with_field("code"));
     };
     let session = app.work(move |app| Ok(app.store.log_in(&code)?)).await?;
     let Some((secret, info)) = session else {
-        let detail =
-            "the code is not known, was used, or is too old: 'decklog token login' prints another";
+        let detail = "the code is unknown, used or expired: 'decklog token login' prints another";
         let status = StatusCode::FORBIDDEN;
         return Err(Problem::new(status, "bad_code", detail).with_field("code"));
     };
     let mut cookie = HeaderValue::try_from(cookie(&secret, &info, app.gatekeeper.is_tls))
-        .map_err(|_| Problem::unavailable("internal", "no cookie could be made: try again"))?;
+        .map_err(|_| Problem::unavailable("internal", "no cookie could be created: try again"))?;
     cookie.set_sensitive(true);
     let headers = [
         (header::SET_COOKIE, cookie),
         (header::LOCATION, HeaderValue::from_static(AFTERWARDS)),
-        // The code is in this page's address.
+        // This page's address contains the code.
         (
             header::REFERRER_POLICY,
             HeaderValue::from_static("no-referrer"),
@@ -71,7 +70,7 @@ async fn login(
     Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
-/// What the browser keeps, and no script or other site can have it send.
+/// The cookie, hidden from scripts and never sent by other sites.
 fn cookie(secret: &Secret, info: &TokenInfo, is_tls: bool) -> String {
     let lives_ms = info.expires_at.unwrap_or(info.created_at) - info.created_at;
     let secure = if is_tls { "; Secure" } else { "" };

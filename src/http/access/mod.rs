@@ -1,6 +1,6 @@
-//! Who may ask what. A request must be meant for this server, by its `Host`; come from no page of
-//! another site, by its `Origin` and what else browsers say; and show a token, where the settings
-//! ask for one. The rules are plain functions of what headers say; this room applies them.
+//! Host, Origin and token checks. A request must name this server in `Host`, must not come from a page
+//! of another origin (by `Origin` and `Sec-Fetch` headers), and needs a token if the settings require
+//! one. The rules are plain functions of headers; this module applies them.
 
 mod caller;
 mod cors;
@@ -34,32 +34,32 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// What decides who may ask what.
+/// The state of the access checks.
 pub(super) struct Gatekeeper {
     names: Names,
     origins: Vec<Origin>,
     is_tls: bool,
-    /// Whether a token is asked for whatever the settings come to say.
+    /// Whether a token is required even if the settings change.
     always_asks: bool,
     watch: Watch,
 }
 
 impl Gatekeeper {
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an address that others can reach where
-    /// no token is asked for, and for names and origins that do not read.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an address that other machines can reach
+    /// if no token is required, and for invalid names and origins.
     pub(super) fn new(store: Store, addr: SocketAddr, options: &Options) -> Result<Gatekeeper> {
         let watch = Watch::new(store);
         check_bind(addr.ip(), watch.privacy()?.require_auth)?;
         let hosts = options.allow_hosts.iter().map(|text| {
             Host::parse(text).ok_or_else(|| {
-                let message = format!("{text:?} is no host: give a name or an address, without scheme and port, and an IPv6 address in brackets");
+                let message = format!("{text:?} is not a host: use a name or an address, without scheme and port, and an IPv6 address in brackets");
                 Error::invalid(message)
             })
         });
         let origins = options.allow_origins.iter().map(|text| {
             Origin::parse(text.as_bytes()).ok_or_else(|| {
-                let message = format!("{text:?} is no origin: give one as https://app.example or http://localhost:3000, without a path");
+                let message = format!("{text:?} is not an origin: use the form https://app.example or http://localhost:3000, without a path");
                 Error::invalid(message)
             })
         });
@@ -75,25 +75,24 @@ impl Gatekeeper {
         })
     }
 
-    /// Writes when tokens were last used, and that the service listens at an address or no longer
-    /// does.
+    /// Writes the last uses of tokens, and the service's address while it listens.
     pub(super) fn write_uses(&self, url: &str, listens: bool) {
         if let Err(error) = self.watch.write_uses(url, listens) {
             tracing::debug!(%error, "the last uses of tokens were not written");
         }
     }
 
-    /// Where a request comes from.
+    /// Checks the source of a request.
     fn admit(&self, request: &Request) -> Result<From, Problem> {
         let headers = request.headers();
         let target = request.uri().authority().map(uri::Authority::as_str);
         let asked = self.names.check(&all(headers, &header::HOST), target);
         let asked: Authority = asked.map_err(|why| match why {
             NotOurs::Unclear => {
-                Problem::bad_request("Host must be there once, and name a host").with_field("Host")
+                Problem::bad_request("exactly one valid Host header is required").with_field("Host")
             }
             NotOurs::Other => {
-                let detail = "the request is for another host than this server: ask for localhost, or start the server with --allow-host NAME";
+                let detail = "the request is for another host: use localhost, or start the server with --allow-host NAME";
                 let status = StatusCode::MISDIRECTED_REQUEST;
                 Problem::new(status, "misdirected", detail).with_field("Host")
             }
@@ -106,7 +105,7 @@ impl Gatekeeper {
         };
         let from = origin::from(said, request.method(), &asked, self.is_tls, &self.origins);
         from.ok_or_else(|| {
-            let detail = "the request comes from a page of another site: start the server with --allow-origin ORIGIN if that is to be";
+            let detail = "the request comes from a page of another origin: to allow it, start the server with --allow-origin ORIGIN";
             Problem::new(StatusCode::FORBIDDEN, "cross_site", detail).with_field("Origin")
         })
     }
@@ -118,8 +117,8 @@ impl Gatekeeper {
         role.transpose()
     }
 
-    /// Whether what a request shows is worth a role, and which it is: also later, while it is being
-    /// answered. Where no token is asked for, everyone may do all.
+    /// The role of a request's credential, if any; also checked later, while it is being answered.
+    /// If no token is required, every request has all rights.
     pub(super) fn check_shown(
         &self,
         needed: AccessRole,
@@ -129,7 +128,7 @@ impl Gatekeeper {
         let privacy = self.watch.privacy();
         let asks = match &privacy {
             Ok(privacy) => privacy.require_auth,
-            // Settings that cannot be read any more let nobody in.
+            // If the settings cannot be read, access is denied.
             Err(_) => self.watch.asked_for_token(),
         };
         if !asks && !self.always_asks {
@@ -140,7 +139,7 @@ impl Gatekeeper {
             None => None,
         };
         let role = role.ok_or_else(|| {
-            let detail = "a token is needed, in 'Authorization: Bearer dl_…': 'decklog token add' makes one, 'decklog token login' lets a browser in";
+            let detail = "a token is required, in 'Authorization: Bearer dl_…': 'decklog token add' creates one, 'decklog token login' logs a browser in";
             Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
         })?;
         let privacy = privacy?;
@@ -149,14 +148,14 @@ impl Gatekeeper {
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
         if role < needed {
-            let detail = format!("the role {role} may not do this: it takes {needed}");
+            let detail = format!("the role {role} is not sufficient: {needed} is required");
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
         Ok(role)
     }
 }
 
-/// Who asked for what takes a while to tell.
+/// The caller, for long answers.
 pub(super) struct Caller {
     pub(super) app: Shared,
     pub(super) headers: HeaderMap,
@@ -191,7 +190,7 @@ impl Shower {
     }
 }
 
-/// Lets a request pass, or says why not.
+/// Accepts or refuses a request.
 pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Response {
     let from = match app.gatekeeper.admit(&request) {
         Ok(from) => from,
@@ -209,7 +208,7 @@ pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Respon
             request.extensions_mut().insert(from);
             #[cfg(feature = "mcp")]
             if let Some(role) = role {
-                // The tools ask for it.
+                // The tools check it.
                 request.extensions_mut().insert(crate::mcp::Caller(role));
             }
             #[cfg(not(feature = "mcp"))]
@@ -243,7 +242,7 @@ fn all<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
         .collect()
 }
 
-/// Refuses to serve others who are asked for nothing.
+/// Refuses to serve other machines without tokens.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput).
@@ -252,7 +251,7 @@ fn check_bind(ip: IpAddr, require_auth: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "other machines can reach {ip}, and no token is asked for: set privacy.require_auth to true and make tokens, or listen at 127.0.0.1"
+        "other machines can reach {ip}, and no token is required: set privacy.require_auth to true and create tokens, or listen on 127.0.0.1"
     )))
 }
 

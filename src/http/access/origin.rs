@@ -1,5 +1,5 @@
-//! Which page a request comes from. A page of another site may have its browser send what it likes
-//! here, but not without saying so.
+//! The check of a request's origin. A page of another origin can make the browser send any request
+//! here, but the browser states the origin.
 
 use axum::http::Method;
 
@@ -14,7 +14,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// That of what is served under this name.
+    /// The origin of this server under this name.
     fn of(asked: &Authority, is_tls: bool) -> Origin {
         let usual = if is_tls { 443 } else { 80 };
         Origin {
@@ -24,7 +24,7 @@ impl Origin {
         }
     }
 
-    /// Reads `https://host:port` and nothing that has more.
+    /// Parses `https://host:port`, and nothing longer.
     pub(super) fn parse(text: &[u8]) -> Option<Origin> {
         let text = std::str::from_utf8(text).ok()?;
         let (scheme, rest) = text.split_once("://")?;
@@ -37,16 +37,16 @@ impl Origin {
     }
 }
 
-/// Where a request comes from.
+/// The source of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum From {
-    /// A page of this server, or no page.
+    /// A page of this server, or not a page.
     Here,
-    /// A page of a site that is allowed.
+    /// A page of an allowed origin.
     Allowed,
 }
 
-/// What a browser says of where a request comes from.
+/// The headers of a browser about the source of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Said<'a> {
     /// Each `Origin` header.
@@ -59,7 +59,7 @@ pub(super) struct Said<'a> {
     pub(super) dest: Option<&'a [u8]>,
 }
 
-/// Where a request comes from; `None` if it comes from another site.
+/// The source of a request; `None` for another origin.
 pub(super) fn from(
     said: Said<'_>,
     method: &Method,
@@ -83,7 +83,7 @@ pub(super) fn from(
     };
     let is_fit = match said.sites {
         [] | [b"same-origin" | b"none"] => true,
-        // Someone follows a link, and no page sees the answer.
+        // A followed link: no page can read the answer.
         [_] if from == From::Here => {
             let is_page = said.mode == Some(b"navigate") && said.dest == Some(b"document");
             is_page && *method == Method::GET && said.origins.is_empty()

@@ -1,5 +1,5 @@
-//! The requests of a session that are being answered. The transport tells answers apart by their
-//! ids alone: with two of the same id, one would have the other's answer, and one never any.
+//! The running requests of a session. The transport matches answers only by id: of two requests with
+//! the same id, one would get the other's answer, and the other none.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio_stream::{Stream, StreamExt as _};
 #[derive(Clone, Default)]
 pub(super) struct Calls(Arc<Mutex<HashSet<RequestId>>>);
 
-/// One of them, until it is answered.
+/// A running request, until it is answered.
 pub(super) struct Call {
     calls: Calls,
     id: RequestId,
@@ -25,7 +25,7 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request with this id; `None` if there is one.
+    /// Registers a request with this id; `None` if one is running.
     pub(super) fn begin(&self, id: RequestId) -> Option<Call> {
         let is_new = self.lock().insert(id.clone());
         is_new.then(|| Call {
@@ -43,7 +43,7 @@ impl Drop for Call {
 
 /// Notifications of a request until it is answered, whether its client reads them or not.
 pub(super) struct Told<S: Stream<Item = ServerSseMessage> + Send + 'static> {
-    /// `None` once it has ended.
+    /// `None` after its end.
     messages: Option<Pin<Box<S>>>,
     call: Option<Call>,
 }
@@ -68,7 +68,7 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Told<S> {
             return Poll::Ready(None);
         };
         let told = ready!(messages.as_mut().poll_next(context));
-        // Before the client knows: its next request may have the same id.
+        // Before the client gets the answer: its next request may have the same id.
         if told.as_ref().is_none_or(is_answer) {
             self.call = None;
         }
@@ -84,7 +84,7 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Told<S> {
         let (Some(mut messages), Some(call)) = (self.messages.take(), self.call.take()) else {
             return;
         };
-        // Its client has gone, and it goes on.
+        // The client disconnected, and the request continues.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _call = call;

@@ -1,7 +1,7 @@
 //! `/mcp`: the MCP server over streamable HTTP, by the SDK's own transport.
 //!
-//! Whoever is let in reaches it, and each tool asks for the role it takes. It is not described at
-//! `/openapi.json`: its clients ask the server itself what there is.
+//! The access checks apply, and each tool checks the role it requires. It is not described at
+//! `/openapi.json`: MCP clients list tools and resources themselves.
 
 mod calls;
 mod sessions;
@@ -33,22 +33,22 @@ use super::body;
 use super::problem::Problem;
 use super::serve::Options;
 
-/// Where it is.
+/// Its path.
 pub(super) const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
 const METHOD: &str = "mcp-method";
 const VERSION: &str = "mcp-protocol-version";
-/// The first version that has no sessions.
+/// The first version without sessions.
 const SESSIONS_UNTIL: &str = "2026-07-28";
-/// The request whose answer is a stream of what changes, without an end.
+/// The request whose answer is an endless stream of changes.
 const LISTEN: &str = "subscriptions/listen";
 /// Maximum length of an error message that is passed on.
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler of MCP, whichever it is.
+/// Any handler of MCP.
 #[derive(Clone)]
 pub(super) struct Mcp {
     answer: Arc<dyn Fn(Request) -> Answering + Send + Sync>,
@@ -56,7 +56,7 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    /// The handler that `made` makes for each session and for each request without one.
+    /// The handler that `made` creates for each session and for each request without one.
     pub(super) fn new<S: ServerHandler>(
         made: impl Fn() -> S + Send + Sync + 'static,
         options: &Options,
@@ -64,7 +64,7 @@ impl Mcp {
         runtime: &tokio::runtime::Handle,
     ) -> Mcp {
         let config = StreamableHttpServerConfig::default()
-            // The guard in front of all routes checks both, also where the server is known by
+            // The access layer checks both, also if the server is known by
             // other names.
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -99,7 +99,7 @@ impl Mcp {
     }
 }
 
-/// Returns when what is still being answered is to be cut short.
+/// Returns when running requests must be cut short.
 async fn stop(mut stopped: watch::Receiver<bool>, grace: Duration) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
     tokio::time::sleep(grace).await;
@@ -108,12 +108,12 @@ async fn stop(mut stopped: watch::Receiver<bool>, grace: Duration) {
 async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response, Problem> {
     let caller = caller(&app, &request);
     if is_without_sessions(request.headers()) {
-        // It says nothing since then, and must lead into no session either.
+        // It has no meaning since that version, and must not lead into a session.
         request.headers_mut().remove(SESSION);
     }
     let headers = request.headers();
     let session = match headers.get(SESSION) {
-        // None of them has an empty one.
+        // No session has an empty id.
         Some(id) => Some(mcp.enter(id.to_str().unwrap_or_default(), &caller)?),
         None => None,
     };
@@ -130,7 +130,7 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
         return mcp.not_done(response, session, &sent).await;
     }
     if is_end {
-        // Some clients take an ACCEPTED for a failure.
+        // Some clients treat ACCEPTED as a failure.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     let is_stream = response
@@ -144,10 +144,10 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
     Ok(response.map(watch))
 }
 
-/// Whether the client speaks MCP as it has no sessions any more.
+/// Whether the client uses a version of MCP without sessions.
 fn is_without_sessions(headers: &HeaderMap) -> bool {
     let version = headers.get(VERSION).map(HeaderValue::as_bytes);
-    // They are dates.
+    // Versions are dates.
     version.is_some_and(|version| version >= SESSIONS_UNTIL.as_bytes())
 }
 
@@ -156,13 +156,13 @@ fn caller(app: &Shared, request: &Request) -> Caller {
     Caller {
         app: app.clone(),
         headers: request.headers().clone(),
-        // Cookies are not taken from there.
+        // Cookies are ignored there.
         from: from.copied().unwrap_or(CameFrom::Allowed),
     }
 }
 
-/// Reads what is sent, within the limits that hold for all; the handler is not shown what the
-/// client shows to be let in.
+/// Reads the body, within the common limits; credentials are removed before the handler sees the
+/// request.
 async fn read(request: Request, app: &Shared) -> Result<(Request, Bytes), Problem> {
     let (mut parts, body) = request.into_parts();
     if parts.method == Method::POST {
@@ -182,8 +182,7 @@ impl Mcp {
         entered.ok_or_else(no_session)
     }
 
-    /// What the client is told where the transport did not do it: in words, unless it says it as
-    /// MCP has it already.
+    /// Turns an error of the transport into a problem, unless it already is a JSON-RPC error.
     async fn not_done(
         &self,
         response: Response,
@@ -213,7 +212,7 @@ impl Mcp {
         Ok((headers, problem).into_response())
     }
 
-    /// What keeps it from being done at all.
+    /// The problem that prevents the request.
     fn cannot(&self, is_in_session: bool) -> Problem {
         if is_in_session {
             // It ended meanwhile.
@@ -221,11 +220,11 @@ impl Mcp {
         }
         if self.sessions.are_all_in_use() {
             let detail = format!(
-                "as many sessions as may be, {SESSIONS_MAX}, are in use: end one, or try again later"
+                "the maximum of {SESSIONS_MAX} sessions are in use: end one, or try again later"
             );
             return Problem::unavailable("too_many_sessions", detail);
         }
-        Problem::unavailable("unavailable", "it could not be answered now: try again")
+        Problem::unavailable("unavailable", "temporarily unavailable: try again")
     }
 }
 
@@ -240,11 +239,11 @@ fn code(status: StatusCode) -> &'static str {
 }
 
 fn no_session() -> Problem {
-    let detail = "there is no such session: it ended, or made room for others; begin another with initialize";
+    let detail = "unknown session: it ended or was evicted; start another with initialize";
     Problem::not_found(detail)
 }
 
-/// JSON-RPC's own word for what is no message, as clients of MCP expect it.
+/// JSON-RPC's error for an invalid message, as clients of MCP expect.
 fn unreadable(sent: &[u8]) -> Response {
     let (code, message) = match serde_json::from_slice::<IgnoredAny>(sent) {
         Ok(_) => (

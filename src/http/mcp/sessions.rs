@@ -1,6 +1,5 @@
-//! The sessions of clients that speak MCP as it was before 2026-07-28, bounded: where there are as
-//! many as may be, the one that was idle for longest makes room. Its client is told that it is not
-//! there any more, and begins another.
+//! The sessions of clients with MCP before 2026-07-28, with a limit: a new session evicts the one that
+//! was idle for longest. Its client gets an error for an unknown session, and starts another.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,33 +18,33 @@ use tokio_stream::Stream;
 use super::calls::{Calls, Told};
 use crate::http::access::Shower;
 
-/// Sessions at the same time.
+/// Maximum number of sessions.
 pub(in crate::http) const SESSIONS_MAX: usize = 256;
-/// The transport tells why in words alone.
+/// The transport has only messages, no codes.
 pub(super) const ID_IN_USE: &str = "a request of this session with the same id is being answered";
-/// How long a session is kept that nobody uses: an agent may think, or wait for someone, for long.
+/// Idle timeout of a session: an agent may think, or wait for a person, for a long time.
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// Between two looks for those that are kept no longer.
+/// Interval of checks for idle sessions.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct Sessions {
     all: LocalSessionManager,
     uses: Mutex<HashMap<SessionId, Use>>,
-    /// So that no two make room for themselves with the same place.
+    /// Prevents two new sessions from using the same slot.
     making: tokio::sync::Mutex<()>,
 }
 
-/// How a session is used.
+/// The use of a session.
 struct Use {
-    /// Requests that are being answered.
+    /// Running requests.
     open: usize,
     last: Instant,
-    /// Who began it; nobody else has its id until that is known.
+    /// Its owner; until it is set, no other client knows the id.
     owner: Option<Shower>,
     calls: Calls,
 }
 
-/// A request within a session, which is not idle as long.
+/// A request within a session; the session is not idle meanwhile.
 pub(super) struct InUse {
     sessions: Arc<Sessions>,
     id: SessionId,
@@ -63,10 +62,9 @@ impl Drop for InUse {
 impl Sessions {
     pub(super) fn new() -> Sessions {
         let mut all = LocalSessionManager::default();
-        // The transport takes it for use when something changes that a session subscribed to, also
-        // where nobody hears of it.
+        // The transport counts notifications of subscriptions as use, even if no client reads them.
         all.session_config.keep_alive = None;
-        // What is kept by this are requests that were cancelled, which nobody asks for again.
+        // Only cancelled requests would be kept, which are never requested again.
         all.session_config.completed_cache_ttl = Duration::ZERO;
         Sessions {
             all,
@@ -79,14 +77,14 @@ impl Sessions {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a session that was begun answer nobody else.
+    /// Binds a new session to its owner.
     pub(super) fn own(&self, id: &str, owner: Shower) {
         if let Some(it) = self.lock().get_mut(id) {
             it.owner = Some(owner);
         }
     }
 
-    /// A request within a session; `None` if it is not there, or another's.
+    /// A request within a session; `None` if the session is unknown or has another owner.
     pub(super) fn enter(self: &Arc<Self>, id: &str, who: Shower) -> Option<InUse> {
         let mut uses = self.lock();
         let id = uses.get_key_value(id)?.0.clone();
@@ -99,13 +97,13 @@ impl Sessions {
         })
     }
 
-    /// Whether there is no room for another, and none that could make any.
+    /// Whether all sessions are in use.
     pub(super) fn are_all_in_use(&self) -> bool {
         let uses = self.lock();
         uses.len() >= SESSIONS_MAX && uses.values().all(|it| it.open > 0)
     }
 
-    /// Has the session go that was idle for longest, if there is no room.
+    /// Evicts the session that was idle for longest, if the limit is reached.
     async fn make_room(&self) -> Result<(), Refused> {
         let idle = {
             let mut uses = self.lock();
@@ -125,12 +123,12 @@ impl Sessions {
     async fn end(&self, id: &SessionId) {
         let handle = self.all.sessions.write().await.remove(id);
         if let Some(handle) = handle {
-            // It may have its hands full, and nobody need wait for that.
+            // It may be busy: do not wait for it.
             tokio::spawn(async move { handle.close().await });
         }
     }
 
-    /// Ends sessions that nobody has used for long, for ever.
+    /// Ends idle sessions, in an endless loop.
     pub(super) async fn end_idle(&self) {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
@@ -147,7 +145,7 @@ impl Sessions {
     }
 }
 
-/// Why something of a session was not done.
+/// The reason of a refusal.
 #[derive(Debug)]
 pub(super) enum Refused {
     AllInUse,
@@ -158,7 +156,7 @@ pub(super) enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::AllInUse => f.write_str("as many sessions as may be are in use"),
+            Refused::AllInUse => f.write_str("the maximum number of sessions are in use"),
             Refused::IdInUse => f.write_str(ID_IN_USE),
             Refused::Failed(error) => error.fmt(f),
         }

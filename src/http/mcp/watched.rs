@@ -1,5 +1,5 @@
-//! The body of an answer that may be long: it ends once its client is not let in any more and,
-//! where it would never end by itself, with the server.
+//! The body of a long answer: it ends when its client loses access and, if it is endless, with the
+//! server.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,17 +14,17 @@ use super::sessions::InUse;
 use crate::http::access::Caller;
 use crate::http::metrics::Counted;
 
-/// How often the client's access is checked again.
+/// Interval of checks of the client's access.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) struct Watched {
-    /// `None` once it has ended.
+    /// `None` after its end.
     body: Option<Body>,
     caller: Caller,
     looks: Interval,
-    /// Ends what would not end by itself.
+    /// Ends an endless answer.
     stopped: Option<Stopped>,
     _session: Option<InUse>,
     _counted: Counted,
@@ -75,13 +75,13 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // What is over is not asked again whether it is.
+        // A finished body is not polled again.
         let is_over = self.body.is_some() && self.is_over(context);
         let frame = match &mut self.body {
             Some(body) if !is_over => ready!(Pin::new(body).poll_frame(context)),
             _ => None,
         };
-        // A token that was revoked ends it before anything more is told.
+        // A revoked token ends it before more data.
         let frame = frame.and_then(Result::ok).map(Ok);
         let frame = frame.filter(|_| self.caller.is_let_in());
         if frame.is_none() {

@@ -1,5 +1,5 @@
-//! What `/openapi.json` says of the lines that `/records` takes: the declared fields of each type of
-//! record, with its kind and what becomes of it.
+//! The description of lines of `/records` in `/openapi.json`: the declared fields of each type of
+//! record, with its kind and op.
 
 use serde_json::{Map, Value, json};
 
@@ -9,8 +9,8 @@ use crate::wire::new::{fields, moment, nullable};
 
 const NAME: &str = "RecordLine";
 
-/// A form of a line: its name, kind and ops, the fields that it must have beside those of its type,
-/// and those of its type that it may not have.
+/// A form of a line: its name, kind and ops, further required fields, and fields of its type that are
+/// not allowed.
 type Form = (
     &'static str,
     Kind,
@@ -19,8 +19,7 @@ type Form = (
     &'static [&'static str],
 );
 
-/// The first op is meant where a line names none and need not. A kind must be named where no field
-/// tells it.
+/// The first op is the default. A kind is required if no field determines it.
 const FORMS: &[Form] = &[
     (
         "Turn",
@@ -107,7 +106,7 @@ const FORMS: &[Form] = &[
     ),
 ];
 
-/// Forms whose kind need not be named where they have this field.
+/// Forms whose kind follows from this field.
 const TELLING: &[(&str, &str)] = &[
     ("DecidedProposal", "decided_at"),
     ("ClaimedTask", "attempts"),
@@ -123,7 +122,7 @@ pub(in crate::http) fn describe(schemas: &mut Value) {
         let name = format!("{name}Line");
         names.push(json!({ "$ref": format!("#/components/schemas/{name}") }));
         let mut properties = properties.clone();
-        // A null says that the field is not there, also one that another form has.
+        // Null means absent, also for a field of another form.
         let others = lines.iter().filter(|((_, other, ..), ..)| other == kind);
         for field in others.flat_map(|(_, fields, _)| fields.keys()) {
             let null = || json!({ "type": "null" });
@@ -145,7 +144,7 @@ pub(in crate::http) fn describe(schemas: &mut Value) {
     schemas[NAME]["anyOf"] = names.into();
 }
 
-/// The fields of a form, and those that it must have.
+/// The fields of a form, and its required fields.
 fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static str>) {
     let (_, kind, ops, more, without) = form;
     let (mut properties, mut required) = fields(*kind, ops, more, without);
@@ -159,7 +158,7 @@ fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static
         properties.insert("at".to_owned(), nullable(moment()));
     }
     match (kind, ops) {
-        // As a task that was read has it.
+        // As in a task that was read.
         (Kind::Inbox, [Op::Queued]) => {
             let none = json!({ "type": ["integer", "null"], "enum": [0, null] });
             properties.insert("attempts".to_owned(), none);

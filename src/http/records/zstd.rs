@@ -1,11 +1,11 @@
-//! Reads bodies that are compressed by zstd.
+//! Decompresses zstd bodies.
 
 use std::io::{self, Read};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Who compresses for HTTP keeps to windows of this size (RFC 9659).
+/// Maximum window size of zstd over HTTP (RFC 9659).
 const WINDOW_BYTES: usize = 8 << 20;
 
 /// All frames of a body, one after the other.
@@ -16,8 +16,8 @@ pub(super) struct ZstdReader<'a> {
 }
 
 impl<'a> ZstdReader<'a> {
-    /// A frame with a window that is longer than the body may be, and longer than those of HTTP, is
-    /// refused: so much would have to be in memory.
+    /// A frame with a window larger than the maximum body and than HTTP's maximum is refused, as the
+    /// window is held in memory.
     pub(super) fn new(body: &'a [u8], body_bytes_max: usize) -> ZstdReader<'a> {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(body_bytes_max.max(WINDOW_BYTES) as u64);
@@ -28,7 +28,7 @@ impl<'a> ZstdReader<'a> {
         }
     }
 
-    /// Begins the next frame, if there is one.
+    /// Starts the next frame, if there is one.
     fn begin(&mut self) -> io::Result<()> {
         while !self.is_in_frame && !self.body.is_empty() {
             match self.decoder.reset(&mut self.body) {

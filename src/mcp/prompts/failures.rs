@@ -1,4 +1,4 @@
-//! What failed in a time, and what was decided.
+//! Failures and decisions in a time range.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::record::{CallStatus, Day, Event, ThoughtType, ToolCall, event_type};
 use crate::store::Store;
 
-/// Each list, in bytes of JSON.
+/// Maximum size of each list, in bytes of JSON.
 const LIST_BYTES_MAX: usize = 8 << 10;
-/// So many of each sort are looked at.
+/// Maximum number of records of each type.
 const LOOKED_AT_MAX: usize = 50;
 const TEXT_BYTES_MAX: usize = 500;
 
@@ -26,14 +26,14 @@ const FAILED: [&str; 7] = [
     "process.failed",
 ];
 
-/// What failed, each sort with the latest first.
+/// Failures, each type latest first.
 pub(super) struct Failures {
     pub(super) calls: Value,
     pub(super) errors: Value,
     pub(super) events: Value,
 }
 
-/// From one time on until before another, in epoch milliseconds.
+/// The time range: start inclusive, end exclusive, in epoch milliseconds.
 pub(super) fn gather(
     store: &Store,
     analytics: &Analytics,
@@ -109,7 +109,7 @@ fn event(event: &Event) -> Value {
     }))
 }
 
-/// What was decided in a time.
+/// Decisions in a time range.
 pub(super) fn decisions(store: &Store, times: (i64, i64)) -> Result<Value> {
     let thoughts = store.thoughts();
     let is_decision =

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::short::{clipped, without_nulls};
 use crate::collections::{EventNode, SpanStatus};
 
-/// All events together, in bytes of JSON.
+/// Maximum size of all events, in bytes of JSON.
 const NODES_BYTES_MAX: usize = 44 << 10;
 const PAYLOAD_BYTES_MAX: usize = 400;
 
@@ -15,14 +15,14 @@ pub(super) fn shown(nodes: &[EventNode]) -> Value {
     json!({ "nodes": chosen, "total": nodes.len(), "left_out": left_out })
 }
 
-/// Those that there is room for, in their order: the root, what failed, and then from both ends.
+/// The events that fit, in order: the root, failures, and then events from both ends.
 fn chosen(nodes: &[EventNode]) -> Vec<Value> {
     let (mut front, mut back) = (0, nodes.len());
     let ends = std::iter::from_fn(|| {
         if front >= back {
             return None;
         }
-        // The end tells more, and has half as much room.
+        // The end is more informative, and has half as much space.
         if (front + (nodes.len() - back)) % 3 == 2 {
             back -= 1;
             return Some(back);

@@ -1,15 +1,15 @@
-//! Keeps what goes into a prompt short.
+//! Limits the size of a prompt.
 
 use serde_json::{Value, json};
 
 use super::super::bound::floor;
 
-/// Items of lists of numbers.
+/// Maximum number of items of lists of numbers.
 const ITEMS_MAX: usize = 20;
-/// Bytes of names.
+/// Maximum bytes of names.
 const NAME_BYTES_MAX: usize = 120;
 
-/// A text, or its beginning and how much was left out.
+/// A text, or its beginning and the number of omitted characters.
 pub(super) fn clipped(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
@@ -23,7 +23,7 @@ pub(super) fn name(text: &str) -> String {
     clipped(text, NAME_BYTES_MAX)
 }
 
-/// Numbers by name, with names that are not too long and not too many.
+/// Numbers by name, with limits on the number and length of names.
 pub(super) fn squeezed(value: Value) -> Value {
     match value {
         Value::String(text) => name(&text).into(),
@@ -36,7 +36,7 @@ pub(super) fn squeezed(value: Value) -> Value {
     }
 }
 
-/// As many items as there is room for; and whether there are more.
+/// The items that fit, and whether there are more.
 pub(super) fn fitting(items: impl IntoIterator<Item = Value>, bytes_max: usize) -> Value {
     let (mut shown, mut bytes) = (Vec::new(), 0);
     let mut has_more = false;
@@ -51,7 +51,7 @@ pub(super) fn fitting(items: impl IntoIterator<Item = Value>, bytes_max: usize) 
     json!({ "latest_first": shown, "has_more": has_more })
 }
 
-/// Leaves out the members that say nothing.
+/// Drops empty members.
 pub(super) fn without_nulls(mut item: Value) -> Value {
     if let Value::Object(members) = &mut item {
         members.retain(|_, member| !member.is_null());

@@ -1,4 +1,4 @@
-//! Completes what a person began to write where a prompt or a template asks for it.
+//! Completes arguments of prompts and templates.
 
 use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
 
@@ -11,9 +11,9 @@ use crate::collections::{Cursor, Page};
 use crate::error::Result;
 use crate::store::Store;
 
-/// Values in an answer.
+/// Maximum number of values in an answer.
 const VALUES_MAX: usize = CompletionInfo::MAX_VALUES;
-/// So many records are looked through, the newest first.
+/// Number of records that are searched, newest first.
 const LOOKED_AT_MAX: usize = 2_000;
 const AT_ONCE: usize = 200;
 
@@ -62,7 +62,7 @@ pub(super) fn complete(
     })
 }
 
-/// Those of the newest records that begin so.
+/// The values with this prefix among the newest records.
 fn beginning<T>(
     begun: &str,
     read: impl Fn(usize, Option<Cursor>) -> Result<Page<T>>,

@@ -1,5 +1,5 @@
-//! Lists resources, the newest of each sort first: conversations, days, runs, and tasks with thoughts.
-//! What is there when a client begins is on one page exactly, whatever comes meanwhile.
+//! Lists resources, newest of each type first: conversations, days, runs, and tasks with thoughts.
+//! Each resource that exists at the first page is on exactly one page.
 
 use rmcp::model::{ListResourcesResult, Resource};
 
@@ -15,7 +15,7 @@ use crate::store::{KindOfDay, Store};
 /// Resources on a page.
 const PAGE_MAX: usize = 50;
 
-/// How far a list has come: in which sort, and after which of it.
+/// The position of a list: the type, and the last resource.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Conversations(Option<Cursor>),
@@ -64,7 +64,7 @@ pub(super) fn list(
 ) -> Result<ListResourcesResult, Fault> {
     let place = cursor.map_or(Some(Place::Conversations(None)), Place::parse);
     let mut place = place.ok_or_else(|| {
-        Fault::invalid("cursor: give the nextCursor of an earlier page, as it is")
+        Fault::invalid("cursor: must be the nextCursor of an earlier page, unchanged")
             .with_field("cursor")
     })?;
     let mut found = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn list(
     }
 }
 
-/// Adds a limited number of resources of one sort; returns where the list goes on.
+/// Adds a limited number of resources of one type; returns the next position.
 fn some(
     store: &Store,
     reach: Reach,
@@ -121,7 +121,7 @@ fn some(
     }
 }
 
-/// Events that are under no other, the newest first.
+/// Events without a parent, newest first.
 pub(super) fn runs(store: &Store, limit: usize, after: Option<Cursor>) -> Result<Page<Event>> {
     store.events(&EventQuery {
         roots: true,
@@ -132,7 +132,7 @@ pub(super) fn runs(store: &Store, limit: usize, after: Option<Cursor>) -> Result
     })
 }
 
-/// A resource under its own name. What agents wrote is in no title: a list is read by models.
+/// A resource with its uri as name. Titles have no text of agents, since models read the list.
 fn resource(subject: &Subject, title: String, mime_type: &str) -> Resource {
     let uri = subject.to_string();
     let name = uri.trim_start_matches("decklog://").to_owned();
@@ -159,11 +159,11 @@ fn day(found: &KindOfDay) -> Resource {
 fn run(found: &Event) -> Resource {
     let at = Timestamp::from_ms(found.created_at);
     let at = at.map_or_else(|_| found.created_at.to_string(), |at| at.to_string());
-    let title = format!("{} at {at}, and what is under it", found.event_type);
+    let title = format!("{} at {at}, with the events under it", found.event_type);
     resource(&Subject::Tree(found.id), title, JSON)
 }
 
 fn task(first: &ThoughtRecord) -> Resource {
-    let title = format!("Thoughts of a task, from {} on", first.timestamp);
+    let title = format!("Thoughts of a task since {}", first.timestamp);
     resource(&Subject::Thoughts(first.task_id.clone()), title, JSON)
 }

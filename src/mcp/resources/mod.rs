@@ -1,4 +1,4 @@
-//! Resources: what the log has, to be read by name.
+//! Resources: the log's records by uri.
 
 mod complete;
 mod list;
@@ -16,11 +16,11 @@ use crate::store::Store;
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// Which resources there are, by the form of their names.
+/// The templates of resources.
 pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
     let kinds: Vec<&str> = reach.kinds().map(Kind::stem).collect();
     let day = format!(
-        "The lines of a UTC day (2026-07-28) and a kind of record ({}), as they stand in the files. Where there are more than one answer holds, a second content names the uri of the part that follows.",
+        "The lines of a UTC day (2026-07-28) and a kind of record ({}), as in the files. If they exceed one answer, a second content names the uri of the next part.",
         kinds.join(", ")
     );
     let template = |uri, name, title, description: &str, mime_type| {
@@ -34,7 +34,7 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             "decklog://conversations/{id}{?after}",
             "conversation",
             "A conversation",
-            "A conversation, what its messages add up to, and its messages in order. What is too long for one answer ends with `next`, the uri of the part that follows.",
+            "A conversation with its totals, and its messages in order. If it exceeds one answer, `next` is the uri of the next part.",
             JSON,
         ),
         template(
@@ -48,14 +48,14 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             "decklog://events/{id}/tree{?after}",
             "run",
             "A run",
-            "An event and all that is under it, in order: how deep each stands, how what it began ended, and how long that took. What is too long for one answer ends with `next`.",
+            "An event with all events under it, in order, with depth, outcome and duration. If it exceeds one answer, `next` is the uri of the next part.",
             JSON,
         ),
         template(
             "decklog://thoughts/{task_id}{?after}",
             "thoughts",
             "The thoughts of a task",
-            "What was planned, found and decided in a task, in order, each record chained to the one before it. The task's id is percent-encoded. What is too long for one answer ends with `next`.",
+            "The plans, analyses, decisions and reflections of a task, in order, each chained to the one before it. The task's id is percent-encoded. If they exceed one answer, `next` is the uri of the next part.",
             JSON,
         ),
     ];
@@ -70,7 +70,7 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
         .collect()
 }
 
-/// A page of the resources that there are.
+/// A page of the list of resources.
 pub(super) fn list(
     store: &Store,
     reach: Reach,
@@ -79,7 +79,7 @@ pub(super) fn list(
     list::list(store, reach, cursor)
 }
 
-/// What a resource holds, or a part of it.
+/// The content of a resource, or a part of it.
 pub(super) fn read(store: &Store, reach: Reach, uri: &str) -> Result<ReadResourceResult, Fault> {
     let read = || {
         let parsed = Uri::parse(uri)?;
@@ -89,7 +89,7 @@ pub(super) fn read(store: &Store, reach: Reach, uri: &str) -> Result<ReadResourc
     read().map_err(|fault| fault.with_uri(uri))
 }
 
-/// How what a person began to write may go on.
+/// The completions of an argument.
 pub(super) fn complete(
     store: &Store,
     reach: Reach,

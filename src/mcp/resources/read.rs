@@ -1,4 +1,4 @@
-//! Reads a resource: all of it, or as much as an answer holds and where the rest begins.
+//! Reads a resource: all of it, or one part and the start of the next.
 
 use rmcp::model::{MetaObject, ReadResourceResult, ResourceContents};
 use serde::Serialize;
@@ -12,10 +12,10 @@ use crate::record::{Day, Kind};
 use crate::store::Store;
 use crate::wire::conversation::Whole;
 
-/// Contents are not longer than this, in bytes, unless one record is. As text within JSON they are
-/// up to twice as long, and there are clients that take no event of 1 MiB.
+/// Maximum size of contents, in bytes, unless one record is longer. As text within JSON they are up
+/// to twice as long, and some clients refuse an event of 1 MiB.
 const CONTENTS_BYTES_MAX: usize = 256 << 10;
-/// So many records are read before their length is known.
+/// Number of records that are read at once, before their length is known.
 const READ_AT_ONCE: usize = 8;
 
 /// Some records, each as JSON.
@@ -44,7 +44,7 @@ pub(super) fn read(store: &Store, name: &str, uri: &Uri) -> Result<ReadResourceR
 struct Part<'a> {
     #[serde(flatten)]
     body: Body<'a>,
-    /// The uri of the part that follows.
+    /// The uri of the next part.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<&'a str>,
 }
@@ -66,7 +66,7 @@ enum Body<'a> {
     },
 }
 
-/// What a part holds, and after what the next one begins.
+/// The records of a part, and the position after which the next one begins.
 type Found<'a> = Result<(Body<'a>, Option<String>), Fault>;
 
 fn part(text: String, name: &str, mime_type: &str, next: Option<&str>) -> ResourceContents {
@@ -82,19 +82,19 @@ fn part(text: String, name: &str, mime_type: &str, next: Option<&str>) -> Resour
 }
 
 fn broken(error: &serde_json::Error) -> Fault {
-    tracing::error!(%error, "a resource is no JSON");
+    tracing::error!(%error, "a resource cannot be encoded as JSON");
     Fault::internal()
 }
 
 fn no_part() -> Fault {
-    Fault::invalid("after: give the uri that a part has as next, as it is")
+    Fault::invalid("after: use the uri in `next` of a part, unchanged")
 }
 
 fn cursor(after: Option<&str>) -> Result<Option<Cursor>, Fault> {
     after.map(str::parse).transpose().map_err(|_| no_part())
 }
 
-/// As many records as an answer holds, and after which one the others begin.
+/// The records that fit an answer, and the position of the last one if there are more.
 fn records<T: Serialize>(
     mut after: Option<Cursor>,
     mut read: impl FnMut(usize, Option<Cursor>) -> crate::Result<Page<T>>,
@@ -144,7 +144,7 @@ fn conversation<'a>(store: &Store, id: uuid::Uuid, after: Option<&str>) -> Found
     Ok((body, next))
 }
 
-/// A part of a tree begins after an event, wherever that stands by then.
+/// A part of a tree begins after an event, at its current position.
 fn tree<'a>(store: &Store, id: i64, after: Option<&str>) -> Found<'a> {
     let after = after.map(str::parse::<i64>).transpose();
     let after = after.map_err(|_| no_part())?;
@@ -185,12 +185,12 @@ fn thoughts<'a>(store: &Store, task_id: &'a str, after: Option<&str>) -> Found<'
     };
     let (records, next) = records(after, read)?;
     if records.is_empty() && (after.is_none() || read(1, None)?.items.is_empty()) {
-        return Err(Fault::not_found("there are no thoughts of such a task"));
+        return Err(Fault::not_found("this task has no thoughts"));
     }
     Ok((Body::Thoughts { task_id, records }, next))
 }
 
-/// The last line of a part: its number, and where it begins in its file.
+/// The last line of a part: its sequence number, and its offset in its file.
 fn line_cursor(after: Option<&str>) -> Result<(u64, Option<u64>), Fault> {
     let Some(after) = after else {
         return Ok((0, None));
@@ -228,17 +228,15 @@ fn lines(
         }
     }
     if last.is_none() && (after.is_none() || is_empty(store, day, kind)?) {
-        return Err(Fault::not_found(
-            "there are no lines of such a day and kind",
-        ));
+        return Err(Fault::not_found("this day has no lines of this kind"));
     }
     let subject = Subject::Day(day, kind);
     let next = next.map(|(seq, began)| Uri::part(&subject, format_args!("{seq}-{began}")));
     let next = next.map(|next| next.to_string());
     let mut contents = vec![part(text, name, NDJSON, next.as_deref())];
     if let Some(next) = next {
-        // Lines stand as they are, and not every client shows what is told beside them.
-        let more = "There are more lines: read this uri for those that follow.";
+        // Lines are not changed, and not every client shows metadata.
+        let more = "There are more lines: read this uri for the next part.";
         contents.push(ResourceContents::text(more, next));
     }
     Ok(ReadResourceResult::new(contents))

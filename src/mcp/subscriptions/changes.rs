@@ -1,4 +1,4 @@
-//! The resources that clients subscribed to, and which of them new lines change.
+//! Finds the subscribed resources that new lines change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::record::{Day, Kind};
 use crate::store::{LogLine, PagedReader, Store};
 
-/// Uris that a connection may be subscribed to, or a stream be asked for, at a time.
+/// Maximum number of uris of a connection or a stream.
 pub(super) const URIS_MAX: usize = 256;
-/// Pages of lines that are read before notifications are sent.
+/// Maximum number of pages that are read before notifications are sent.
 const PAGES_AT_ONCE: usize = 64;
-/// Parents of events that are kept in memory.
+/// Maximum number of parents of events in memory.
 const PARENTS_MAX: usize = 1 << 16;
 
 /// The subscriptions of a client: its names for each resource.
@@ -29,7 +29,7 @@ impl Wanted {
         let count: usize = self.0.values().map(BTreeSet::len).sum();
         if !is_known && count >= URIS_MAX {
             let message = format!(
-                "there are {URIS_MAX} subscriptions, as many as may be: unsubscribe from some first"
+                "the maximum of {URIS_MAX} subscriptions is reached: unsubscribe from some first"
             );
             return Err(Fault::invalid(message).with_uri(uri));
         }
@@ -57,11 +57,11 @@ impl Wanted {
     }
 }
 
-/// Finds out what new lines change.
+/// Finds the changes by new lines.
 pub(super) struct Watcher {
     store: Store,
     lines: PagedReader,
-    /// What changed since the last notification.
+    /// The changes since the last notification.
     pub(super) changed: BTreeSet<Subject>,
     /// The parents of events that were looked up.
     parents: HashMap<i64, Option<i64>>,
@@ -85,7 +85,7 @@ struct OfTask {
 }
 
 impl Watcher {
-    /// Of what comes after a line.
+    /// Changes by lines after this one.
     pub(super) fn new(store: &Store, last_seq: u64) -> Watcher {
         Watcher {
             store: store.clone(),
@@ -95,7 +95,7 @@ impl Watcher {
         }
     }
 
-    /// Notes what of the wanted changed; whether that is all.
+    /// Adds the wanted resources that changed; returns whether all changed.
     pub(super) fn look(&mut self, wanted: &Wanted) -> Result<bool> {
         let has_trees = wanted.has_trees();
         let mut seen = HashSet::new();
@@ -117,7 +117,7 @@ impl Watcher {
         Ok(false)
     }
 
-    /// Goes up from an event to the root of its tree, or to what was seen already.
+    /// Goes up from an event to the root of its tree, or to a visited event.
     fn note_trees(&mut self, line: &LogLine, wanted: &Wanted, seen: &mut HashSet<i64>) {
         let Ok(event) = serde_json::from_str::<OfEvent>(&line.text) else {
             return;
@@ -140,7 +140,7 @@ impl Watcher {
         if let Some(parent) = self.parents.get(&id) {
             return *parent;
         }
-        // One that was removed, or is damaged, ends the way up.
+        // A removed or damaged event ends the path.
         let parent = self.store.get_event(id).ok().flatten()?.parent_id;
         self.parents.insert(id, parent);
         parent

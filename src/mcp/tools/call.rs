@@ -1,4 +1,4 @@
-//! What a tool has while it is called.
+//! The context of a tool's call.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -9,11 +9,11 @@ use super::super::answer::Fault;
 use crate::analytics::Analytics;
 use crate::store::Store;
 
-/// How far a call has come: so much of so much, in whatever it counts.
+/// The progress of a call, in any unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::mcp) struct Progress {
     pub(in crate::mcp) done: f64,
-    /// If that is known.
+    /// If known.
     pub(in crate::mcp) total: Option<f64>,
 }
 
@@ -21,13 +21,13 @@ pub(in crate::mcp) struct Call<'a> {
     pub(in crate::mcp) store: &'a Store,
     pub(in crate::mcp) analytics: &'a Analytics,
     pub(in crate::mcp) progress: &'a watch::Sender<Progress>,
-    /// Whether the client does not wait for it any more.
+    /// Whether the client cancelled it.
     pub(in crate::mcp) is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Call<'_> {
-    /// Tells how far it has come, and whether it is to go on.
-    #[allow(clippy::cast_precision_loss)] // No one counts so far.
+    /// Reports progress, and fails if it was cancelled.
+    #[allow(clippy::cast_precision_loss)] // Counts are far smaller.
     pub(super) fn go_on(&self, done: u64, total: Option<u64>) -> ControlFlow<()> {
         let (done, total) = (done as f64, total.map(|total| total as f64));
         self.progress.send_replace(Progress { done, total });
@@ -38,7 +38,7 @@ impl Call<'_> {
     }
 
     /// # Errors
-    /// If the client does not wait for it any more.
+    /// If the client cancelled it.
     pub(super) fn check(&self) -> Result<(), Fault> {
         if (self.is_cancelled)() {
             return Err(Fault::cancelled());

@@ -18,15 +18,15 @@ pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::new(
             "tool_call_requested",
-            "Record that a tool is called",
-            "Records that a tool is being called, before it runs. Record its outcome with tool_call_done under the same request_id and call_id.",
+            "Record a tool call",
+            "Records the start of a tool call, before the tool runs. Record its outcome with tool_call_done under the same request_id and call_id.",
             Effect::AddsOnce,
             requested,
         ),
         Tool::new(
             "tool_call_done",
             "Record the outcome of a tool call",
-            "Records the outcome of a tool call that tool_call_requested recorded. The first outcome stands: a tool that runs again is another call.",
+            "Records the outcome of a call recorded by tool_call_requested. The first outcome is final: a tool that runs again is another call.",
             Effect::AddsOnce,
             done,
         ),
@@ -41,7 +41,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "tool_calls_list",
             "List tool calls",
-            "Lists tool calls with their outcomes, oldest first: of a turn, of a model request, or by their id.",
+            "Lists tool calls with their outcomes, oldest first: of a turn, of a model request, or with an id.",
             Effect::Reads,
             list,
         )
@@ -61,21 +61,21 @@ fn done(call: &Call<'_>, given: NewOutcome) -> Result<Put, Fault> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Get {
-    /// As the call was requested.
+    /// As in the request.
     request_id: Uuid,
-    /// As the call was requested.
+    /// As in the request.
     call_id: String,
-    /// As it stood at this time. Default: now.
+    /// Its state at this time. Default: now.
     as_of: Option<Time>,
-    /// The first character to show of texts that were truncated. Default: 0.
-    #[allow(dead_code)] // The answer is cut by it.
+    /// First character to show of truncated texts. Default: 0.
+    #[allow(dead_code)] // Used to cut the answer.
     from_char: Option<FromChar>,
 }
 
 /// A call with its arguments and its outcome.
 fn view(call: &ToolCall) -> crate::Result<Value> {
     serde_json::to_value(ToolCallView::from(call)).map_err(|error| {
-        let message = format!("the tool call in the log is not JSON: {error}");
+        let message = format!("the tool call cannot be encoded as JSON: {error}");
         Error::new(ErrorKind::Damaged, message)
     })
 }
@@ -84,25 +84,25 @@ fn get(call: &Call<'_>, given: Get) -> Result<Value, Fault> {
     let store = call.store.as_of(given.as_of.map(|time| time.0));
     let found = store.get_tool_call(given.request_id, &given.call_id)?;
     let found = found.ok_or_else(|| {
-        Fault::not_found("there is no such call of this request: tool_calls_list or log_search shows which there are")
+        Fault::not_found("no such call: find calls with tool_calls_list or log_search")
             .with_field("call_id")
     })?;
     Ok(view(&found)?)
 }
 
-/// Whose calls to list.
+/// The calls to list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Only calls that this turn made: a UUID.
+    /// Only calls of this turn: a UUID.
     parent_id: Option<Uuid>,
-    /// Only calls that this model request asked for: a UUID.
+    /// Only calls of this model request: a UUID.
     request_id: Option<Uuid>,
-    /// Only calls with this id, of whatever request.
+    /// Only calls with this id, in any request.
     call_id: Option<String>,
     /// Only calls with this status.
     status: Option<CallStatus>,
-    /// As they stood at this time. Default: now.
+    /// Their state at this time. Default: now.
     as_of: Option<Time>,
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
@@ -117,7 +117,7 @@ struct List {
 #[derive(Debug, Serialize)]
 struct Listed {
     calls: Vec<Value>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }

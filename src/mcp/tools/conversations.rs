@@ -25,7 +25,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Which conversation to read.
+/// The conversation to read.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Get {
@@ -44,9 +44,9 @@ struct Get {
 #[derive(Debug, Serialize)]
 struct Read {
     conversation: Whole,
-    /// By their place in the conversation.
+    /// In the order of the conversation.
     messages: Vec<ConversationMessage>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -54,7 +54,7 @@ struct Read {
 fn get(call: &Call<'_>, given: Get) -> Result<Read, Fault> {
     let found = call.store.get_conversation(given.id)?;
     let conversation = found.map(Whole::of).ok_or_else(|| {
-        let message = "there is no such conversation: conversation_search shows which there are";
+        let message = "no such conversation: find conversations with conversation_search";
         Fault::not_found(message).with_field("id")
     })?;
     let read = |limit, after| {

@@ -1,4 +1,4 @@
-//! Events, and the trees they make.
+//! Events and their trees.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "event_log",
             "Log an event",
-            "Logs that something happened, under the event that it belongs to: agent.started begins a run, agent.completed or agent.failed under it ends it; tool_call.started, turn.completed and any other dotted name stand between. Returns the id, for the events under it.",
+            "Logs an event of a run, under its parent event. agent.started begins a run, agent.completed or agent.failed under it ends it; between them use tool_call.started, turn.completed or any dotted name. Returns the id, for the events under it.",
             Effect::Adds,
             log,
         ),
@@ -32,7 +32,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "supervisor_state",
             "Read a supervisor's state",
-            "Reads what a supervisor derives from the log: telegram_offset, current_good_rev, and worker_instance_seq.",
+            "Reads the state of a supervisor, derived from the log: telegram_offset, current_good_rev, and worker_instance_seq.",
             Effect::Reads,
             state,
         )
@@ -40,16 +40,16 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// That an event is in the log.
+/// A recorded event.
 #[derive(Debug, Serialize)]
 struct Logged {
     /// Its id.
     id: i64,
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     seq: u64,
-    /// Whether the call added it or it was there.
+    /// Whether the call added it or it existed.
     status: Status,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
 }
@@ -64,7 +64,7 @@ fn log(call: &Call<'_>, given: NewEvent) -> Result<Logged, Fault> {
     })
 }
 
-/// Which tree to read.
+/// The tree to read.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Tree {
@@ -75,19 +75,19 @@ struct Tree {
     /// The next_cursor of the previous page.
     #[schema(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// The first character to show of texts that were truncated. Default: 0.
-    #[allow(dead_code)] // The answer is cut by it.
+    /// First character to show of truncated texts. Default: 0.
+    #[allow(dead_code)] // Used to cut the answer.
     from_char: Option<FromChar>,
 }
 
-/// An event and what is under it.
+/// An event with the events under it.
 #[derive(Debug, Serialize)]
 struct Drawn {
     /// The root first, then under each event its children by id.
     nodes: Vec<EventNode>,
-    /// How many there are in the whole tree.
+    /// Number of events in the whole tree.
     total: usize,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -96,11 +96,12 @@ fn tree(call: &Call<'_>, given: Tree) -> Result<Drawn, Fault> {
     let Int(id) = given.id;
     let from = given.cursor.as_deref().map_or(Ok(0), str::parse::<usize>);
     let from = from.map_err(|_| {
-        Fault::invalid("cursor: give the next_cursor of an answer, as it is").with_field("cursor")
+        Fault::invalid("cursor: must be the next_cursor of an answer, unchanged")
+            .with_field("cursor")
     })?;
     let tree = call.store.event_tree(id)?.ok_or_else(|| {
         Fault::not_found(format!(
-            "there is no event {id}: event_log gives ids, and log_search finds them"
+            "there is no event {id}: find events with log_search"
         ))
         .with_field("id")
     })?;
@@ -121,11 +122,11 @@ fn tree(call: &Call<'_>, given: Tree) -> Result<Drawn, Fault> {
     })
 }
 
-/// Whose workers to count.
+/// The supervisor.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct OfSupervisor {
-    /// The event that began the supervisor. Default: the latest process.started without a parent.
+    /// The event that started the supervisor. Default: the latest process.started without a parent.
     supervisor_id: Option<AnyInt>,
 }
 

@@ -1,5 +1,4 @@
-//! What a client gives with a call: arguments that must be as they are described, and the sorts of
-//! them that several tools take.
+//! Arguments of calls: they must match their description. Types that several tools share.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -23,12 +22,12 @@ pub(super) type FromChar = Int<0, 0x7fff_ffff>;
 
 const FROM_CHAR: &str = "from_char";
 
-/// Maximum number of records that a client wants. More than a page may have is no error: the page ends before.
+/// Maximum number of records. More than the maximum of a page is no error: the page is shorter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit(usize);
 
 impl Limit {
-    /// As many as a page may have.
+    /// The maximum of a page.
     pub(super) const MAX: Limit = Limit(PAGE_LIMIT_MAX);
 }
 
@@ -51,7 +50,7 @@ impl PartialSchema for Limit {
 
 impl ToSchema for Limit {}
 
-/// Reads a page of a list, which ends before it is too long for an answer.
+/// Reads a page of a list, limited to the size of an answer.
 pub(super) fn page<T: Serialize>(
     given: Option<Limit>,
     cursor: Option<Cursor>,
@@ -60,7 +59,7 @@ pub(super) fn page<T: Serialize>(
     Ok(paged(limit(given), PAGE_BYTES_MAX, cursor, read, length)?)
 }
 
-/// How long something is as JSON.
+/// The length as JSON.
 pub(super) fn length(item: &impl Serialize) -> usize {
     serde_json::to_vec(item).map_or(0, |json| json.len())
 }
@@ -69,14 +68,14 @@ pub(super) fn limit(given: Option<Limit>) -> usize {
     given.map_or(PAGE_LIMIT, |limit| limit.0)
 }
 
-/// From which character on texts are shown that are cut. What it may be, is checked with the rest.
+/// The first character to show of cut texts. Its range is checked with the other arguments.
 pub(super) fn from_char(arguments: &Map<String, Value>) -> usize {
     let given = arguments.get(FROM_CHAR).map(FromChar::deserialize);
     let given = given.and_then(|given| usize::try_from(given.ok()?.0).ok());
     given.unwrap_or(0)
 }
 
-/// Reads the arguments of a call, of which some are required.
+/// Parses the arguments of a call; `required` ones must be present.
 pub(super) fn arguments<T: DeserializeOwned>(
     given: Map<String, Value>,
     required: &[String],
@@ -89,13 +88,13 @@ pub(super) fn arguments<T: DeserializeOwned>(
     })
 }
 
-/// What became of a record.
+/// The result of a record.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// It is in the log now.
+    /// Added to the log.
     Added,
-    /// It was in the log before.
+    /// Already in the log.
     Unchanged,
 }
 
@@ -108,14 +107,14 @@ impl From<AckStatus> for Status {
     }
 }
 
-/// That a record is in the log.
+/// A recorded record.
 #[derive(Debug, Serialize)]
 pub(super) struct Put {
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     seq: u64,
-    /// Whether the call added it or it was there.
+    /// Whether the call added it or it existed.
     status: Status,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
 }
@@ -130,7 +129,7 @@ impl From<Ack> for Put {
     }
 }
 
-/// Records what a client gives; its key, and what became of it.
+/// Records a client's record; returns its key and the result.
 pub(super) fn put<F: NewForm>(call: &Call<'_>, given: New<F>) -> Result<(String, Ack), Fault> {
     let (record, if_known) = given.read().map_err(Fault::of_issues)?;
     let key = record.key();

@@ -1,4 +1,4 @@
-//! What was said in chats.
+//! Entries of chats.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,14 +17,14 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "history_append",
             "Append to a chat's history",
-            "Appends what was said to the history of a chat. Returns the entry's id.",
+            "Appends an entry to the history of a chat. Returns its id.",
             Effect::Adds,
             append,
         ),
         Tool::new(
             "history_list",
             "Read a chat's history",
-            "Reads the last entries of a chat's history, the earliest of them first.",
+            "Reads the last entries of a chat's history, earliest first.",
             Effect::Reads,
             list,
         )
@@ -32,14 +32,14 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// That an entry is in the log.
+/// A recorded entry.
 #[derive(Debug, Serialize)]
 struct Appended {
     /// Its id.
     id: i64,
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     seq: u64,
-    /// Whether the call added it or it was there.
+    /// Whether the call added it or it existed.
     status: Status,
 }
 
@@ -52,7 +52,7 @@ fn append(call: &Call<'_>, given: NewEntry) -> Result<Appended, Fault> {
     })
 }
 
-/// Which entries to read.
+/// The entries to read.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -60,10 +60,10 @@ struct List {
     chat_id: AnyInt,
     /// Maximum number of entries, counted from the last one. Default: 100.
     limit: Option<Limit>,
-    /// Only entries before the one with this id: the before of an earlier answer.
+    /// Only entries before this id: the before of an earlier answer.
     before: Option<AnyInt>,
-    /// The first character to show of texts that were truncated. Default: 0.
-    #[allow(dead_code)] // The answer is cut by it.
+    /// First character to show of truncated texts. Default: 0.
+    #[allow(dead_code)] // Used to cut the answer.
     from_char: Option<FromChar>,
 }
 

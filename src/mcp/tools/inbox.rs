@@ -15,28 +15,28 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "inbox_enqueue",
             "Queue a task",
-            "Queues a task in the inbox for a worker. A task whose update_id is known is not queued again: the answer is the task that is there.",
+            "Queues a task in the inbox for a worker. A known update_id is not queued again: the answer is the existing task.",
             Effect::AddsOnce,
             enqueue,
         ),
         Tool::new(
             "inbox_claim",
             "Claim a task",
-            "Claims the oldest waiting task of the inbox, for you alone. End it with inbox_done or inbox_fail, giving its id and attempts. The task is null if none waits.",
+            "Claims the oldest queued task of the inbox for you. Finish it with inbox_done or inbox_fail, with its id and attempts. The task is null if none is queued.",
             Effect::Adds,
             claim,
         ),
         Tool::new(
             "inbox_done",
             "Mark a task as done",
-            "Marks a task that you claimed with inbox_claim as done.",
+            "Marks a task claimed with inbox_claim as done.",
             Effect::Adds,
             done,
         ),
         Tool::new(
             "inbox_fail",
             "Mark a task as failed",
-            "Marks a task that you claimed as failed, with the reason. It is not tried again.",
+            "Marks a claimed task as failed, with the reason. It is not retried.",
             Effect::Adds,
             fail,
         ),
@@ -56,10 +56,10 @@ struct Claim {
     attempts_max: Option<AttemptsMax>,
 }
 
-/// A task that was claimed.
+/// A claimed task.
 #[derive(Debug, Serialize)]
 struct Claimed {
-    /// The task, which is in progress now; null if none waits.
+    /// The task, now in progress; null if none is queued.
     task: Option<InboxTask>,
 }
 
@@ -76,13 +76,13 @@ fn claim(call: &Call<'_>, given: Claim) -> Result<Claimed, Fault> {
     Ok(Claimed { task })
 }
 
-/// That a task is done.
+/// A task to mark as done.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Done {
     /// The task's id.
     id: AnyInt,
-    /// Its attempts, as inbox_claim gave it.
+    /// Its attempts, from inbox_claim.
     attempt: Attempt,
 }
 
@@ -92,15 +92,15 @@ fn done(call: &Call<'_>, given: Done) -> Result<InboxTask, Fault> {
     task(call, held.id)
 }
 
-/// That a task failed.
+/// A task to mark as failed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Fail {
     /// The task's id.
     id: AnyInt,
-    /// Its attempts, as inbox_claim gave it.
+    /// Its attempts, from inbox_claim.
     attempt: Attempt,
-    /// Why.
+    /// The reason.
     error: String,
 }
 
@@ -110,7 +110,7 @@ fn fail(call: &Call<'_>, given: Fail) -> Result<InboxTask, Fault> {
     task(call, held.id)
 }
 
-/// The task as who claimed it knows it.
+/// The task at the given claim.
 fn held(call: &Call<'_>, Int(id): AnyInt, attempt: Attempt) -> Result<InboxTask, Fault> {
     Ok(InboxTask {
         attempts: attempt.0,
@@ -121,7 +121,7 @@ fn held(call: &Call<'_>, Int(id): AnyInt, attempt: Attempt) -> Result<InboxTask,
 fn task(call: &Call<'_>, id: i64) -> Result<InboxTask, Fault> {
     let unknown = || {
         Fault::not_found(format!(
-            "there is no task {id}: give the id that inbox_claim gave"
+            "there is no task {id}: use the id from inbox_claim"
         ))
         .with_field("id")
     };

@@ -1,7 +1,7 @@
-//! The tools: the name and arguments of each, and what it does with the log.
+//! The tools: their names, arguments and actions.
 
-// Comments on arguments are the descriptions that clients see; and arguments are passed whole, under
-// the names that the files have.
+// Doc comments on arguments are the descriptions that clients see. Arguments have the field names of
+// the files.
 #![allow(
     clippy::doc_markdown,
     clippy::needless_pass_by_value,
@@ -42,14 +42,14 @@ use crate::record::Kind;
 
 type Run = dyn Fn(&Call<'_>, Map<String, Value>) -> Result<Value, Fault> + Send + Sync;
 
-/// What a tool does to the log.
+/// The effect of a tool on the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// It reads.
     Reads,
-    /// It adds something with each call.
+    /// It adds a record with each call.
     Adds,
-    /// It adds something once, however often it is called with the same arguments.
+    /// It adds a record once for the same arguments.
     AddsOnce,
 }
 
@@ -58,15 +58,15 @@ struct Tool {
     name: &'static str,
     definition: model::Tool,
     effect: Effect,
-    /// Whether it may read much of the log.
+    /// Whether it may read a large part of the log.
     is_long: bool,
-    /// Of which it shows, or looks for, any record.
+    /// The kinds of records that it reads.
     kinds: &'static [Kind],
     run: Box<Run>,
 }
 
 impl Tool {
-    /// A tool from a function of its arguments. What it gives is cut where it is too long.
+    /// A tool from a function of its arguments. Its answer is cut if it is too long.
     fn new<I, O>(
         name: &'static str,
         title: &str,
@@ -80,7 +80,7 @@ impl Tool {
     {
         let hints = ToolAnnotations::new()
             .read_only(effect == Effect::Reads)
-            // The log is only ever added to.
+            // The log is append-only.
             .destructive(false)
             .idempotent(effect != Effect::Adds)
             .open_world(false);
@@ -93,7 +93,7 @@ impl Tool {
         let run = move |call: &Call<'_>, arguments| {
             let data = run(call, given::arguments(arguments, &required)?)?;
             serde_json::to_value(data).map_err(|error| {
-                tracing::error!(%error, tool = name, "an answer is no JSON");
+                tracing::error!(%error, tool = name, "an answer cannot be encoded as JSON");
                 Fault::internal()
             })
         };
@@ -129,8 +129,8 @@ fn required(schema: &Map<String, Value>) -> Vec<String> {
 const ALL: &str = "all";
 const DEFAULT: &str = "default";
 
-/// What most agents need. The description of each tool takes part of a model's context, and what
-/// supervisors, reviewers and workers use besides is offered only where it is named.
+/// The tools for most agents. The description of each tool takes part of a model's context, so the
+/// others, for supervisors, reviewers and workers, are offered only by name.
 const DEFAULT_TOOLS: [&str; 15] = [
     "audit_verify_chain",
     "conversation_get",
@@ -173,7 +173,7 @@ impl Tools {
         }
     }
 
-    /// All tools. By default, servers offer those that `default` names.
+    /// All tools. By default, servers offer the group `default`.
     ///
     /// ```
     /// use decklog::mcp::Tools;
@@ -206,7 +206,7 @@ impl Tools {
     /// `audit_verify_chain`.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if one of them is there: none is added then.
+    /// [`Conflict`](ErrorKind::Conflict) if one of them exists: then none is added.
     pub fn register_thoughts(&mut self) -> Result<()> {
         self.register(thoughts::tools())
     }
@@ -216,7 +216,7 @@ impl Tools {
         for tool in tools {
             let name = tool.name;
             if by_name.insert(name, Arc::new(tool)).is_some() {
-                let message = format!("there is a tool {name} already: each is registered once");
+                let message = format!("the tool {name} is already registered");
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
@@ -231,10 +231,10 @@ impl Tools {
         self
     }
 
-    /// Those with these names. `default` names those that most agents need, `all` names every one.
+    /// The tools with these names. `default` is the group for most agents, `all` every tool.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a name that none has.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an unknown name.
     pub fn only<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Tools> {
         let mut tools = Tools::new();
         for wanted in names {
@@ -246,7 +246,7 @@ impl Tools {
             if ![ALL, DEFAULT].contains(&wanted) && !self.by_name.contains_key(wanted) {
                 let all: Vec<&str> = self.names().collect();
                 return Err(Error::invalid(format!(
-                    "there is no tool {wanted:?}: give {DEFAULT}, {ALL}, or any of {}",
+                    "there is no tool {wanted:?}: use {DEFAULT}, {ALL}, or any of {}",
                     all.join(", ")
                 )));
             }
@@ -259,8 +259,7 @@ impl Tools {
         Ok(tools)
     }
 
-    /// What resources and prompts may show: the kinds that one of the tools reads, as any client
-    /// may call it then.
+    /// The kinds that resources and prompts may show: those that one of the tools reads.
     pub(super) fn reach(&self) -> Reach {
         let reading = |tool: &&Arc<Tool>| tool.needs() == AccessRole::ReadOnly;
         let tools = self.by_name.values().filter(reading);
@@ -289,7 +288,7 @@ impl Tools {
     }
 }
 
-/// Those that most agents need.
+/// The group `default`.
 impl Default for Tools {
     fn default() -> Tools {
         let mut tools = Tools::all();
@@ -305,7 +304,7 @@ impl fmt::Debug for Tools {
 }
 
 impl Tool {
-    /// The role that it takes to call it.
+    /// The role that is required to call it.
     fn needs(&self) -> AccessRole {
         match self.effect {
             Effect::Reads => AccessRole::ReadOnly,
@@ -314,7 +313,7 @@ impl Tool {
     }
 }
 
-/// A tool that is called.
+/// A tool to call.
 pub(super) struct Runner(Arc<Tool>);
 
 impl Runner {
@@ -325,13 +324,13 @@ impl Runner {
     pub(super) fn check(&self, role: AccessRole) -> Result<(), Fault> {
         let needed = self.0.needs();
         if role < needed {
-            let message = format!("the role {role} may not do this: it takes {needed}");
+            let message = format!("the role {role} may not call this tool: it requires {needed}");
             return Err(Fault::new("FORBIDDEN", message));
         }
         Ok(())
     }
 
-    /// Runs it: what it gives, and what of that is not shown.
+    /// Runs it; returns the answer and its cuts.
     pub(super) fn run(
         &self,
         call: &Call<'_>,

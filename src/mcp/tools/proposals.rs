@@ -1,4 +1,4 @@
-//! Edits that are proposed, and what becomes of them.
+//! Proposed edits and their steps.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,8 +16,8 @@ pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::new(
             "proposal_record",
-            "Record an edit that is proposed",
-            "Records an edit of code before it is made, for someone to approve or deny. It is pending until proposal_decide records a decision.",
+            "Record a proposed edit",
+            "Records a code edit before it is made, for approval. It is pending until proposal_decide records a decision.",
             Effect::AddsOnce,
             record,
         ),
@@ -49,7 +49,7 @@ fn decide(call: &Call<'_>, given: NewStep) -> Result<CodeEditProposal, Fault> {
         return Err(Fault::internal());
     };
     let unknown = || {
-        let message = "there is no proposal of this request: record it with proposal_record first, or look with proposals_list";
+        let message = "there is no proposal of this request: record it first with proposal_record, or find it with proposals_list";
         Fault::not_found(message).with_field("request_id")
     };
     match call.store.record(step) {
@@ -59,17 +59,17 @@ fn decide(call: &Call<'_>, given: NewStep) -> Result<CodeEditProposal, Fault> {
     }
 }
 
-/// Which proposals to list.
+/// The proposals to list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Only those with this status.
+    /// Only proposals with this status.
     status: Option<ProposalStatus>,
-    /// Proposed then or later.
+    /// Only proposals of this time or later.
     since: Option<Time>,
-    /// Proposed before.
+    /// Only proposals before this time.
     until: Option<Time>,
-    /// As they stood at this time. Default: now.
+    /// Their state at this time. Default: now.
     as_of: Option<Time>,
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
@@ -84,7 +84,7 @@ struct List {
 #[derive(Debug, Serialize)]
 struct Listed {
     proposals: Vec<CodeEditProposal>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }

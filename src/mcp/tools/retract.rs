@@ -1,4 +1,4 @@
-//! Turns, tool calls and proposals that are retracted.
+//! Retraction of turns, tool calls and proposals.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -13,23 +13,23 @@ pub(super) fn tools() -> Vec<Tool> {
     vec![Tool::new(
         "retract",
         "Retract a turn, tool call or proposal",
-        "Retracts a turn, a tool call or a proposal that was recorded by mistake. Lists leave it out from then on. The log keeps what it was.",
+        "Retracts a turn, a tool call or a proposal that was recorded by mistake. Lists no longer show it. The log keeps its history.",
         Effect::Adds,
         retract,
     )]
 }
 
-/// What to retract.
+/// The record to retract.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Retract {
-    /// What it is.
+    /// Its type.
     kind: Retractable,
     /// The id of a turn, or the request_id of a tool call or proposal: a UUID.
     id: Uuid,
     /// The call_id of a tool call.
     call_id: Option<String>,
-    /// From when on it is retracted. Default: now.
+    /// The time from which it is retracted. Default: now.
     at: Option<Time>,
 }
 
@@ -57,7 +57,7 @@ fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
             })
         }
         (Retractable::Proposal, None) => call.store.get_proposal(given.id)?.map(|found| {
-            // Without what its steps added.
+            // Without the fields of its steps.
             Record::Proposal(CodeEditProposal {
                 created_at: validity,
                 confidence: found.confidence,
@@ -68,12 +68,12 @@ fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
             return Err(Fault::invalid("call_id: required for a tool call").with_field("call_id"));
         }
         _ => {
-            let message = "call_id: only a tool call has one: leave it out";
+            let message = "call_id: only for tool calls";
             return Err(Fault::invalid(message).with_field("call_id"));
         }
     };
     let record = record.ok_or_else(|| {
-        let message = "nothing with this id is in the log, or it is retracted already";
+        let message = "no record has this id, or it is already retracted";
         Fault::not_found(message).with_field(if is_call { "call_id" } else { "id" })
     })?;
     Ok(call.store.record(record)?.into())

@@ -1,4 +1,4 @@
-//! Looks for texts: in the whole log, and for conversations.
+//! Full-text search: in the whole log, and for conversations.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::record::{Client, ConversationStatus, Kind};
 use crate::wire::conversation::Whole;
 use crate::wire::fields::{KindName, SearchAfter};
 
-/// Maximum number of matches shown of a conversation.
+/// Maximum number of matches of a conversation.
 const MATCHES_MAX: usize = 3;
-/// Matches that are looked at at once, where more than one may be of a conversation.
+/// Matches per search, since several may be of one conversation.
 const AT_ONCE: usize = 100;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -27,7 +27,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "log_search",
             "Search the log",
-            "Finds a text in all records, newest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Ignores case; no wildcards. Call it to find out what was done before.",
+            "Finds a text in all records, newest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Case-insensitive; no wildcards. Call it to find earlier work.",
             Effect::Reads,
             search,
         )
@@ -45,7 +45,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// What to look for.
+/// The search.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Search {
@@ -54,9 +54,9 @@ struct Search {
     text: String,
     /// Only records of this kind.
     kind: Option<KindName>,
-    /// Only records of that time or later.
+    /// Only records of this time or later.
     since: Option<Time>,
-    /// Only records before that time.
+    /// Only records before this time.
     until: Option<Time>,
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
@@ -64,11 +64,11 @@ struct Search {
     cursor: Option<SearchAfter>,
 }
 
-/// Lines of the log that hold a text, the latest first.
+/// Matching lines of the log, latest first.
 #[derive(Debug, Serialize)]
 struct Matches {
     matches: Vec<SearchMatch>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -85,7 +85,7 @@ fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
     let mut found = looked(call, &query)?;
     let fitting = fitting(&found.matches);
     if fitting < found.matches.len() {
-        // The cursor that leads past those that are told, and no further.
+        // The cursor right after the returned matches.
         query.limit = fitting;
         found = looked(call, &query)?;
     }
@@ -95,7 +95,7 @@ fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
     })
 }
 
-/// How many of the first fit an answer: one at the least.
+/// The number of first items that fit an answer, at least one.
 fn fitting<T: Serialize>(items: &[T]) -> usize {
     let mut bytes = 0;
     let fits = |item: &&T| {
@@ -120,57 +120,57 @@ fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
     Ok(found)
 }
 
-/// Which conversations to find.
+/// The conversations to find.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// A text in one of their messages. Default: any.
+    /// A text in one of the messages. Default: any.
     #[schema(min_length = 1, max_length = 1024)]
     text: Option<String>,
-    /// Only those of this workspace.
+    /// Only conversations of this workspace.
     workspace: Option<String>,
-    /// Only those of this project.
+    /// Only conversations of this project.
     project: Option<String>,
-    /// Only those of this client, such as cli or vscode.
+    /// Only this client, such as cli or vscode.
     client: Option<Client>,
-    /// Only those with this status.
+    /// Only conversations with this status.
     status: Option<ConversationStatus>,
-    /// With a text: with a message of that time or later. Else: created then or later.
+    /// With text: a message of this time or later. Else: created then or later.
     since: Option<Time>,
     /// Before this time; see since.
     until: Option<Time>,
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
-    /// The next_cursor of the previous page. A conversation may be found again there.
+    /// The next_cursor of the previous page. Pages may repeat conversations.
     cursor: Option<String>,
 }
 
-/// A conversation that was found.
+/// A matching conversation.
 #[derive(Debug, Serialize)]
 struct One {
     conversation: Whole,
-    /// The latest messages that hold the text, up to three.
+    /// The latest matching messages, up to three.
     matches: Vec<InMessage>,
 }
 
-/// A message that holds a text.
+/// A matching message.
 #[derive(Debug, Serialize)]
 struct InMessage {
     /// Its id.
     message_id: String,
     /// Its time, in epoch milliseconds.
     at: i64,
-    /// Which of its texts.
+    /// The field with the match.
     field: String,
-    /// Some of the text, around what was looked for.
+    /// An excerpt around the match.
     snippet: String,
 }
 
-/// Conversations, the latest first.
+/// Conversations, latest first.
 #[derive(Debug, Serialize)]
 struct Conversations {
     conversations: Vec<One>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -188,7 +188,8 @@ fn conversations(call: &Call<'_>, given: Wanted) -> Result<Conversations, Fault>
         ..ConversationQuery::default()
     };
     let no_cursor = || {
-        Fault::invalid("cursor: give the next_cursor of an answer, as it is").with_field("cursor")
+        Fault::invalid("cursor: must be the next_cursor of an answer, unchanged")
+            .with_field("cursor")
     };
     if let Some(text) = given.text {
         let after = given.cursor.as_deref().map(str::parse).transpose();
@@ -256,17 +257,17 @@ fn with_text(
     }
 }
 
-/// Conversations in which matches are.
+/// Conversations with matches.
 #[derive(Default)]
 struct Finds {
     found: Vec<One>,
-    /// Where each stands there; nowhere if it is not wanted.
+    /// The position of each; `None` if it is filtered out.
     places: BTreeMap<Uuid, Option<usize>>,
     bytes: usize,
 }
 
 impl Finds {
-    /// Takes in a match; `false` if that takes one more conversation than there is room for.
+    /// Adds a match; `false` if it would exceed the maximum number of conversations.
     fn take(
         &mut self,
         call: &Call<'_>,

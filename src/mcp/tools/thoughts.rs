@@ -1,4 +1,4 @@
-//! Thoughts: the audit trail of a task, each bound to the one before it.
+//! Thoughts: the audit trail of a task, each chained to the one before it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -24,7 +24,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "thought_record_list",
             "thought_record_list",
-            "Lists recorded thoughts, oldest first: of one task, or of all. Call it to see what was planned and decided before.",
+            "Lists recorded thoughts, oldest first: of one task, or of all. Call it to see earlier plans and decisions.",
             Effect::Reads,
             list,
         )
@@ -40,7 +40,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "audit_verify_chain",
             "Verify a task's audit trail",
-            "Recomputes every hash of a task's thoughts from the files and reports whether the chain holds and, if not, where it first breaks. A chain that lost its last records still holds: compare records and head with what was kept elsewhere.",
+            "Recomputes every hash of a task's thoughts from the files and reports whether the chain is intact and, if not, the first break. A chain that lost its last records is still intact: compare records and head with a copy stored elsewhere.",
             Effect::Reads,
             verify,
         )
@@ -57,7 +57,7 @@ struct Thought {
     thought_type: ThoughtType,
     /// The task whose audit trail it belongs to. Use the same one throughout a task.
     task_id: Name,
-    /// The agent that has the thought: you.
+    /// The agent with the thought: you.
     agent_id: Name,
     /// The thought, in words.
     content: String,
@@ -73,13 +73,13 @@ fn record(call: &Call<'_>, given: Thought) -> Result<ThoughtRecord, Fault> {
     Ok(call.store.thoughts().create(thought)?)
 }
 
-/// Which thoughts to list.
+/// The thoughts to list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Only those of this task.
+    /// Only thoughts of this task.
     task_id: Option<Name>,
-    /// Only those chained to the thought with this hash; 64 zeros for those that begin a chain.
+    /// Only thoughts with this prev_hash; 64 zeros for the first of a chain.
     #[schema(pattern = "^[0-9a-fA-F]{64}$")]
     prev_hash: Option<String>,
     /// Maximum number of thoughts. Default: all. Results come in pages: continue with next_cursor.
@@ -95,7 +95,7 @@ struct List {
 #[derive(Debug, Serialize)]
 struct Listed {
     records: Vec<ThoughtRecord>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -114,7 +114,7 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
             ..query.clone()
         })
     };
-    // As many as a page may have.
+    // The maximum of a page.
     let limit = given.limit.unwrap_or(Limit::MAX);
     let page = page(Some(limit), given.cursor, read)?;
     Ok(Listed {
@@ -123,28 +123,25 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
     })
 }
 
-/// Which thought to read.
+/// The thought to read.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Get {
-    /// The id that it was given when it was recorded.
+    /// Its id, returned by thought_record.
     id: String,
-    /// The first character to show of a text that was truncated. Default: 0.
-    #[allow(dead_code)] // The answer is cut by it.
+    /// First character to show of a truncated text. Default: 0.
+    #[allow(dead_code)] // Used to cut the answer.
     from_char: Option<FromChar>,
 }
 
 fn get(call: &Call<'_>, given: Get) -> Result<ThoughtRecord, Fault> {
     let thought = call.store.thoughts().get(&given.id)?;
     thought.ok_or_else(|| {
-        Fault::not_found(
-            "there is no thought of this id: thought_record_list shows which there are",
-        )
-        .with_field("id")
+        Fault::not_found("no such thought: find thoughts with thought_record_list").with_field("id")
     })
 }
 
-/// Whose chain to verify.
+/// The chain to verify.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Verify {

@@ -17,7 +17,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             "turn_record",
             "Record a turn",
-            "Records what was said in one turn of a conversation. Returns its id, the parent_id of the tool calls and turns that follow.",
+            "Records one turn of a conversation. Returns its id, the parent_id of the tool calls and turns that follow.",
             Effect::Adds,
             record,
         ),
@@ -32,16 +32,16 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// That a turn is in the log.
+/// A recorded turn.
 #[derive(Debug, Serialize)]
 struct Recorded {
     /// Its id.
     id: String,
-    /// The number of the line that holds it.
+    /// The sequence number of its line.
     seq: u64,
-    /// Whether the call added it or it was there.
+    /// Whether the call added it or it existed.
     status: Status,
-    /// What is probably a mistake in it, though it was taken.
+    /// A probable mistake in the accepted record.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
 }
@@ -56,17 +56,17 @@ fn record(call: &Call<'_>, given: NewTurn) -> Result<Recorded, Fault> {
     })
 }
 
-/// Which turns to list.
+/// The turns to list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Since {
-    /// Said then or later.
+    /// Of this time or later.
     since: Time,
     /// Only turns of this conversation or thread.
     thread_id: Option<Uuid>,
-    /// Only turns that come from here.
+    /// Only turns of this kind.
     kind: Option<TurnKind>,
-    /// As they stood at this time. Default: now.
+    /// Their state at this time. Default: now.
     as_of: Option<Time>,
     /// Maximum number of results. Default: 100.
     limit: Option<Limit>,
@@ -81,7 +81,7 @@ struct Since {
 #[derive(Debug, Serialize)]
 struct Listed {
     turns: Vec<ConversationTurn>,
-    /// Give it as cursor for those that follow. Missing where there are none.
+    /// The cursor of the next page. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What models were used for, in tokens.
+//! Token usage of models.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -22,17 +22,17 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Which days to report on, and how.
+/// The days and groups of the report.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Report {
-    /// Only this UTC day and later ones, as 2026-07-28. Default: all.
+    /// Only this UTC day and later, as 2026-07-28. Default: all.
     #[schema(value_type = Option<String>, format = Date)]
     since: Option<Day>,
     /// Only days before this one.
     #[schema(value_type = Option<String>, format = Date)]
     until: Option<Day>,
-    /// What to group by. Default: model.
+    /// Columns to group by. Default: model.
     group: Option<Vec<Dimension>>,
     /// The period of each row. Default: all days together.
     bucket: Option<Bucket>,
@@ -41,7 +41,7 @@ struct Report {
 }
 
 fn report(call: &Call<'_>, given: Report) -> Result<UsageReport, Fault> {
-    // The first one reads all messages.
+    // The first report reads all messages.
     call.check()?;
     Ok(call.analytics.usage(&AnalyticsQuery {
         since: given.since,

@@ -48,7 +48,7 @@ fn damage_is_told_with_its_place_and_repaired() {
     let output = log.run(&["repair"]);
     assert_eq!(code(&output), FINDINGS);
     assert!(
-        out(&output).contains("1 rewritten line left as found"),
+        out(&output).contains("1 rewritten line not changed"),
         "{}",
         out(&output)
     );
@@ -76,7 +76,7 @@ fn what_is_no_line_goes_to_quarantine() {
     assert_eq!(code(&output), FINDINGS);
     assert!(out(&output).contains("torn      "), "{}", out(&output));
     assert!(
-        out(&output).contains("note      2025-12-09/notes.txt is not"),
+        out(&output).contains("note      2025-12-09/notes.txt does not belong"),
         "{}",
         out(&output)
     );

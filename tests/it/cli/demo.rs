@@ -13,7 +13,7 @@ fn the_demo_ends_with_commands_that_run() {
     let text = out(&output);
     for words in [
         "108 records added",
-        "not understood",
+        "unknown lines",
         "failed      4,584 ms",
         "clean: 4 segments",
     ] {

@@ -101,5 +101,5 @@ fn a_kind_is_shown_and_an_unknown_one_refused() {
     let output = log.run(&["schema", "poems"]);
     let said = err(&output);
     assert_eq!(code(&output), USAGE, "{said}");
-    assert!(said.contains("give one of conversation_turns"), "{said}");
+    assert!(said.contains("use one of conversation_turns"), "{said}");
 }

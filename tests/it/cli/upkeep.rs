@@ -300,7 +300,7 @@ fn a_proof_outlasts_what_it_is_of() {
     log.ok(&["erase", "--conversation", &id(1)]);
     let told = log.ok(&["check-proof", &at("proof")]);
     assert!(
-        told.starts_with("holds: line 1 of 2025-12-27/messages"),
+        told.starts_with("valid: seal 3 covers line 1 of 2025-12-27/messages"),
         "{told}"
     );
     assert_eq!(code(&log.run(&["prove", "messages", &id(101)])), FINDINGS);

@@ -73,7 +73,7 @@ fn an_event_takes_timestamp_on_every_face() {
     ] {
         // Where it stands beside or within a choice.
         let said = of_field.to_string();
-        assert!(said.contains("Another name for"), "{said}");
+        assert!(said.contains("Alias of"), "{said}");
     }
     let both = json!({
         "op": "pending", "status": "pending", "request_id": uuid::Uuid::from_u128(1),

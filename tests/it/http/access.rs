@@ -386,11 +386,11 @@ fn what_other_machines_reach_is_not_served_without_a_token() {
     assert_eq!(e.kind(), ErrorKind::InvalidInput);
     assert!(e.to_string().contains("privacy.require_auth"), "{e}");
     for (hosts, origins, told) in [
-        (&["http://localhost"][..], &[][..], "is no host"),
-        (&["log.example:80"], &[], "is no host"),
-        (&[], &["log.example"], "is no origin"),
-        (&[], &["*"], "is no origin"),
-        (&[], &["null"], "is no origin"),
+        (&["http://localhost"][..], &[][..], "is not a host"),
+        (&["log.example:80"], &[], "is not a host"),
+        (&[], &["log.example"], "is not an origin"),
+        (&[], &["*"], "is not an origin"),
+        (&[], &["null"], "is not an origin"),
     ] {
         let mut options = Options::default();
         options.allow_hosts = hosts.iter().map(|&it| it.to_owned()).collect();

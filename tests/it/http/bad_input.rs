@@ -616,7 +616,7 @@ fn an_id_in_a_path_that_cannot_be_one_is_told_with_what_it_may_be() {
     for (path, field, expected) in [
         ("/conversations/conv_xyz789/messages", "id", "give a UUID"),
         ("/tool-calls/r1/c1", "request_id", "give a UUID"),
-        ("/events/first", "id", "give a whole number"),
+        ("/events/first", "id", "must be a whole number"),
     ] {
         let refused = client.get(path);
         refused.expect_problem(400, "bad_request", Some(field));

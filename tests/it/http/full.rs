@@ -102,7 +102,7 @@ fn the_log_says_how_many_queued_records_were_lost() {
     let said = server.end();
     let told: Vec<&str> = said
         .lines()
-        .filter(|line| line.contains("queued records were not taken"))
+        .filter(|line| line.contains("queued records were rejected"))
         .collect();
     let [told] = told[..] else {
         panic!("{said:.2000}")

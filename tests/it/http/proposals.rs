@@ -60,7 +60,7 @@ fn steps_that_cannot_be_say_why() {
     let applied = json!({"status": "applied"});
     let unknown = client.post(&steps, &applied);
     unknown.expect_problem(404, "not_found", Some("request_id"));
-    assert!(unknown.text().contains("propose the edit first"));
+    assert!(unknown.text().contains("record it first"));
     client.post("/proposals", &proposal()).expect(201);
     let early = client.post(&steps, &applied);
     early.expect_problem(409, "lifecycle", None);

@@ -46,16 +46,16 @@ fn prompts_say_what_they_take() {
     assert_eq!(names, ["what_happened", "daily_review", "find_failures"]);
     assert_eq!(prompts[0]["arguments"][0]["required"], true);
     for (name, arguments, told) in [
-        ("what_happened", json!({}), "run: give"),
+        ("what_happened", json!({}), "run: must be"),
         ("what_happened", json!({ "run": "x" }), "whole number"),
         ("what_happened", json!({ "run": "7" }), "no event 7"),
         (
             "what_happened",
             json!({ "run": "1", "x": "2" }),
-            "nothing else",
+            "only argument",
         ),
         ("daily_review", json!({ "day": "2025-02-30" }), "2026-07-28"),
-        ("daily_review", json!({ "day": [] }), "give a text"),
+        ("daily_review", json!({ "day": [] }), "must be a text"),
         ("find_failures", json!({ "since": "yesterday" }), "RFC 3339"),
         ("find_failures", json!({ "since": "-5" }), "1970"),
         ("what_happend", json!({}), "what_happened"),
