@@ -1,5 +1,5 @@
-//! The crate's one error: opaque, with a [`kind`](Error::kind) to match on and the context a
-//! person needs to act: path, offset, key.
+//! The crate's error: opaque, with a [`kind`](Error::kind) to match on, and context: path, offset,
+//! key.
 
 use std::fmt;
 use std::io;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 /// The longest key: a kind, an id and a name of 1,024 bytes.
 const KEY_BYTES_MAX: usize = 1_024 + 128;
-/// How much an error shows of a longer one.
+/// Maximum length of a longer key in an error.
 const KEY_SHOWN_CHARS: usize = 80;
 
-/// What went wrong, for callers that branch on it.
+/// The kind of an error, for callers that branch on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The operating system refused an operation; the source holds its error.
     Io,
-    /// The caller's record or argument is not acceptable; nothing was written.
+    /// The caller's record or argument is invalid; nothing was written.
     InvalidInput,
     /// The record that this one belongs to is not in the log or was retracted, such as the request
     /// of an outcome or the conversation of a message; nothing was written.
@@ -25,31 +25,30 @@ pub enum ErrorKind {
     /// The step is not possible in the record's present state, such as applying a proposal that was
     /// denied; nothing was written.
     Lifecycle,
-    /// The log already holds another fact for this key; the first stands, nothing was written.
+    /// The log already has another fact for this key; the first is kept, nothing was written.
     Conflict,
     /// Another process held the store's write lock for longer than the timeout.
     Locked,
     /// An earlier write or fsync of this handle failed; reopen the store to recover.
     Poisoned,
-    /// Bytes in the store are not what was written there.
+    /// Bytes in the store were changed or damaged.
     Damaged,
     /// The store was written by a newer version in a format this one does not know.
     NewerFormat,
-    /// The path does not hold a store and cannot become one.
+    /// The path is not a store and cannot become one.
     NotAStore,
     /// The store was opened read-only.
     ReadOnly,
-    /// The store is on a network file system, where locks and shared memory cannot be relied on.
+    /// The store is on a network file system, where locks and shared memory are not reliable.
     NetworkFileSystem,
-    /// The key under which the store's user ids are hashed is not there, or another one is; nothing
-    /// was written.
+    /// The key of the store's user ids is missing, or another key was found; nothing was written.
     UserIdKey,
     /// The queue of a [`Capture`](crate::Capture) is full; the record was not queued.
     QueueFull,
 }
 
 impl ErrorKind {
-    /// Whether a rule of the log rejected a record, and not the store.
+    /// Whether a rule of the log rejected the record, rather than a failure of the store.
     pub(crate) fn is_judgement(self) -> bool {
         matches!(
             self,
@@ -60,7 +59,7 @@ impl ErrorKind {
         )
     }
 
-    /// The kind as a short stable word, as the command line prints it.
+    /// The kind as a short stable word.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Io => "io",
@@ -100,12 +99,11 @@ struct Inner {
     offset: Option<u64>,
     key: Option<String>,
     field: Option<String>,
-    /// Shared by the many callers that wait on one failed fsync.
+    /// Shared by all callers that wait for one failed fsync.
     source: Option<Arc<io::Error>>,
 }
 
-/// The name under which the [`ObservabilityStore`](crate::ObservabilityStore) trait knows
-/// [`Error`].
+/// Alias of [`Error`] for the [`ObservabilityStore`](crate::ObservabilityStore) trait.
 pub type DbError = Error;
 
 /// A result with this crate's [`Error`].
@@ -140,11 +138,11 @@ impl Error {
         err
     }
 
-    /// That of a handle whose earlier write or fsync failed.
+    /// The error of a handle whose earlier write or fsync failed.
     pub(crate) fn poisoned(mut first: Error) -> Self {
         let source = first.0.source.take();
         let message = format!(
-            "an earlier write of this handle failed, so it writes no more: open the store again to recover; the failure was: {first}"
+            "an earlier write of this handle failed, so it refuses further writes: open the store again to recover; the failure was: {first}"
         );
         let mut err = Error::new(ErrorKind::Poisoned, message);
         err.0.source = source;
@@ -164,7 +162,7 @@ impl Error {
     pub(crate) fn with_key(mut self, key: impl Into<String>) -> Self {
         self.0.key.get_or_insert_with(|| {
             let mut key: String = key.into();
-            // Whole where a record can have it; else it may be as long as memory.
+            // Complete if a record can have it; longer ones are cut.
             if key.len() > KEY_BYTES_MAX {
                 key = key.chars().take(KEY_SHOWN_CHARS).chain(['…']).collect();
             }
@@ -178,7 +176,7 @@ impl Error {
         self
     }
 
-    /// Whether what was to be read cannot be, for a reason of its own.
+    /// Whether the file itself cannot be read.
     pub(crate) fn is_of_what_is_read(&self) -> bool {
         self.0.source.as_deref().is_some_and(is_of_what_is_read)
     }
@@ -191,7 +189,7 @@ impl Error {
         self.0.source.as_deref().is_some_and(is_full)
     }
 
-    /// What went wrong, without the place.
+    /// The message, without the path.
     pub(crate) fn reason(&self) -> String {
         let Inner {
             message, source, ..
@@ -202,7 +200,7 @@ impl Error {
         }
     }
 
-    /// What went wrong, to branch on.
+    /// The kind, to branch on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -222,7 +220,7 @@ impl Error {
         self.0.key.as_deref()
     }
 
-    /// The field of a record that is at fault, where it is one.
+    /// The invalid field of a record, if any.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
@@ -235,9 +233,9 @@ fn is_full(e: &io::Error) -> bool {
     )
 }
 
-/// Whether an error is of what is read, and not of the machine or the process at this moment.
+/// Whether an error comes from the file, rather than the machine or the process.
 pub(crate) fn is_of_what_is_read(e: &io::Error) -> bool {
-    // `EIO` and `EUCLEAN`: a bad sector, and what a file system knows to be broken.
+    // `EIO` and `EUCLEAN`: a bad sector, and a damaged file system.
     let is_broken = cfg!(unix) && matches!(e.raw_os_error(), Some(5 | 117));
     is_broken || e.kind() == io::ErrorKind::PermissionDenied
 }

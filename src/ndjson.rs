@@ -1,4 +1,4 @@
-//! Records as programs hand them over: one JSON object a line.
+//! Records as input of programs: one JSON object per line.
 //!
 //! ```
 //! use decklog::ndjson;
@@ -9,7 +9,7 @@
 //! ndjson::read(&mut from, 1 << 20, |input| inputs.push(input)).unwrap();
 //! let answers = ndjson::record(&store, inputs)?;
 //! assert!(answers[0].1.is_ok());
-//! // The number of the line is that of the input: blank ones count, and are no records.
+//! // Line numbers count all lines of the input; blank ones have no answer.
 //! assert_eq!((answers[1].0, answers[1].1.is_err()), (3, true));
 //! # Ok::<(), decklog::Error>(())
 //! ```
@@ -28,13 +28,13 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub struct Input {
     /// Its number, from 1.
     pub line: u64,
-    /// What it says, or why that cannot be told.
+    /// The record, or the reason why the line is invalid.
     pub text: Result<String>,
 }
 
-/// Records what is a record, each taken or rejected by itself; the answers are in the order of the
-/// lines, with their numbers. A record without a time is that of now: sent again with its id, it is
-/// compared without the time.
+/// Records all valid lines; each is accepted or rejected separately. The answers are in the order of
+/// the lines, with their numbers. A record without a time gets the current time: a repeated one with
+/// the same id is compared without the time.
 ///
 /// # Errors
 /// As [`Store::record_batch`].
@@ -54,7 +54,7 @@ pub fn record(store: &Store, inputs: Vec<Input>) -> Result<Vec<(u64, Result<Ack>
     } else {
         store.put_batch(records)?.into_iter()
     };
-    let none = || Error::new(ErrorKind::Poisoned, "the store gave no answer");
+    let none = || Error::new(ErrorKind::Poisoned, "the store returned no answer");
     let answer = |(line, read): (u64, Result<()>)| {
         let ack = read.and_then(|()| acks.next().unwrap_or_else(|| Err(none())));
         (line, ack)
@@ -65,7 +65,7 @@ pub fn record(store: &Store, inputs: Vec<Input>) -> Result<Vec<(u64, Result<Ack>
 /// Calls `sink` for every line that is not blank.
 ///
 /// # Errors
-/// What the input fails with.
+/// The input's error.
 pub fn read(
     from: &mut impl BufRead,
     line_bytes_max: usize,
@@ -76,12 +76,12 @@ pub fn read(
         number += 1;
         let text = match line {
             Line::TooLong(bytes) => Err(Error::invalid(format!(
-                "the line has {bytes} bytes: at most {line_bytes_max} are read"
+                "the line has {bytes} bytes: the maximum is {line_bytes_max}"
             ))),
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
             Line::Whole(bytes) => String::from_utf8(bytes)
                 .map(|text| match text.strip_prefix(BYTE_ORDER_MARK) {
-                    // Some programs put one before the first line.
+                    // Some programs write one before the first line.
                     Some(rest) if number == 1 => rest.to_owned(),
                     _ => text,
                 })
@@ -97,7 +97,7 @@ pub fn read(
 
 enum Line {
     Whole(Vec<u8>),
-    /// How long it is.
+    /// Its length.
     TooLong(usize),
 }
 
@@ -146,7 +146,7 @@ mod tests {
     fn lines_come_with_their_numbers() {
         let mut inputs = Vec::new();
         let text = b"one\r\n\n  \r\n\xff\n12345678\n123456789\nlast";
-        // A small buffer, so that lines are put together.
+        // A small buffer, so that lines span several reads.
         let mut from = io::BufReader::with_capacity(3, &text[..]);
         read(&mut from, 8, |input| inputs.push(said(input))).unwrap();
         let ok = |line, text: &str| (line, Ok(text.to_owned()));
@@ -155,7 +155,7 @@ mod tests {
             ok(1, "one\r"),
             bad(4, "not UTF-8 at byte 0"),
             ok(5, "12345678"),
-            bad(6, "the line has 9 bytes: at most 8 are read"),
+            bad(6, "the line has 9 bytes: the maximum is 8"),
             ok(7, "last"),
         ];
         assert_eq!(inputs, expected);

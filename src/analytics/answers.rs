@@ -1,4 +1,4 @@
-//! What reports say: plain values, the same as JSON in every face.
+//! The values of reports, with the same JSON on every face.
 
 use std::collections::BTreeMap;
 
@@ -8,55 +8,55 @@ use uuid::Uuid;
 use super::query::Scope;
 use crate::record::{Day, Timestamp};
 
-/// What a row is of: the bucket, and what its messages have in common. A name is left out where
-/// the report does not tell it apart, or where the messages have none.
+/// The group of a row: the bucket, and the names that its messages share. A name is left out if the
+/// report does not group by it, or if the messages have none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct RowKey {
-    /// The first day of the bucket, or the Monday of a week of which only later days are asked
-    /// for; left out where all days are added up.
+    /// The first day of the bucket, also if the period begins later in that bucket; left out without
+    /// buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
-    /// The model that answered.
+    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_used: Option<String>,
     /// The gateway's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_used: Option<String>,
-    /// How models were put together.
+    /// The orchestration mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
-    /// The sort of task.
+    /// The task type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
 }
 
-/// How long answers took, in milliseconds.
+/// The latency of answers, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LatencyMs {
-    /// How many answers say how long they took.
+    /// Number of answers with a latency.
     pub count: u64,
-    /// On average; left out if none says it, as are the others.
+    /// The average; like the quantiles, left out if no answer has a latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// Half of them took no longer, within 1 %.
+    /// The median, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
-    /// 95 % of them took no longer, within 1 %.
+    /// The 95th percentile, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
-    /// 99 % of them took no longer, within 1 %.
+    /// The 99th percentile, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
 }
 
-/// How many messages and tokens there were.
+/// Numbers of messages and tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct UsageSums {
-    /// Messages in any role.
+    /// Messages with any role.
     pub messages: u64,
     /// Requests: messages in the role `assistant` that are no further part of another one's
     /// answer, and messages in other roles that have an error.
@@ -65,21 +65,21 @@ pub struct UsageSums {
     pub tokens_in: u64,
     /// Tokens of answers, of messages in any role.
     pub tokens_out: u64,
-    /// How many of `tokens_in` were neither written to a cache nor read from one.
+    /// The part of `tokens_in` that was neither written to a cache nor read from one.
     pub tokens_input: u64,
-    /// How many of `tokens_in` were written to a cache.
+    /// The part of `tokens_in` that was written to a cache.
     pub tokens_cache_write: u64,
-    /// How many of `tokens_in` were read from a cache.
+    /// The part of `tokens_in` that was read from a cache.
     pub tokens_cache_read: u64,
-    /// How many of `tokens_out` models reasoned with.
+    /// The part of `tokens_out` used for reasoning.
     pub tokens_reasoning: u64,
 }
 
-/// What `turn.completed` events say of tokens.
+/// The tokens of `turn.completed` events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TurnSums {
-    /// How many turns were completed.
+    /// Number of completed turns.
     pub turns: u64,
     /// The sum of their `input_tokens`.
     pub tokens_in: u64,
@@ -101,7 +101,7 @@ pub struct TurnRow {
     /// The bucket, and the `model_name` of the events as `model_used`.
     #[serde(flatten)]
     pub of: RowKey,
-    /// What they add up to.
+    /// Their sums.
     #[serde(flatten)]
     pub sums: TurnSums,
 }
@@ -121,7 +121,7 @@ pub struct ModelSums {
     pub tokens_in: u64,
     /// Tokens of their answers.
     pub tokens_out: u64,
-    /// How much of the context window was used on average, from 0 to 1; left out if none says it.
+    /// Average use of the context window, from 0 to 1; left out if no answer has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization_avg: Option<f64>,
     /// Messages in any role that have an error.
@@ -131,7 +131,7 @@ pub struct ModelSums {
     pub error_rate: Option<f64>,
 }
 
-/// How many errors there were.
+/// Numbers of errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorSums {
@@ -140,14 +140,14 @@ pub struct ErrorSums {
     /// Requests: messages in the role `assistant` that are no further part of another one's
     /// answer, and messages in other roles that have an error.
     pub requests: u64,
-    /// How many of them failed.
+    /// Failed requests.
     pub failed_requests: u64,
     /// Which part of the requests failed, from 0 to 1; left out if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<f64>,
 }
 
-/// How many errors of one type there were.
+/// Number of errors of one type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorCount {
@@ -159,28 +159,28 @@ pub struct ErrorCount {
     pub errors: u64,
 }
 
-/// A message with an error, as it stands in the log.
+/// A message with an error.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorSample {
     /// The message's id.
     pub id: Uuid,
-    /// Its conversation's.
+    /// The conversation's id.
     pub conversation_id: Uuid,
     /// When it was sent, RFC 3339.
     #[cfg_attr(feature = "wire", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
-    /// The model that was to answer.
+    /// The requested model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_used: Option<String>,
     /// The class of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// What failed; of a text of more than 4 KiB its first 4 KiB and `…`, the message has the rest.
+    /// The error message; a text of more than 4 KiB is cut there and ends with `…`.
     pub error: String,
 }
 
-/// How many requests were of some sort.
+/// Number of requests of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TaskSums {
@@ -192,18 +192,18 @@ pub struct TaskSums {
     pub share: Option<f64>,
 }
 
-/// How full the context window was. Messages in the role `assistant` alone count.
+/// Use of the context window by messages with the role `assistant`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ContextSums {
-    /// How many answers say it.
+    /// Number of answers with a value.
     pub count: u64,
-    /// How much of it was used on average, from 0 to 1; left out if none says it.
+    /// Average use, from 0 to 1; left out if no answer has a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
 }
 
-/// How often the context was compressed.
+/// Compression of contexts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CompressionSums {
@@ -216,7 +216,7 @@ pub struct CompressionSums {
     pub rate: Option<f64>,
 }
 
-/// How many answers took how long.
+/// Latency of answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LatencySums {
@@ -235,10 +235,10 @@ macro_rules! reports {
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
         pub struct $row {
-            /// What it is of.
+            /// The group.
             #[serde(flatten)]
             pub of: RowKey,
-            /// What that adds up to.
+            /// The sums of the group.
             #[serde(flatten)]
             pub sums: $sums,
         }
@@ -252,7 +252,7 @@ macro_rules! reports {
             /// By bucket, the earliest first; then those with the most requests first, of errors
             /// those with the most errors.
             pub rows: Vec<$row>,
-            /// How many rows there are, whatever the limit is.
+            /// Number of rows without the limit.
             pub row_count: usize,
             /// What all rows add up to, those past the limit included.
             pub total: $total,
@@ -273,20 +273,20 @@ reports! {
     ModelsReport: ModelRow of ModelSums, total ModelSums {}
     /// Errors by type, the most first; and the latest of them.
     ErrorsReport: ErrorRow of ErrorCount, total ErrorSums {
-        /// The latest messages with an error that are in the log, the latest first; at most 20.
+        /// The latest messages with an error, latest first. Maximum: 20.
         pub samples: Vec<ErrorSample>,
     }
-    /// How long answers took, by orchestration mode.
+    /// Latency by orchestration mode.
     LatencyReport: LatencyRow of LatencySums, total LatencySums {}
-    /// Which sorts of tasks were asked for.
+    /// Requests by task type.
     TasksReport: TaskRow of TaskSums, total TaskSums {}
-    /// How full context windows were, by model.
+    /// Use of context windows, by model.
     ContextReport: ContextRow of ContextSums, total ContextSums {}
-    /// How often contexts were compressed, by model.
+    /// Compression of contexts, by model.
     CompressionReport: CompressionRow of CompressionSums, total CompressionSums {}
 }
 
-/// How many conversations were held in a bucket.
+/// Active conversations of a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveRow {
@@ -298,7 +298,7 @@ pub struct ActiveRow {
     pub conversations: u64,
 }
 
-/// How many conversations were held.
+/// Active conversations.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveReport {
@@ -306,7 +306,7 @@ pub struct ActiveReport {
     pub scope: Scope,
     /// By bucket, the earliest first; those without any are left out.
     pub rows: Vec<ActiveRow>,
-    /// How many rows there are, whatever the limit is.
+    /// Number of rows without the limit.
     pub row_count: usize,
 }
 
@@ -322,7 +322,7 @@ pub struct DashboardMetrics {
     /// a rollup that does not name its conversations.
     #[cfg_attr(feature = "wire", schema(required))]
     pub conversations_today: Option<u64>,
-    /// Messages in any role.
+    /// Messages with any role.
     pub messages_today: u64,
     /// Tokens of prompts and answers, of messages in any role.
     pub tokens_today: u64,
@@ -346,7 +346,7 @@ pub struct DashboardMetrics {
     pub by_config: BTreeMap<String, u64>,
     /// Requests per task type.
     pub by_task_type: BTreeMap<String, u64>,
-    /// Average part of the context window that was used, from 0 to 1; `None` if no answer has it.
+    /// Average use of the context window, from 0 to 1; `None` if no answer has it.
     #[cfg_attr(feature = "wire", schema(required))]
     pub avg_context_utilization: Option<f64>,
     /// Answers with compressed context divided by answers, from 0 to 1; `None` if there were none.

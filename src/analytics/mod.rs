@@ -1,7 +1,7 @@
-//! Reports on what messages add up to: tokens, latencies, errors, contexts, conversations. They are
-//! made of sums that are kept in memory by day and group and that are added to as messages come, so
-//! that a report costs the number of groups and days, not of messages. Nothing of this is written:
-//! what retention removed is told by the rollups of the log.
+//! Reports over messages: tokens, latencies, errors, contexts, conversations. They use sums in memory
+//! by day and group, which are updated with new messages, so that the cost of a report depends on the
+//! number of groups and days, not of messages. Nothing of this is written: removed messages are in the
+//! rollups of the log.
 
 mod answers;
 mod cells;
@@ -27,12 +27,12 @@ use self::kept::Kept;
 use crate::error::Result;
 use crate::store::Store;
 
-/// Makes reports. Clones share what they keep; any number of threads may ask.
+/// Computes reports. Clones share their sums; any number of threads can use them.
 ///
 /// The first report reads all messages of the log once, a few at a time, while others record. Each
-/// later one begins with what came since, recorded by any process: also late messages, and what
-/// retention, erasure or other hands took away. What retention removed still counts; what was
-/// erased does not, unless its day was rolled up before.
+/// later one first adds the changes since, by any process, including late messages and removals by
+/// retention, erasure or other programs. Messages that retention removed still count; erased messages
+/// do not, unless their day was rolled up before.
 ///
 /// Days are UTC days, by the messages' own time. *Requests* are messages in the role `assistant`
 /// that are no further part of another one's answer; latencies, tokens, contexts and errors of
@@ -77,7 +77,7 @@ impl fmt::Debug for Analytics {
 }
 
 impl Store {
-    /// A handle to make reports with. Keep it: it is the first report of each that reads the log.
+    /// A handle for reports. Keep it: the first report of each handle reads the log.
     pub fn analytics(&self) -> Analytics {
         Analytics {
             store: self.clone(),
@@ -87,11 +87,10 @@ impl Store {
 }
 
 impl Analytics {
-    /// Takes in what came since the last report, so that the next one need not: for who wants the
-    /// first report to be fast.
+    /// Adds the changes since the last report, so that the next report is fast.
     ///
     /// # Errors
-    /// Whatever keeps messages from being read; [`Conflict`](crate::ErrorKind::Conflict) if a
+    /// The error of reading messages; [`Conflict`](crate::ErrorKind::Conflict) if a
     /// day's rollups were written again and again meanwhile.
     pub fn catch_up(&self) -> Result<()> {
         self.caught_up().map(drop)

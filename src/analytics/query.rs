@@ -1,4 +1,4 @@
-//! What a report is asked for.
+//! Queries of reports.
 
 use serde::Serialize;
 
@@ -7,27 +7,26 @@ use crate::record::{Day, now, words};
 
 /// Default number of rows of a report.
 pub const ROWS_DEFAULT: usize = 1_000;
-/// Maximum number of rows that a report can be asked for.
+/// Maximum limit of rows of a report.
 pub const ROWS_MAX: usize = 100_000;
 
 words! {
-    /// What messages are told apart by.
+    /// Columns to group by.
     #[derive(PartialOrd, Ord)]
     Dimension("group") {
-        /// The model that answered, `model_used`.
+        /// The model, `model_used`.
         Model = "model",
         /// The gateway's configuration, `config_used`.
         Config = "config",
-        /// How models were put together, `orchestration_mode`.
+        /// The orchestration mode, `orchestration_mode`.
         Mode = "mode",
-        /// The sort of task, `task_type`.
+        /// The task type, `task_type`.
         TaskType = "task_type",
     }
 }
 
 words! {
-    /// How long the times are that a report tells of one by one. Each has the name of its first
-    /// day.
+    /// Bucket size of a report. A bucket is named after its first day.
     Bucket("bucket") {
         /// A UTC day.
         Day = "day",
@@ -41,7 +40,7 @@ words! {
 }
 
 impl Bucket {
-    /// The first day of the one that a day is in; `None` for all days.
+    /// The first day of a day's bucket; `None` for all days.
     pub(super) fn of(self, day: Day) -> Option<Day> {
         match self {
             Bucket::Day => Some(day),
@@ -52,7 +51,7 @@ impl Bucket {
     }
 }
 
-/// Which days to report on, and how. What is left out has the default of each report.
+/// Period, groups and buckets of a report. Missing fields have the report's defaults.
 ///
 /// ```
 /// use decklog::{AnalyticsQuery, Bucket, Dimension};
@@ -71,16 +70,16 @@ pub struct AnalyticsQuery {
     pub since: Option<Day>,
     /// Only days before this one.
     pub until: Option<Day>,
-    /// What rows are told apart by; an empty list asks for one row a bucket.
+    /// Columns to group by; an empty list gives one row per bucket.
     pub group: Option<Vec<Dimension>>,
-    /// How long the times are that are told one by one.
+    /// Bucket size.
     pub bucket: Option<Bucket>,
     /// Maximum number of rows; 0 gives the totals alone. Default: 1,000; at most
     /// 100,000.
     pub limit: Option<usize>,
 }
 
-/// What a report was made of, its defaults filled in.
+/// The query of a report, with its defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Scope {
@@ -92,9 +91,9 @@ pub struct Scope {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub until: Option<Day>,
-    /// What the rows are told apart by.
+    /// Columns to group by.
     pub group: Vec<Dimension>,
-    /// How long the times are that are told one by one.
+    /// Bucket size.
     pub bucket: Bucket,
 }
 
@@ -108,14 +107,14 @@ impl Scope {
 pub(super) struct Defaults {
     /// The current day and as many before it; `None` for all days.
     pub days_before: Option<u32>,
-    /// What it tells apart; `None` if it tells nothing apart at all.
+    /// Its groups; `None` if it has no groups.
     pub group: Option<&'static [Dimension]>,
-    /// How long its times are; `None` if it tells of one.
+    /// Its bucket size; `None` if it has no buckets.
     pub bucket: Option<Bucket>,
 }
 
 impl AnalyticsQuery {
-    /// The days and groups that a report of this name is asked for.
+    /// The days and groups of a report of this name.
     pub(super) fn scope(&self, report: &str, defaults: &Defaults) -> Result<Scope> {
         let (mut since, mut until) = (self.since, self.until);
         if let (None, None, Some(before)) = (since, until, defaults.days_before) {
@@ -125,12 +124,12 @@ impl AnalyticsQuery {
         if let (Some(since), Some(until)) = (since, until)
             && until < since
         {
-            let message = format!("since is {since} and until is {until}: give a later until");
+            let message = format!("since is {since} and until is {until}: until must be later");
             return Err(Error::invalid(message));
         }
         let mut group = match (&self.group, defaults.group) {
             (Some(group), None) if !group.is_empty() => {
-                let message = format!("{report} is told of all groups together: leave group out");
+                let message = format!("{report} has no groups: omit group");
                 return Err(Error::invalid(message));
             }
             (Some(group), _) => group.clone(),
@@ -139,11 +138,11 @@ impl AnalyticsQuery {
         group.sort_unstable();
         group.dedup();
         if let (Some(_), None) = (self.bucket, defaults.bucket) {
-            let message = format!("{report} is told of all days together: leave bucket out");
+            let message = format!("{report} has no buckets: omit bucket");
             return Err(Error::invalid(message));
         }
         if let Some(limit) = self.limit.filter(|limit| *limit > ROWS_MAX) {
-            let message = format!("limit is {limit}: give at most {ROWS_MAX}");
+            let message = format!("limit is {limit}: the maximum is {ROWS_MAX}");
             return Err(Error::invalid(message));
         }
         Ok(Scope {

@@ -16,11 +16,11 @@ use crate::collections::with_seqs;
 use crate::error::{Error, Result};
 use crate::record::{ConversationMessage, Day};
 
-/// Maximum number of messages with errors that are shown.
+/// Maximum number of messages with errors.
 const SAMPLES_MAX: usize = 20;
-/// The bytes of an error that are shown: the message itself has all of them.
+/// Maximum bytes of an error in a report.
 const SAMPLE_BYTES_MAX: usize = 4 << 10;
-/// Maximum number of names that a dashboard shows of each dimension.
+/// Maximum number of names of each dimension in a dashboard.
 const DASHBOARD_NAMES_MAX: usize = 100;
 
 /// A report of all days together, by these.
@@ -74,7 +74,7 @@ impl Analytics {
         })
     }
 
-    /// What requests came to: by default by model and configuration, of the current
+    /// The sums of requests: by default by model and configuration, of the current
     /// UTC day and the six before it if no day is given.
     pub fn models(&self, query: &AnalyticsQuery) -> Result<ModelsReport> {
         let last_week = Defaults {
@@ -85,14 +85,14 @@ impl Analytics {
         report!(ModelsReport { ModelRow }: self, scope, query, has_answers, rows::models)
     }
 
-    /// How long requests took: by default by orchestration mode, of all days.
+    /// Latency: by default by orchestration mode, of all days.
     pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
         let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
         let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.latency_count);
         report!(LatencyReport { LatencyRow }: self, scope, query, says, rows::latency)
     }
 
-    /// Which sorts of tasks requests were of: by default by task type, of all days.
+    /// Numbers of requests: by default by task type, of all days.
     pub fn tasks(&self, query: &AnalyticsQuery) -> Result<TasksReport> {
         let scope = query.scope("tasks", &all_days(&[Dimension::TaskType]))?;
         let mut kept = self.caught_up()?;
@@ -125,15 +125,14 @@ impl Analytics {
         })
     }
 
-    /// How full context windows were at requests: by default by model, of all days.
+    /// Use of context windows: by default by model, of all days.
     pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
         let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
         let says = |row: &Row<'_>| row.any(|sums| sums.context_utilization_count);
         report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
     }
 
-    /// How often the context was compressed for a request: by default by model, of all
-    /// days.
+    /// Compression of contexts: by default by model, of all days.
     pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
         let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
         let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.compressed);
@@ -141,7 +140,7 @@ impl Analytics {
     }
 
     /// Errors of messages in any role, by type: and by default by model, of all days.
-    /// With the latest of them that are in the log.
+    /// Includes the latest errors in the log.
     pub fn errors(&self, query: &AnalyticsQuery) -> Result<ErrorsReport> {
         let scope = query.scope("errors", &all_days(&[Dimension::Model]))?;
         let mut kept = self.caught_up()?;
@@ -181,8 +180,7 @@ impl Analytics {
         Ok(samples)
     }
 
-    /// How many conversations were held: by default by day, of all days. It has no
-    /// groups.
+    /// Active conversations: by default by day, of all days. It has no groups.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a bucket of several days of which
@@ -197,7 +195,7 @@ impl Analytics {
         let scope = query.scope("active", &by_day)?;
         let counts = self.caught_up()?.conversations(&scope).map_err(|day| {
             let message = format!(
-                "a rollup of {day} does not name the conversations of the messages that it counts: give bucket day, or a since after that day"
+                "a rollup of {day} does not name the conversations of its messages: use bucket day, or a since after that day"
             );
             Error::invalid(message)
         })?;
@@ -216,8 +214,7 @@ impl Analytics {
         })
     }
 
-    /// What a dashboard shows: of the current UTC day if no day is given. It has no groups and no
-    /// buckets.
+    /// The dashboard: by default of the current UTC day. It has no groups and no buckets.
     pub fn dashboard(&self, query: &AnalyticsQuery) -> Result<DashboardMetrics> {
         let today = Defaults {
             days_before: Some(0),

@@ -1,5 +1,5 @@
-//! What a gateway sees, as records: a request, an answer, a failure. Here for the queue, and as
-//! calls of the store that wait.
+//! Records of a gateway: a request, an answer, a failure; for the queue, and as blocking calls of the
+//! store.
 
 use uuid::Uuid;
 
@@ -11,8 +11,8 @@ use crate::record::{
 use crate::store::Store;
 
 impl Store {
-    /// Records a request: the conversation, which is created if the log has none with its id and
-    /// is else left as it is, and messages of it. They are acknowledged when this returns.
+    /// Records a request: the conversation, which is created unless the log has its id, and messages
+    /// of it. They are acknowledged when this returns.
     /// [`Capture::capture_request`](crate::Capture::capture_request) does not wait.
     ///
     /// ```
@@ -31,8 +31,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// As [`record`](Store::record), for the first record that the log did not take; the others
-    /// may be recorded. [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message of another
+    /// As [`record`](Store::record), for the first rejected record; the others may be recorded. [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message of another
     /// conversation, and then nothing is recorded.
     pub fn capture_request(
         &self,
@@ -114,8 +113,8 @@ pub(super) fn response(
     ConversationMessage::new(conversation_id, Role::Assistant, content).with_metadata(metadata)
 }
 
-/// A failure, by its class and what was said. Where nothing was answered before it, the gateway says
-/// so itself, as the system; else it belongs to the answer that broke off.
+/// A failure, by error type and message. Without an answer before it, it is a message of the system;
+/// otherwise it belongs to the interrupted answer.
 pub(super) fn failure(
     conversation_id: Uuid,
     content: String,

@@ -1,6 +1,6 @@
-//! Capture: a gateway logs what passes through it and never waits for a disk. Calls check a
-//! record, put it in a bounded queue and return; one thread writes what waits, in order, in
-//! batches under one lock. Rules on records are not known here, and no call touches a file.
+//! Capture: a gateway records without waiting for the disk. Calls check a record, put it in a bounded
+//! queue and return; one thread writes queued records, in order, in batches under one lock. No call
+//! touches a file.
 
 mod gateway;
 mod options;
@@ -28,14 +28,14 @@ use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, InferenceMetadata, Record};
 use crate::store::{Process, Store};
 
-/// A handle to log with that does not wait for the log; from [`Store::capture`].
+/// A non-blocking handle to record with; from [`Store::capture`].
 ///
 /// Clones share one queue and one thread that writes. Records are written in the order in which
-/// they were queued, so those of one thread stay in that thread's order. Dropping the last clone
-/// writes what still waits and ends the thread; what fails then is told to
-/// [`on_error`](CaptureOptions::on_error) alone, so [`flush`](Capture::flush) first where that
-/// matters. A program that exits without dropping its handles loses what waits. A handle keeps the
-/// store open.
+/// they were queued, so records of one thread stay in its order. Dropping the last clone writes all
+/// queued records and ends the thread; failures are then only reported to
+/// [`on_error`](CaptureOptions::on_error), so call [`flush`](Capture::flush) first if they matter. A
+/// program that exits without dropping its handles loses queued records. A handle keeps the store
+/// open.
 ///
 /// ```
 /// use decklog::{Client, Conversation, ConversationMessage, InferenceMetadata, Role, Store};
@@ -57,11 +57,11 @@ use crate::store::{Process, Store};
 /// ```
 pub struct Capture {
     owner: Arc<Owner>,
-    /// How many lost records this handle has told of.
+    /// Number of lost records that this handle has reported.
     told: AtomicU64,
 }
 
-/// The queue's end that is shared by the clones of a handle.
+/// The queue, shared by the clones of a handle.
 struct Owner {
     queue: Arc<Queue>,
     line_bytes_max: usize,
@@ -70,8 +70,8 @@ struct Owner {
 }
 
 impl Store {
-    /// Starts a thread that writes what is captured, with the default limits: 10,000 records and
-    /// 64 MiB of texts wait at the most, and what comes on top is refused.
+    /// Starts the writing thread, with the default limits: at most 10,000 records and 64 MiB of texts
+    /// wait, and further records are refused.
     ///
     /// # Errors
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly); [`Io`](crate::ErrorKind::Io) if no thread can be
@@ -80,7 +80,7 @@ impl Store {
         self.capture_options().start()
     }
 
-    /// Options to capture with.
+    /// Options of a capture.
     ///
     /// ```
     /// use decklog::{Store, WhenFull};
@@ -103,23 +103,21 @@ impl Capture {
     /// Queues a record of any kind.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what can be told from the record
-    /// alone; [`QueueFull`](crate::ErrorKind::QueueFull), at once, under [`WhenFull::Refuse`];
-    /// [`Poisoned`](crate::ErrorKind::Poisoned) if the thread that writes has failed. The record
-    /// is then not queued. What the log says to it later, such as a conflict, is told by
-    /// [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a record that is invalid by itself; [`QueueFull`](crate::ErrorKind::QueueFull), at once, under [`WhenFull::Refuse`];
+    /// [`Poisoned`](crate::ErrorKind::Poisoned) if the writing thread has failed. The record is then
+    /// not queued. Later errors, such as a conflict, are reported by [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
     /// [`flush`](Capture::flush).
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
         let job = self.job(given(record.into())?, IfKnown::Compare)?;
         self.owner.queue.push(1, job.bytes, [job])
     }
 
-    /// Queues checked records, all or none, and has the answers told to who waits for them, if anyone
-    /// does; that is done on the thread that writes and must not take long. They are written at once.
-    /// No records have no answer.
+    /// Queues checked records, all or none, and passes the answers to the waiting caller, if any, on
+    /// the writing thread, which it must not block. They are written at once. An empty list has no
+    /// answer.
     ///
     /// # Errors
-    /// As [`record`](Capture::record); then no answer comes.
+    /// As [`record`](Capture::record); then there is no answer.
     pub(crate) fn record_all(
         &self,
         records: Vec<(Record, IfKnown)>,
@@ -142,8 +140,8 @@ impl Capture {
         self.owner.queue.push(jobs.len(), bytes, jobs)
     }
 
-    /// Queues a request: the conversation, which is created if the log has none with its id and
-    /// is else left as it is, and messages of it. All of them are queued, or none.
+    /// Queues a request: the conversation, which is created unless the log has its id, and messages of
+    /// it. All of them are queued, or none.
     ///
     /// # Errors
     /// As [`record`](Capture::record); also
@@ -201,13 +199,13 @@ impl Capture {
         ResponseStream::new(self.clone(), conversation_id)
     }
 
-    /// Returns once the log has answered for everything that was queued before, at the level of
-    /// durability that the store was opened with.
+    /// Returns when all records queued before are acknowledged or rejected, at the store's level of
+    /// durability.
     ///
     /// # Errors
-    /// That of the last record that the log did not take, if there are any that this handle has
-    /// not told of yet. [`Locked`](crate::ErrorKind::Locked) if another process keeps the lock
-    /// for longer than the store's timeout; then nothing is lost, and the records still wait.
+    /// The error of the last lost record, if this handle has not reported it yet.
+    /// [`Locked`](crate::ErrorKind::Locked) if another process holds the lock for longer than the
+    /// store's timeout; then nothing is lost, and the records stay queued.
     /// [`Lifecycle`](crate::ErrorKind::Lifecycle) within
     /// [`on_error`](CaptureOptions::on_error), which would wait for itself.
     pub fn flush(&self) -> Result<()> {
@@ -219,12 +217,12 @@ impl Capture {
         }
     }
 
-    /// What became of the records so far, at one moment.
+    /// The counts of records by result, at one moment.
     pub fn stats(&self) -> CaptureStats {
         self.owner.queue.stats()
     }
 
-    /// Why the last record that was queued and then not taken by the log was not taken.
+    /// The error of the last record that was queued and then lost.
     pub fn last_error(&self) -> Option<Error> {
         self.owner.queue.last_error()
     }
@@ -274,7 +272,7 @@ impl fmt::Debug for Capture {
 impl Drop for Owner {
     fn drop(&mut self) {
         if self.process.is_another() {
-            // What is queued is the parent's to write, and so is the thread.
+            // Queue and thread belong to the parent process.
             std::mem::forget(self.thread.take());
             return;
         }
@@ -284,7 +282,7 @@ impl Drop for Owner {
         if !self.queue.is_writer()
             && let Some(thread) = self.thread.take()
         {
-            // What it could not write is counted and told; a panic in it is, too.
+            // Failures and panics of the thread are counted and reported.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How to capture.
+//! Options of a capture.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::store::{Process, Store};
 
-/// What a call does while the queue is full.
+/// The action of a call while the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
     /// It returns at once with [`QueueFull`](crate::ErrorKind::QueueFull); the record is counted
     /// as refused.
     #[default]
     Refuse,
-    /// It waits until there is room, for as long as it takes: while another process keeps the
-    /// store locked, all callers may come to wait.
+    /// It waits without a timeout until there is space. While another process holds the store's
+    /// lock, all callers may have to wait.
     Wait,
 }
 
-/// How to capture; from [`Store::capture_options`].
+/// Options of a capture; from [`Store::capture_options`].
 pub struct CaptureOptions {
     store: Store,
     limits: Limits,
@@ -46,24 +46,23 @@ impl CaptureOptions {
         }
     }
 
-    /// How many records may wait, those that are being written included. At least 1. What one
-    /// call hands over is taken whatever it has if nothing else waits. Default: 10,000.
+    /// Maximum number of queued records, including those being written. At least 1. An empty queue
+    /// accepts the records of one call in any number. Default: 10,000.
     #[must_use]
     pub fn queue_records_max(mut self, records: usize) -> CaptureOptions {
         self.limits.records_max = records.max(1);
         self
     }
 
-    /// How many bytes the texts of waiting records may have, such as `content`, those that are
-    /// being written included. What one call hands over is taken whatever it has if nothing else
-    /// waits. Default: 64 MiB.
+    /// Maximum bytes of the texts of queued records, such as `content`, including those being
+    /// written. An empty queue accepts the records of one call of any size. Default: 64 MiB.
     #[must_use]
     pub fn queue_bytes_max(mut self, bytes: usize) -> CaptureOptions {
         self.limits.bytes_max = bytes;
         self
     }
 
-    /// What a call does while the queue is full. Default: [`WhenFull::Refuse`], so that no call
+    /// The action of a call while the queue is full. Default: [`WhenFull::Refuse`], so that no call
     /// ever waits.
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> CaptureOptions {
@@ -71,19 +70,18 @@ impl CaptureOptions {
         self
     }
 
-    /// For how long after the last handle was dropped the thread goes on trying to get a lock
-    /// that another process holds; then what waits is counted as failed. Before that it tries
-    /// without end. Each try takes up to the store's lock timeout. Default: 30 s.
+    /// How long the thread retries to get the lock after the last handle was dropped; then queued
+    /// records count as failed. Before that it retries without limit. Each try takes up to the
+    /// store's lock timeout. Default: 30 s.
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> CaptureOptions {
         self.drain_timeout = timeout;
         self
     }
 
-    /// Called on the thread that writes, for each record that was queued and then not taken by
-    /// the log, with the reason. Nothing is written while it runs. It must not keep a handle of
-    /// the same capture, which would then never be dropped; a panic in it is caught, and the
-    /// records go on. Default: none.
+    /// Called on the writing thread, for each record that was queued and then lost, with the error.
+    /// Nothing is written while it runs. It must not hold a handle of the same capture, which would
+    /// then never be dropped. A panic in it is caught. Default: none.
     #[must_use]
     pub fn on_error(
         mut self,
@@ -93,7 +91,7 @@ impl CaptureOptions {
         self
     }
 
-    /// Starts the thread that writes.
+    /// Starts the writing thread.
     ///
     /// # Errors
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly); [`Io`](crate::ErrorKind::Io) if no thread can be
@@ -112,7 +110,7 @@ impl CaptureOptions {
         let thread = std::thread::Builder::new()
             .name("decklog-capture".to_owned())
             .spawn(move || writer.run())
-            .map_err(|e| Error::io("start the thread that writes what is captured", &path, e))?;
+            .map_err(|e| Error::io("start the writing thread of the capture", &path, e))?;
         Ok(Capture {
             owner: Arc::new(Owner {
                 queue,

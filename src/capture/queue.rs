@@ -1,5 +1,5 @@
-//! The bounded queue between the callers and the thread that writes, and the count of what became
-//! of each record. Its lock is never held across IO.
+//! The bounded queue between the callers and the writing thread, and the counts of records by result.
+//! Its lock is never held across IO.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,32 +12,31 @@ use crate::collections::{Ack, IfKnown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 
-/// Room for so many records is there from the start, so that a burst does not wait for it.
+/// Initial capacity, so that a burst does not wait for an allocation.
 const RESERVED_RECORDS_MAX: usize = 10_000;
-/// After a batch the writer gathers for this long before it writes the next one, unless someone
-/// waits for it or the queue fills. Callers need not wake it meanwhile, which is what would cost a
-/// call the most.
+/// After a batch the writer collects records for this long, unless a caller waits or the queue
+/// fills. Callers need not wake it meanwhile, which is the largest cost of a call.
 const GATHER: Duration = Duration::from_millis(5);
-/// For how long it waits for others who wait, where several did last time: as many as half of those
-/// make a batch, so that it is woken once for all of them.
+/// How long it waits for more waiting callers, if there were several last time: half as many make a
+/// batch, so that it is woken once for all of them.
 const GATHER_AWAITED: Duration = Duration::from_micros(200);
-/// After so many times that nothing came it sleeps until it is woken.
+/// Number of empty rounds after which it sleeps until it is woken.
 const QUIET_ROUNDS_MAX: u32 = 20;
 
-/// Is told what became of the records of one call, on the thread that writes. Dropped without a word
+/// Called with the results of the records of one call, on the writing thread. Dropped without a call
 /// if that thread fails.
 pub(crate) type Answer = Box<dyn FnOnce(Vec<Result<Ack>>) + Send>;
 
 /// A checked record on its way to the log.
 pub(super) struct Job {
-    /// Until it is written.
+    /// The record, until it is written.
     pub(super) record: Option<Record>,
     pub(super) if_known: IfKnown,
     /// The length of its texts.
     pub(super) bytes: usize,
-    /// Whether someone waits for what becomes of it.
+    /// Whether a caller waits for its result.
     pub(super) is_awaited: bool,
-    /// With the last of those that are awaited together: who waits.
+    /// The waiting caller, with the last of its records.
     pub(super) answer: Option<Answer>,
 }
 
@@ -48,13 +47,13 @@ pub(super) struct Limits {
     pub(super) when_full: WhenFull,
 }
 
-/// What the writer does.
+/// The state of the writer.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Something that ends by itself.
+    /// Busy with a bounded task.
     #[default]
     Busy,
-    /// It waits a moment for more, unless it is woken.
+    /// It waits briefly for more, unless it is woken.
     Gathering,
     /// It waits until it is woken.
     Asleep,
@@ -70,14 +69,14 @@ struct State {
     phase: Phase,
     /// Callers that wait on `answered`.
     waiting: usize,
-    /// How many wait for some of `jobs`.
+    /// Number of callers that wait for some of `jobs`.
     awaited: usize,
-    /// How many are worth a batch.
+    /// Number of waiting callers that starts a batch.
     awaited_min: usize,
     closed_at: Option<Instant>,
-    /// Why nothing more is written.
+    /// The error after which nothing more is written.
     dead: Option<Error>,
-    /// Why the last batch that was tried again had to be.
+    /// The error of the last retry.
     locked: Option<Error>,
 }
 
@@ -86,13 +85,13 @@ pub(super) struct Queue {
     state: Mutex<State>,
     /// To the writer: there is work.
     work: Condvar,
-    /// To the callers that wait: records were answered, and there is room.
+    /// To the waiting callers: records were answered, and there is space.
     answered: Condvar,
     writer: OnceLock<ThreadId>,
 }
 
 impl State {
-    /// Whether as many wait as are to be waited for.
+    /// Whether enough callers wait.
     fn is_worth_a_batch(&self) -> bool {
         self.awaited >= self.awaited_min.max(1)
     }
@@ -134,7 +133,7 @@ impl Queue {
             if self.has_room(&state, count, bytes) {
                 break;
             }
-            // The writer itself, in `on_error`, must not wait for what it alone can do.
+            // The writer itself, in `on_error`, must not wait for itself.
             if self.limits.when_full == WhenFull::Refuse || self.is_writer() {
                 state.stats.refused += count as u64;
                 let (queued, queued_bytes) = (state.stats.queued, state.bytes);
@@ -184,7 +183,7 @@ impl Queue {
             ..
         } = self.limits;
         let message = format!(
-            "the queue of captured records is full, and the record was refused: {queued} of {records_max} records and {bytes} of {bytes_max} bytes wait; allow a longer queue, or let callers wait"
+            "the capture queue is full, and the record was refused: {queued} of {records_max} records and {bytes} of {bytes_max} bytes wait; use a longer queue, or WhenFull::Wait"
         );
         Error::new(ErrorKind::QueueFull, message)
     }
@@ -208,8 +207,8 @@ impl Queue {
         }
     }
 
-    /// Returns once everything that is queued now is answered: how many records were lost so far,
-    /// and why the last one was.
+    /// Returns when everything that is queued now is answered: the number of lost records so far, and
+    /// the error of the last one.
     pub(super) fn flush(&self) -> Result<(u64, Option<Error>)> {
         if self.is_writer() {
             let message = "flush was called in on_error, where it would wait for itself";
@@ -237,19 +236,19 @@ impl Queue {
         self.lock().last_error.clone()
     }
 
-    /// Keeps an error that no one is there to be told.
+    /// Stores an error for the next call that can report it.
     pub(super) fn note(&self, error: Error) {
         self.lock().last_error = Some(error);
     }
 
-    /// No one will queue anything more.
+    /// Closes the queue: no more records are queued.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed_at = Some(Instant::now());
         self.wake(&mut state);
     }
 
-    /// Whether this is the thread that writes.
+    /// Whether this is the writing thread.
     pub(super) fn is_writer(&self) -> bool {
         self.writer.get() == Some(&std::thread::current().id())
     }
@@ -257,13 +256,13 @@ impl Queue {
 
 /// The writer's side.
 impl Queue {
-    /// This thread writes.
+    /// Marks this thread as the writer.
     pub(super) fn begin(&self) {
-        // There is one writer, which begins once.
+        // There is one writer, which starts once.
         let _ = self.writer.set(std::thread::current().id());
     }
 
-    /// Takes everything that waits, in exchange for an empty queue; waits for something to take.
+    /// Takes all queued records, in exchange for an empty queue; waits until there are some.
     /// `false` once the queue is closed and empty.
     pub(super) fn take(&self, into: &mut VecDeque<Job>) -> bool {
         let mut state = self.lock();
@@ -305,12 +304,12 @@ impl Queue {
                     .unwrap_or_else(PoisonError::into_inner);
             }
             has_gathered = true;
-            // Those of last time do not come again.
+            // The callers of last time do not return.
             state.awaited_min = 1;
         }
     }
 
-    /// Counts what became of records, and makes room for others.
+    /// Counts results of records, and frees their space.
     pub(super) fn settle(&self, answers: Answers) {
         let mut state = self.lock();
         state.stats.settle(&answers);
@@ -321,7 +320,7 @@ impl Queue {
         self.tell(&state);
     }
 
-    /// Another process holds the lock. Whether to try again: always, but for so long after the
+    /// Another process holds the lock. Returns whether to retry: always, until the timeout after the
     /// queue was closed.
     pub(super) fn may_retry(&self, locked: &Error, drain_timeout: Duration) -> bool {
         let mut state = self.lock();
@@ -335,14 +334,14 @@ impl Queue {
         true
     }
 
-    /// Nothing more is written: every later call gets this error.
+    /// Stops writing: every later call gets this error.
     pub(super) fn die(&self, error: Error) {
         let mut state = self.lock();
         state.dead.get_or_insert(error);
         self.tell(&state);
     }
 
-    /// The writer ends. If it does not end as it should, what waits has failed.
+    /// The writer ends. After an abnormal end, queued records have failed.
     pub(super) fn end(&self) {
         let mut state = self.lock();
         if state.stats.queued == 0 && state.closed_at.is_some() {
@@ -365,8 +364,8 @@ impl Queue {
     }
 }
 
-/// The thread that writes panicked.
+/// The writing thread panicked.
 pub(super) fn ended() -> Error {
-    let message = "the thread that writes captured records has failed, and nothing more is captured: open the store again to recover";
+    let message = "the writing thread of the capture has failed, and nothing more is captured: open the store again to recover";
     Error::new(ErrorKind::Poisoned, message)
 }

@@ -1,26 +1,26 @@
-//! The count of what became of captured records.
+//! Counts of captured records by result.
 
 use crate::error::Error;
 
-/// What became of captured records. At any moment `accepted` is the sum of `queued`, `written`,
+/// Counts of captured records by result. At any moment `accepted` is the sum of `queued`, `written`,
 /// `unchanged`, `rejected` and `failed`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureStats {
-    /// Records that wait, or are being written, now.
+    /// Records that wait or are being written.
     pub queued: u64,
     /// Records that were queued.
     pub accepted: u64,
-    /// Records that are in the log as new lines.
+    /// Records that were added to the log.
     pub written: u64,
-    /// Records that the log had already, such as the conversation of a second request.
+    /// Records that the log already had, such as the conversation of a second request.
     pub unchanged: u64,
-    /// Records that were not queued, as the queue was full or the thread that writes had failed.
+    /// Records that were not queued, because the queue was full or the writing thread had failed.
     pub refused: u64,
     /// Records that a rule of the log rejected, such as a conflict.
     pub rejected: u64,
-    /// Records that the store failed to write. They may be in the log all the same.
+    /// Records that the store failed to write. They may still be in the log.
     pub failed: u64,
-    /// How often a batch was tried again because another process kept the store locked.
+    /// Number of retries of batches because another process held the store's lock.
     pub lock_retries: u64,
 }
 
@@ -42,14 +42,14 @@ impl CaptureStats {
     }
 }
 
-/// What the log said to records.
+/// The results of records.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     pub(super) written: u64,
     pub(super) unchanged: u64,
     pub(super) rejected: u64,
     pub(super) failed: u64,
-    /// The length of their texts.
+    /// The bytes of their texts.
     pub(super) bytes: usize,
     pub(super) last_error: Option<Error>,
 }

@@ -1,4 +1,4 @@
-//! An answer that comes in chunks and becomes one message.
+//! A streamed answer that becomes one message.
 
 use uuid::Uuid;
 
@@ -6,9 +6,9 @@ use super::{Capture, gateway};
 use crate::error::Result;
 use crate::record::{ConversationMessage, InferenceMetadata};
 
-/// An answer on its way; from [`Capture::response`]. It is kept in memory until it ends, and
-/// queued as one message. One that is dropped before it ended is recorded with what came, as an
-/// error of type `interrupted`.
+/// A streamed answer; from [`Capture::response`]. It is held in memory until it ends, and queued as
+/// one message. If it is dropped before its end, the chunks so far are recorded with an error of type
+/// `interrupted`.
 ///
 /// ```
 /// use decklog::{Client, Conversation, InferenceMetadata, Store};
@@ -52,29 +52,29 @@ impl ResponseStream {
         }
     }
 
-    /// Says what is known before the answer ends, such as the model: for the message of an answer
-    /// that fails or is interrupted.
+    /// Sets metadata before the answer ends, such as the model, for the message of a failed or
+    /// interrupted answer.
     #[must_use]
     pub fn with_metadata(mut self, metadata: InferenceMetadata) -> ResponseStream {
         self.metadata = Some(metadata);
         self
     }
 
-    /// The id that the message will have.
+    /// The id of the future message.
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    /// Adds a chunk. What is past the longest line of the store, 16 MiB unless set, is not kept:
-    /// the answer cannot be recorded any more.
+    /// Adds a chunk. Bytes past the store's maximum length of a line, 16 MiB unless set, are dropped:
+    /// the answer can then no longer be recorded.
     pub fn push(&mut self, chunk: &str) {
         if self.content.len() <= self.capture.owner.line_bytes_max {
             self.content.push_str(chunk);
         }
     }
 
-    /// Adds a chunk of what the model thinks before it answers: the message's `reasoning`. What is
-    /// past the longest line of the store is not kept, as by [`push`](ResponseStream::push).
+    /// Adds a chunk of the model's reasoning: the message's `reasoning`. Bytes past the store's
+    /// maximum length of a line are dropped, as in [`push`](ResponseStream::push).
     pub fn push_reasoning(&mut self, chunk: &str) {
         if self.reasoning.len() <= self.capture.owner.line_bytes_max {
             self.reasoning.push_str(chunk);
@@ -91,8 +91,8 @@ impl ResponseStream {
         self.end(message)
     }
 
-    /// Queues what came of an answer that failed, with the error, which becomes the
-    /// conversation's `last_error` and its status `error`. Returns the message's id.
+    /// Queues the chunks of a failed answer with the error, which becomes the conversation's
+    /// `last_error` and sets its status to `error`. Returns the message's id.
     ///
     /// # Errors
     /// As [`Capture::record`].
@@ -128,7 +128,7 @@ impl Drop for ResponseStream {
         if self.has_ended {
             return;
         }
-        let error = "the answer was cut off before its end";
+        let error = "the answer was interrupted before its end";
         let ended = self.end_failed("interrupted".to_owned(), error.to_owned());
         if let Err(error) = ended {
             self.capture.note(error);

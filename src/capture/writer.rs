@@ -1,5 +1,5 @@
-//! The thread that writes what was captured: in the order of the queue, in batches of bounded
-//! size, each under one lock. It ends when the queue is closed and empty, and answers for every
+//! The writing thread: writes captured records in the order of the queue, in batches of bounded size,
+//! each under one lock. It ends when the queue is closed and empty, and reports a result for every
 //! record that it took.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::store::Store;
 
-/// Between two tries to get the lock.
+/// Interval of attempts to get the lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) type OnError = Box<dyn FnMut(&Error, &Record) + Send>;
@@ -26,13 +26,13 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     on_error: Option<OnError>,
     drain_timeout: Duration,
-    /// Why nothing more is tried: whatever comes has failed.
+    /// The error after which all further records fail.
     gave_up: Option<Error>,
-    /// What became of the first of those that are awaited together.
+    /// The results of the first records of a waiting caller.
     awaited: Vec<Result<Ack>>,
 }
 
-/// Answers for what waits should the thread end in a panic.
+/// Reports failures for queued records if the thread panics.
 struct End(Arc<Queue>);
 
 impl Drop for End {
@@ -71,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// Writes the first `len` records; tries again for as long as another process holds the lock.
+    /// Writes the first `len` records; retries while another process holds the lock.
     fn write(&mut self, jobs: &mut VecDeque<Job>, len: usize) -> Result<Vec<Result<Ack>>> {
         let is_told = self.on_error.is_some();
         let mut batch: Option<PreparedBatch> = None;
@@ -81,7 +81,7 @@ impl Writer {
             }
             let put = || {
                 let records = jobs.iter_mut().take(len).filter_map(|job| {
-                    // It is kept here, as it was given, where it may have to be told of.
+                    // The record is kept unchanged if an error may have to be reported for it.
                     let record = if is_told && !job.is_awaited {
                         job.record.clone()
                     } else {
@@ -92,7 +92,7 @@ impl Writer {
                 let batch = batch.get_or_insert_with(|| self.store.prepare_batch(records));
                 self.store.put_prepared(batch)
             };
-            // The store forgets what a transaction that was cut short left in its memory.
+            // The store drops the state of an aborted transaction.
             match catch_unwind(AssertUnwindSafe(put)) {
                 // Then nothing was written.
                 Ok(Err(e)) if e.kind() == ErrorKind::Locked => {
@@ -145,7 +145,7 @@ impl Writer {
                 told.push((tell, std::mem::take(&mut self.awaited)));
             }
         }
-        // Those who wait find room when they come again.
+        // Waiting callers find space when they retry.
         self.queue.settle(settled);
         for (tell, answers) in told {
             // As in `tell`.
@@ -155,13 +155,13 @@ impl Writer {
 
     fn tell(&mut self, error: &Error, record: Option<&Record>) {
         if let (Some(on_error), Some(record)) = (&mut self.on_error, record) {
-            // A panic there is the program's own, which its hook shows; the records go on.
+            // A panic there is the program's, shown by its hook; writing continues.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(error, record)));
         }
     }
 }
 
-/// How many of the first records go into one batch; at least one.
+/// The number of first records for one batch; at least one.
 fn batch_len(jobs: &VecDeque<Job>) -> usize {
     let mut bytes = 0;
     let fits = |job: &&Job| {

@@ -1,4 +1,4 @@
-//! What was erased and is left out of a replay into a store.
+//! Skips erased records in a replay into a store.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use crate::record::Record;
 use crate::store::Tombstones;
 
 impl Replay {
-    /// Leaves out the conversations and requests that were erased, with all that belongs to them,
-    /// as [`Store::erase`](crate::Store::erase) erases it; returns how many records these are.
+    /// Removes erased conversations and requests with all related records, by the rules of
+    /// [`Store::erase`](crate::Store::erase); returns the number of these records.
     pub(super) fn leave_out(&mut self, tombstones: &Tombstones) -> u64 {
         if tombstones.is_empty() {
             return 0;
@@ -19,7 +19,7 @@ impl Replay {
         let is_erased = |id: Uuid, line: &Replayed| tombstones.has(id, line.seq);
         for line in &self.lines {
             if let Record::Conversation(talk) | Record::ConversationUpdated(talk) = &line.record {
-                // What a sub-agent did is erased with its session.
+                // A sub-agent's records are erased with its session.
                 let session = talk.session_id.as_deref().map(Uuid::try_parse);
                 let of_session = session.and_then(Result::ok);
                 let of_session = of_session.is_some_and(|id| is_erased(id, line));
@@ -28,7 +28,7 @@ impl Replay {
                 }
             }
         }
-        // A line may be of lines that come after it.
+        // A line may belong to later lines.
         for line in &self.lines {
             if let Record::Message(message) = &line.record {
                 let talk = message.conversation_id;
@@ -86,12 +86,12 @@ impl Replay {
     }
 }
 
-/// What of the lines is erased.
+/// The erased ids among the lines.
 #[derive(Default)]
 struct Erased {
     talks: HashSet<Uuid>,
     messages: HashSet<Uuid>,
-    /// Messages of other conversations, which turns of an erased thread may be of.
+    /// Messages of other conversations, which turns of an erased thread may belong to.
     others: HashSet<Uuid>,
     turns: HashSet<Uuid>,
     calls: HashSet<(Uuid, String)>,

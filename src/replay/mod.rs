@@ -1,5 +1,5 @@
-//! Reads the log back, record by record, in the order in which they were written: a day of a store
-//! or all of it, or a day's directory that was copied out of one.
+//! Reads records back in the order in which they were written: of a day, of a whole store, or of a
+//! copied directory of a day.
 
 mod erased;
 mod prepare;
@@ -19,22 +19,22 @@ use crate::store::is_dir_of_store;
 pub struct Replayed {
     /// Its sequence number in the store it comes from.
     pub seq: u64,
-    /// What it records.
+    /// The record.
     pub record: Record,
     /// The file, relative to the directory that was read.
     pub file: String,
-    /// The line as it stands there, without LF.
+    /// The line in the file, without LF.
     pub text: String,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// The records, in the order of their sequence numbers.
     pub lines: Vec<Replayed>,
-    /// How many lines could not be replayed because they are damaged or hold no record.
+    /// Number of lines that are damaged or hold no record, and were skipped.
     pub unreadable: u64,
-    /// The store that the directory is, or is a day of.
+    /// The store of the directory.
     store: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ pub fn day(store: &Path, day: Day) -> Result<Replay> {
     read(&store.join(day.to_string()))
 }
 
-/// The store that a directory is, or is a day of.
+/// The store of a directory: itself, or the one of its day.
 fn store_of(dir: &Path) -> Option<PathBuf> {
     let dir = std::path::absolute(dir).ok()?;
     let day = dir.file_name().and_then(|name| name.to_str());
@@ -57,11 +57,10 @@ fn store_of(dir: &Path) -> Option<PathBuf> {
     dirs.find(|dir| is_dir_of_store(dir)).map(Path::to_path_buf)
 }
 
-/// Reads a directory that holds the segments of one day, or the days of a whole store, whose
-/// records are held in memory all at once.
+/// Reads a directory with the segments of one day, or a whole store. All records are held in memory.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) if it holds none.
+/// [`InvalidInput`](ErrorKind::InvalidInput) if it has none.
 pub fn dir(dir: &Path) -> Result<Replay> {
     read(dir)
 }
@@ -74,7 +73,7 @@ fn read(dir: &Path) -> Result<Replay> {
             _ => io_error(&storage, "list the directory", name, e),
         })
     };
-    // The directory may have any name by now; the segments' own names do not hold the day.
+    // A copied directory may have any name, and the segments' names do not have the day.
     let any_day = Day::of(0)?;
     let mut files: Vec<(String, Kind)> = Vec::new();
     let mut add = |dir: &str, entries: &[Entry]| {
@@ -107,7 +106,7 @@ fn read(dir: &Path) -> Result<Replay> {
 }
 
 fn none(dir: &Path) -> Error {
-    let message = "no segments here: give a day of the store, a day's directory or a store";
+    let message = "no segments here: use a day of the store, a day's directory or a store";
     Error::new(ErrorKind::InvalidInput, message).with_path(dir)
 }
 

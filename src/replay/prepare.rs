@@ -1,4 +1,4 @@
-//! What a store takes over from the one that records come from, before they are recorded.
+//! Adopts tombstones and the key of user ids from the source store, before its records are recorded.
 
 use super::{Replay, Replayed};
 use crate::collections::{Ack, IfKnown};
@@ -8,9 +8,9 @@ use crate::storage::Disk;
 use crate::store::{Store, Tombstones, key_fingerprint};
 
 impl Store {
-    /// Records lines of a log, in order, as [`record_batch`](Store::record_batch) records what is
-    /// new. That the hash of a call's arguments agrees with them is not checked: it was when they
-    /// were given, and what a log holds is taken over as it is.
+    /// Records lines of a log, in order, like [`record_batch`](Store::record_batch). Does not check
+    /// that the hash of a call's arguments agrees with them: the source checked it before it
+    /// redacted them.
     ///
     /// # Errors
     /// As [`record_batch`](Store::record_batch).
@@ -24,11 +24,10 @@ impl Store {
 }
 
 impl Replay {
-    /// Makes a store ready to record these lines. It takes over what was erased from the store that
-    /// they come from, and under which key user ids are hashed there. What was erased from this
-    /// store is left out, with all that belongs to it, as [`Store::erase`] erases it; returns how
-    /// many records these are. What was recorded again where they come from, after it was erased
-    /// there, is not left out for that.
+    /// Prepares a store to record these lines. It adopts the source store's tombstones and the
+    /// fingerprint of its key of user ids. Records that were erased from this store are removed from
+    /// the lines, with all related records, by the rules of [`Store::erase`]; returns the number of
+    /// these records. Records that the source recorded again after an erasure there are kept.
     ///
     /// # Errors
     /// [`UserIdKey`](crate::ErrorKind::UserIdKey) if the lines have user ids that are hashed under

@@ -317,22 +317,25 @@ fn what_cannot_be_told_is_refused() {
         until: day(0),
         ..AnalyticsQuery::default()
     };
-    refused(analytics.models(&backwards).map(drop), "give a later until");
+    refused(
+        analytics.models(&backwards).map(drop),
+        "until must be later",
+    );
     refused(
         analytics.dashboard(&backwards).map(drop),
-        "give a later until",
+        "until must be later",
     );
     let grouped = AnalyticsQuery {
         group: Some(vec![Dimension::Model]),
         ..AnalyticsQuery::default()
     };
-    refused(analytics.active(&grouped).map(drop), "leave group out");
-    refused(analytics.dashboard(&grouped).map(drop), "leave group out");
+    refused(analytics.active(&grouped).map(drop), "omit group");
+    refused(analytics.dashboard(&grouped).map(drop), "omit group");
     let by_day = AnalyticsQuery {
         bucket: Some(Bucket::Day),
         ..AnalyticsQuery::default()
     };
-    refused(analytics.dashboard(&by_day).map(drop), "leave bucket out");
+    refused(analytics.dashboard(&by_day).map(drop), "omit bucket");
     let long = AnalyticsQuery {
         limit: Some(100_001),
         ..AnalyticsQuery::default()

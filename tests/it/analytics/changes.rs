@@ -226,7 +226,7 @@ fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     };
     log.writer.record(sum).unwrap();
     let error = analytics.active(&by_week).unwrap_err();
-    assert!(error.to_string().contains("give bucket day"), "{error}");
+    assert!(error.to_string().contains("use bucket day"), "{error}");
     assert_eq!(
         analytics
             .active(&AnalyticsQuery::default())

@@ -187,12 +187,9 @@ fn what_makes_no_sense_is_told() {
                 "--until",
                 "2025-12-27",
             ][..],
-            "give a later until",
+            "until must be later",
         ),
-        (
-            &["stats", "active", "--group", "model"][..],
-            "leave group out",
-        ),
+        (&["stats", "active", "--group", "model"][..], "omit group"),
         (
             &["stats", "usage", "--limit", "1000000"][..],
             "at most 100000",
