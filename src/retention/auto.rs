@@ -8,15 +8,15 @@ use crate::error::{ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::store::{Options, Store};
 
-/// A store opened with these options runs the upkeep of its retention settings.
+/// A store opened with these options runs the daily upkeep of its settings.
 impl Default for Options {
     fn default() -> Options {
         Options::new(keep_up)
     }
 }
 
-/// Seals what is due and, where the settings say so, removes what is past its time: once a day, and
-/// whenever a segment is full. Nothing, if another process is about it.
+/// Seals due segments and, if the settings allow it, removes expired records: once a day, and whenever
+/// a segment is full. Does nothing if another process is running it.
 fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Result<()> {
     let inner = store.inner();
     let now = now();
@@ -33,7 +33,7 @@ fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Resu
         return Ok(());
     }
     inner.complete_rewrites()?;
-    // Late facts may be on their way to other days: what is theirs is sealed once a day.
+    // Late facts may still be written to other days, which are sealed once a day.
     let before = if is_due_by_day { today } else { Day::of(0)? };
     store.seal_before(before, now, is_closing)?;
     if store.settings()?.privacy.auto_delete {

@@ -1,4 +1,4 @@
-//! Drops what was superseded or retracted long ago, and joins small segments.
+//! Drops old superseded and retracted versions, and joins small segments.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,21 +13,21 @@ use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::store::{Candidate, Dependents, Reads, RemovalReason, Snapshot, Store};
 
-/// How to [`compact`](Store::compact).
+/// Options of [`compact`](Store::compact).
 pub struct CompactOptions<'a> {
-    /// The time that it is taken to be, in epoch milliseconds. Default: now.
+    /// The current time, in epoch milliseconds. Default: now.
     pub now: i64,
-    /// How many days the past can be asked for exactly, by [`Store::as_of`]. Default: 7.
+    /// Days of history to keep for [`Store::as_of`]. Default: 7.
     pub keep_days: u32,
-    /// Only tells what would go. Default: false.
+    /// Only reports what would be removed. Default: false.
     pub dry_run: bool,
-    /// Called with each part that was compacted, or would be; ends the work early, without harm,
-    /// where it says so. Default: goes on.
+    /// Called with each part that was compacted, or would be; `Break` ends the work early, without
+    /// harm. Default: continues.
     pub progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
 }
 
 impl<'a> CompactOptions<'a> {
-    /// As of now, for good.
+    /// Options for now, without a dry run.
     pub fn now(
         progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
     ) -> CompactOptions<'a> {
@@ -40,37 +40,36 @@ impl<'a> CompactOptions<'a> {
     }
 }
 
-/// What was compacted of one day and kind.
+/// The compaction of one day and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CompactedPart {
     /// The day.
     pub day: Day,
     /// The kind.
     pub kind: Kind,
-    /// How many lines went.
+    /// Number of removed lines.
     pub lines: u64,
-    /// How many bytes they had.
+    /// Number of removed bytes.
     pub bytes: u64,
-    /// How many segments became one.
+    /// Number of segments that were joined.
     pub joined: usize,
 }
 
-/// What [`compact`](Store::compact) did, or would do.
+/// The result of [`compact`](Store::compact).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Compacted {
-    /// What was compacted, by day and kind.
+    /// The parts, by day and kind.
     pub parts: Vec<CompactedPart>,
-    /// It ended early, as [`CompactOptions::progress`] said.
+    /// Whether [`CompactOptions::progress`] ended it early.
     pub is_interrupted: bool,
 }
 
 impl Store {
     /// Drops versions that were superseded, and facts that were retracted, more than some days
-    /// ago, and joins the small segments of days that are over. What stands is not touched, nor is
-    /// what leads to it for who records the lines that are left into another store, nor
-    /// are altered lines that say something else, nor damaged bytes, nor a sealed segment that other
-    /// hands changed. Others read and write the
-    /// store meanwhile; beside the store, there must be room for one segment.
+    /// ago, and joins the small segments of past days. It keeps current records, and all lines
+    /// that are needed to record the remaining lines into another store. It does not touch
+    /// altered lines with other content, damaged bytes, or sealed segments that other programs
+    /// changed. Others can read and write the store meanwhile. It needs disk space for one segment.
     ///
     /// ```
     /// # use decklog::{CompactOptions, Store};
@@ -125,7 +124,7 @@ impl Store {
                     return Ok(done);
                 }
             }
-            // Those can go once what they came after is gone.
+            // These can be removed when the lines before them are gone.
             if !has_dropped || deferred.is_empty() {
                 break;
             }
@@ -137,7 +136,7 @@ impl Store {
 }
 
 impl Compacted {
-    /// Adds what went, to what did before of the same.
+    /// Adds a removal to an earlier one of the same day and kind.
     fn add(&mut self, part: CompactedPart) {
         let mut parts = self.parts.iter_mut();
         match parts.find(|known| (known.day, known.kind) == (part.day, part.kind)) {
@@ -158,7 +157,7 @@ struct Run<'s> {
 }
 
 impl Run<'_> {
-    /// Compacts the segments of one day and kind; tells where lines were left that have to wait.
+    /// Compacts the segments of one day and kind; returns where lines have to wait.
     fn compact_part(
         &self,
         (day, kind): (Day, Kind),
@@ -203,7 +202,7 @@ impl Run<'_> {
     }
 }
 
-/// Segments by those that become one, which only those of a past day do.
+/// Groups segments to join; only those of a past day are joined.
 fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec<Vec<SegmentName>> {
     let mut groups: Vec<(Vec<SegmentName>, u64)> = Vec::new();
     for (name, bytes) in segments {
@@ -218,7 +217,7 @@ fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec
     groups.into_iter().map(|(group, _)| group).collect()
 }
 
-/// Up to where the past need not be told exactly.
+/// The horizon: history before it is not kept.
 #[derive(Clone, Copy)]
 struct Horizon {
     day: Day,
@@ -228,14 +227,14 @@ struct Horizon {
 }
 
 impl Horizon {
-    /// Whether a line is before it, and on disk, so that no power cut takes it when what it
+    /// Whether a line is before it, and on disk: a power cut must not lose it after the line that it
     /// supersedes is gone.
     fn is_past(self, view: &Snapshot<'_>, loc: Loc) -> bool {
         view.day(loc) < self.day && (self.dry_run || view.is_sealed(loc))
     }
 }
 
-/// Whether a line says nothing any more of what stood at the horizon or later.
+/// Whether a line has no effect on the state at the horizon or later.
 fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candidate<'_>) -> bool {
     let table = view.table(kind);
     let found = line.entry.as_ref();
@@ -249,7 +248,7 @@ fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candi
     let is_old = |loc| horizon.is_past(view, loc);
     if row.is_retracted {
         return table.lines(id).all(is_old)
-            // Its steps would be left without it, where the last one goes before the others.
+            // Its steps would remain without it if the last one is removed first.
             && !(kind == Kind::CodeEditProposals && row.done.is_some())
             && !leads_on(view, kind, line);
     }
@@ -260,15 +259,15 @@ fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candi
             Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals,
             Op::Asserted | Op::Requested | Op::Pending | Op::Retracted,
         ) => is_followed(view, kind, id, entry.loc, horizon),
-        // Its first line says when it began.
+        // Its first line has its creation time.
         (Kind::Conversations, Op::Updated) => entry.seq != row.seq && by(row.asserted),
         (Kind::Rollups, _) => by(row.asserted),
-        // Outcomes and steps lead from what was asserted to what stands.
+        // Outcomes and steps lead from the assertion to the current state.
         _ => false,
     }
 }
 
-/// Whether tool calls are under a turn, which leads to them for who erases what belongs to it.
+/// Whether a turn has tool calls: an erasure finds them through the turn.
 fn leads_on(view: &Snapshot<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
     let hash = |envelope: &Envelope<'_>| {
         let id = envelope.key[0].text(&mut [0; Value::BYTES]).to_vec();
@@ -287,9 +286,9 @@ fn leads_on(view: &Snapshot<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
     calls.take(1).count() > 0
 }
 
-/// Whether a version of a row goes: one from before the horizon follows it. Recorded one after the
-/// other, those that are left must lead to what stands: an outcome and the steps of a proposal need
-/// what stood when they came, and a retraction needs something to retract.
+/// Whether a version of a row is removed: one from before the horizon follows it. The remaining
+/// versions, recorded in order, must give the current state: an outcome and the steps of a proposal
+/// need the version that was current when they came, and a retraction needs a version to retract.
 fn is_followed(view: &Snapshot<'_>, kind: Kind, id: RowId, version: Loc, horizon: Horizon) -> bool {
     let history = view.table(kind).history(id).unwrap_or_default();
     let is_past = |place: usize| {
@@ -314,7 +313,7 @@ fn is_followed(view: &Snapshot<'_>, kind: Kind, id: RowId, version: Loc, horizon
     if is_assertion(first_left) {
         return is_followed(place);
     }
-    // What it retracts is gone, and what follows is an assertion: nothing would be missing.
+    // The version it retracts is gone, and an assertion follows: it is not needed.
     let needs_none = first_left == last && is_assertion(first_left + 1);
     if place == first_left || needs_none {
         return needs_none && (place == first_left || is_followed(place));
@@ -323,7 +322,7 @@ fn is_followed(view: &Snapshot<'_>, kind: Kind, id: RowId, version: Loc, horizon
     is_followed(place) && retracted != Some(place)
 }
 
-/// How many of a row's versions came before its outcome or first step; all, if it has none.
+/// The number of a row's versions before its outcome or first step; all, if it has none.
 fn settled_versions(view: &Snapshot<'_>, kind: Kind, id: RowId, history: &[Loc]) -> usize {
     let done = view.table(kind).row(id).map(|row| row.done);
     let Some(done) = done.filter(|done| done.is_some()) else {
@@ -336,7 +335,7 @@ fn settled_versions(view: &Snapshot<'_>, kind: Kind, id: RowId, history: &[Loc])
             history.partition_point(|loc| seq(loc).is_some_and(|seq| seq < done))
         });
     }
-    // A proposal that was never retracted was not proposed anew after a step.
+    // A proposal that was never retracted was not proposed again after a step.
     let is_assertion = |loc: &Loc| read(loc).is_some_and(|line| line.op != Op::Retracted);
     if history.iter().all(is_assertion) {
         history.len()

@@ -1,4 +1,4 @@
-//! The days before which records go.
+//! The first days to keep.
 
 use crate::privacy::PrivacySettings;
 use crate::record::{Day, Kind};
@@ -6,7 +6,7 @@ use crate::store::{Keep, RetentionSettings};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The first day of each kind that stays; `None` where all stay.
+/// The first day to keep of each kind; `None` keeps all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cutoffs {
     kinds: [Option<Day>; Kind::ALL.len()],
@@ -14,7 +14,7 @@ pub(crate) struct Cutoffs {
 }
 
 impl Cutoffs {
-    /// By age alone.
+    /// By age only.
     pub(crate) fn at(
         now: i64,
         retention: &RetentionSettings,
@@ -30,7 +30,7 @@ impl Cutoffs {
         }
     }
 
-    /// The same, but nothing before `day` stays that does not stay forever.
+    /// The same, but also removes everything before `day` that is not kept forever.
     pub(super) fn no_earlier_than(self, day: Day) -> Cutoffs {
         let later = |cutoff: Option<Day>| cutoff.map(|cutoff| cutoff.max(day));
         Cutoffs {

@@ -1,4 +1,4 @@
-//! Whose time is over. What belongs together goes together, once the last of it is old enough.
+//! Selects expired entities. Related records expire together, when the last of them is old enough.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,29 +12,29 @@ use crate::record::{Day, Kind, Record, event_type};
 use crate::segment::SegmentName;
 use crate::store::{Anchor, Candidate, Dependents, Reads, Snapshot};
 
-/// Judges the lines of segments, those of conversations before those of messages.
+/// Classifies the lines of segments, those of conversations before those of messages.
 #[derive(Debug)]
 pub(super) struct Due {
     cutoffs: Cutoffs,
-    /// Conversations that were looked at, and how many messages those have that go.
+    /// Checked conversations, with the number of messages of expired ones.
     conversations: HashMap<KeyHash, Option<u64>>,
-    /// The first thought of a task, by its hash, that stays.
+    /// The first thought of a task, by its hash, to keep.
     chains: HashMap<u32, u64>,
     /// The root of each event's tree.
     roots: HashMap<i64, i64>,
     /// The latest day of each tree.
     trees: HashMap<i64, Day>,
-    /// The roots of the trees that stay whatever their age.
+    /// The roots of the trees to keep at any age.
     current: Option<HashSet<i64>>,
     with: Dependents,
-    /// Where lines stay until older ones of the same records are gone; `None` where none go.
+    /// Where lines wait until older ones of the same records are gone; `None` if none are removed.
     deferred: Option<BTreeSet<(Day, Kind)>>,
     /// The start of a chain could not be removed, so nothing after it can.
     keeps_thoughts: bool,
 }
 
 impl Due {
-    /// For who removes what is due, or only asks what would go.
+    /// For a removal, or for a dry run.
     pub(super) fn new(cutoffs: Cutoffs, dry_run: bool) -> Due {
         Due {
             cutoffs,
@@ -49,12 +49,12 @@ impl Due {
         }
     }
 
-    /// What goes with the lines that were judged to go since this was last asked.
+    /// The entities of the lines that were selected since the last call.
     pub(super) fn with(&mut self) -> Dependents {
         std::mem::take(&mut self.with)
     }
 
-    /// Notes that a segment stays, whatever was judged.
+    /// Keeps a segment, overriding its selection.
     pub(super) fn left_out(&mut self, name: SegmentName) {
         self.keeps_thoughts |= name.kind == Kind::ThoughtRecords;
     }
@@ -65,7 +65,7 @@ impl Due {
         deferred.into_iter().flatten().collect()
     }
 
-    /// Whether a line of a segment stays.
+    /// Whether a line of a segment is kept.
     pub(super) fn stays(
         &mut self,
         view: &Snapshot<'_>,
@@ -120,7 +120,7 @@ impl Due {
         Ok(!is_due)
     }
 
-    /// Whether a conversation and its messages go.
+    /// Whether a conversation and its messages have expired.
     fn is_over(&mut self, view: &Snapshot<'_>, key: KeyHash) -> bool {
         let sums = view.index().conversation_totals().get(key);
         let count = sums.map_or(0, |sums| sums.message_count);
@@ -152,7 +152,7 @@ impl Due {
         };
         let cutoff = match row.filter(|_| said.is_some()) {
             Some(row) => self.cutoffs.of_conversation(ended_in_error(view, row)),
-            // Its own lines went before its messages did.
+            // Its own lines were removed before its messages.
             None => self.cutoffs.of_rest(),
         };
         cutoff.is_some_and(|cutoff| newest < cutoff)
@@ -182,8 +182,7 @@ impl Due {
         Ok(root)
     }
 
-    /// Whether a tree tells which revision is the good one, or how many workers the supervisor
-    /// has spawned that spawned the last one.
+    /// Whether a tree determines the good revision, or the worker count of the current supervisor.
     fn is_current(&mut self, view: &Snapshot<'_>, root: i64) -> Result<bool> {
         if self.current.is_none() {
             let mut roots = HashSet::new();
@@ -219,7 +218,7 @@ impl Due {
         Ok(latest)
     }
 
-    /// The sequence number of a task's first thought that stays.
+    /// The sequence number of a task's first thought to keep.
     fn first_left(&mut self, view: &Snapshot<'_>, task: u32, cutoff: Day) -> u64 {
         const KIND: Kind = Kind::ThoughtRecords;
         *self.chains.entry(task).or_insert_with(|| {
@@ -232,7 +231,7 @@ impl Due {
         })
     }
 
-    /// Notes a thought that goes as the end of what went of its chain.
+    /// Records a removed thought as the end of the removed part of its chain.
     fn anchor(&mut self, line: &Candidate<'_>) {
         let Some(entry) = &line.entry else { return };
         let decoded = crate::line::decode(Kind::ThoughtRecords, line.bytes);
@@ -249,7 +248,7 @@ impl Due {
     }
 }
 
-/// The latest day on which a line of a row stands.
+/// The latest day of a line of a row.
 fn newest(view: &Snapshot<'_>, kind: Kind, row: crate::index::RowId) -> Option<Day> {
     let lines = view.table(kind).lines(row);
     lines.map(|line| view.day(line)).max()

@@ -1,4 +1,4 @@
-//! How long records are kept, and what goes when their time is over.
+//! Retention: expiry, compaction and erasure.
 
 mod auto;
 mod compact;

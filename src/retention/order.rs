@@ -1,13 +1,12 @@
-//! In which order the lines of one record go. What it was goes before what it came to be, so that
-//! nothing that was superseded or retracted stands again, wherever the work ends early.
+//! The order of removal of a record's lines: earlier versions before later ones, so that no superseded
+//! or retracted version becomes current again if the work is interrupted.
 
 use crate::index::{Entry, Loc};
 use crate::record::Kind;
 use crate::segment::SegmentName;
 use crate::store::{Reads, Snapshot};
 
-/// Whether lines of the same record that were recorded before this one stand in other segments
-/// than these, which change at once.
+/// Whether earlier lines of the same record are in other segments than these, which change together.
 pub(super) fn has_older_elsewhere(
     view: &Snapshot<'_>,
     kind: Kind,
@@ -27,7 +26,7 @@ pub(super) fn has_older_elsewhere(
     let is_elsewhere = |loc: &Loc| loc.is_some() && !here.contains(&view.segment(*loc));
     match versions.iter().position(|version| *version == line.loc) {
         Some(place) => versions[..place].iter().any(is_elsewhere),
-        // Also a step that others followed: without it the last one says the same.
+        // Also a step that others followed: the last one repeats its times.
         None if line.loc == row.asserted || line.loc != row.done => false,
         // An outcome or a step.
         None => versions.iter().chain([&row.asserted]).any(is_elsewhere),

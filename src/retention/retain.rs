@@ -1,4 +1,4 @@
-//! Removes what is past its time, and the oldest of a store that is too large.
+//! Removes expired records, and the oldest days of a store that is too large.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,19 +13,19 @@ use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::store::{Candidate, RemovalReason, Snapshot, Store};
 
-/// How to [`retain`](Store::retain).
+/// Options of [`retain`](Store::retain).
 pub struct RetainOptions<'a> {
-    /// The time that it is taken to be, in epoch milliseconds. Default: now.
+    /// The current time, in epoch milliseconds. Default: now.
     pub now: i64,
-    /// Only tells what would go. Default: false.
+    /// Only reports what would be removed. Default: false.
     pub dry_run: bool,
-    /// Called with each part that went, or would go; ends the work early, without harm, where it
-    /// says so. Default: goes on.
+    /// Called with each part that was removed, or would be; `Break` ends the work early, without harm.
+    /// Default: continues.
     pub progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>,
 }
 
 impl<'a> RetainOptions<'a> {
-    /// As of now, for good.
+    /// Options for now, without a dry run.
     pub fn now(progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>) -> RetainOptions<'a> {
         RetainOptions {
             now: now(),
@@ -35,35 +35,35 @@ impl<'a> RetainOptions<'a> {
     }
 }
 
-/// What went, or would go, of one day and kind.
+/// The removal of one day and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RetainedPart {
     /// The day.
     pub day: Day,
     /// The kind.
     pub kind: Kind,
-    /// Why it goes.
+    /// The reason.
     pub reason: RemovalReason,
-    /// How many lines.
+    /// Number of lines.
     pub lines: u64,
-    /// How many bytes they have.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// What [`retain`](Store::retain) did, or would do.
+/// The result of [`retain`](Store::retain).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Retained {
-    /// What went, by kind and day.
+    /// The parts, by kind and day.
     pub parts: Vec<RetainedPart>,
-    /// So many bytes are there beyond the most that there may be: what is kept forever, or of
-    /// today, or belongs to what is.
+    /// Number of bytes above the size limit that cannot be removed: they are kept forever, of today,
+    /// or related to such records.
     pub bytes_over: u64,
-    /// It ended early, as [`RetainOptions::progress`] said.
+    /// Whether [`RetainOptions::progress`] ended it early.
     pub is_interrupted: bool,
 }
 
 impl Retained {
-    /// Adds what went, to what did before of the same.
+    /// Adds a removal to an earlier one of the same day and kind.
     fn add(&mut self, part: RetainedPart) {
         let of = |part: &RetainedPart| (part.day, part.kind, part.reason);
         match self.parts.iter_mut().find(|known| of(known) == of(&part)) {
@@ -77,12 +77,12 @@ impl Retained {
 }
 
 impl Store {
-    /// Removes what is past its time by the store's [`RetentionSettings`](crate::RetentionSettings)
-    /// and, if the store is larger than it may be, the oldest days. What belongs together goes
-    /// together, once the last of it is past its time: a conversation with its messages, a call
-    /// with its outcome, a tree of events; of a chain of thoughts its start. What goes is noted in
-    /// `removals.jsonl` first. A sealed segment that other hands changed stays until someone vouches
-    /// for it: see [`repair`](Store::repair). Others read and write the store meanwhile.
+    /// Removes expired records by the store's [`RetentionSettings`](crate::RetentionSettings) and,
+    /// if the store exceeds its size limit, the oldest days. Related records are removed together,
+    /// when the last of them has expired: a conversation with its messages, a call with its outcome,
+    /// a tree of events. A chain of thoughts loses its start. Removals are first recorded in
+    /// `removals.jsonl`. A sealed segment that another program changed stays until it is accepted:
+    /// see [`repair`](Store::repair). Others can read and write the store meanwhile.
     ///
     /// ```
     /// # use decklog::{RetainOptions, Store};
@@ -99,8 +99,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Locked`](crate::ErrorKind::Locked) while another process does it, or compacts;
-    /// [`Io`](crate::ErrorKind::Io). What was not removed by then is by the next call.
+    /// [`Locked`](crate::ErrorKind::Locked) while another process runs it, or compacts;
+    /// [`Io`](crate::ErrorKind::Io). The next call removes the rest.
     pub fn retain(&self, options: RetainOptions<'_>) -> Result<Retained> {
         let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout)?;
         if !options.dry_run {
@@ -111,8 +111,8 @@ impl Store {
     }
 }
 
-/// Removes from what is sealed what is over, if it is asked for by age, and what is too much, for
-/// who has the right to rewrite segments.
+/// Removes expired records from sealed segments, if requested by age, and excess data by size. The
+/// caller holds the right to rewrite segments.
 pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) -> Result<Retained> {
     let settings = store.settings()?;
     let cutoffs = Cutoffs::at(options.now, &settings.retention, &settings.privacy);
@@ -125,7 +125,7 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
         counted: HashMap::new(),
         has_rolled: false,
     };
-    // Rollups last: those of what goes before them may be past their time too.
+    // Rollups last: those of messages that are removed here may have expired too.
     if by_age {
         for kinds in [&records()[..], &ROLLUPS] {
             run.remove(kinds, cutoffs, RemovalReason::Retention)?;
@@ -137,8 +137,8 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
     Ok(run.done)
 }
 
-/// The order in which kinds go: what is found by others after these, so that what is left of a
-/// run that is interrupted is found to be over by the next.
+/// The order of removal of kinds: kinds that are found through others come after them, so that the
+/// next run finds the rest of an interrupted one expired.
 fn records() -> Vec<Kind> {
     const FIRST: [Kind; 2] = [Kind::Conversations, Kind::Messages];
     let is_later = |kind: &Kind| !FIRST.contains(kind) && *kind != Kind::Rollups;
@@ -146,7 +146,7 @@ fn records() -> Vec<Kind> {
     FIRST.into_iter().chain(rest).collect()
 }
 
-/// What reports have left of removed messages.
+/// Rolls up removed messages for reports.
 const ROLLUPS: [Kind; 1] = [Kind::Rollups];
 
 struct Run<'s, 'o> {
@@ -154,14 +154,14 @@ struct Run<'s, 'o> {
     today: Day,
     options: RetainOptions<'o>,
     done: Retained,
-    /// In a dry run: what would go of each segment, as far as it was told.
+    /// In a dry run: the reported removals of each segment.
     counted: HashMap<SegmentName, (u64, u64)>,
-    /// Rollups were written, and their segments are not sealed yet.
+    /// Whether rollups were written whose segments are not sealed yet.
     has_rolled: bool,
 }
 
 impl Run<'_, '_> {
-    /// Removes all of these kinds that is over.
+    /// Removes all expired records of these kinds.
     fn remove(&mut self, kinds: &[Kind], cutoffs: Cutoffs, reason: RemovalReason) -> Result<()> {
         if self.done.is_interrupted {
             return Ok(());
@@ -197,7 +197,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Removes what is over of one day and kind.
+    /// Removes expired records of one day and kind.
     fn remove_part(
         &mut self,
         due: &mut Due,
@@ -246,7 +246,7 @@ impl Run<'_, '_> {
         Ok(part)
     }
 
-    /// Removes the oldest days until what is not rollups is no larger than it may be.
+    /// Removes the oldest days until the size without rollups is within the limit.
     fn shrink(&mut self, cutoffs: Cutoffs, max_bytes: u64) -> Result<()> {
         let inner = self.store.inner();
         let mut tried = None;
@@ -261,7 +261,7 @@ impl Run<'_, '_> {
                     && *day < self.today
                     && tried.is_none_or(|tried| *day > tried)
             });
-            // The first days whose going would do, if all of them went, or else all days.
+            // The fewest first days whose removal would suffice, or else all days.
             let (mut freed, mut last) = (0, None);
             for ((day, _), bytes) in untried {
                 if freed >= over && last != Some(*day) {

@@ -1,4 +1,4 @@
-//! Forgets what someone asked to be forgotten: every line that holds it, and every copy.
+//! Erasure: removes every line with the data of a conversation, user or request, and every copy.
 
 mod traces;
 
@@ -16,32 +16,31 @@ use crate::record::Kind;
 use crate::segment::{Damage, DamageClass, SegmentName};
 use crate::store::{Candidate, Dependents, RemovalReason, Snapshot, Store};
 
-/// What to forget.
+/// The data to erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
-    /// A conversation with its messages, their turns, those of the thread of this id, and the tool
-    /// calls under any of them. Conversations whose `session_id` or `parent_id` is this id, as those
-    /// of sub-agents, go with it, and so do theirs; it stays if one of those is erased.
+    /// A conversation with its messages, their turns, the turns of the thread with this id, and the
+    /// tool calls under any of them. Conversations with this id as `session_id` or `parent_id`, such
+    /// as those of sub-agents, are erased too, at any depth. Erasing one of those keeps its parent.
     Conversation(Uuid),
-    /// All conversations of a user, as the user's id was given when they were recorded, whether it
-    /// was hashed or not. Only conversations name their users: what belongs to one that is not in
-    /// the log any more, as it went earlier by retention, is found by the conversation's id.
+    /// All conversations of a user, by the original id, hashed or not. Only conversations have a
+    /// user: if retention removed a conversation earlier, use its id to erase its other records.
     User(String),
     /// The tool calls and the edit proposal of a request.
     Request(Uuid),
 }
 
-/// How to [`erase`](Store::erase).
+/// Options of [`erase`](Store::erase).
 pub struct EraseOptions<'a> {
-    /// Only tells what would go. Default: false.
+    /// Only reports what would be erased. Default: false.
     pub dry_run: bool,
-    /// Called with each segment that was rewritten, or would be; ends the work early where it says
-    /// so, which leaves the rest to be erased by another call. Default: goes on.
+    /// Called with each segment that was rewritten, or would be; `Break` ends the work early: another
+    /// call erases the rest. Default: continues.
     pub progress: &'a mut dyn FnMut(&ErasedPart) -> ControlFlow<()>,
 }
 
 impl<'a> EraseOptions<'a> {
-    /// For good.
+    /// Without a dry run.
     pub fn for_good(
         progress: &'a mut dyn FnMut(&ErasedPart) -> ControlFlow<()>,
     ) -> EraseOptions<'a> {
@@ -52,57 +51,56 @@ impl<'a> EraseOptions<'a> {
     }
 }
 
-/// What was erased of one file.
+/// The erasure of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErasedPart {
     /// The file, relative to the store.
     pub file: String,
-    /// How many lines went.
+    /// Number of erased lines.
     pub lines: u64,
-    /// How many bytes they had.
+    /// Number of erased bytes.
     pub bytes: u64,
 }
 
-/// What [`erase`](Store::erase) did, or would do.
+/// The result of [`erase`](Store::erase).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Erased {
-    /// What was erased, by file.
+    /// The parts, by file.
     pub parts: Vec<ErasedPart>,
-    /// Files that are none of the store's own and hold some of it: they are left as they are. They
-    /// are looked for in the store's directory and in those of its days, not in others.
+    /// Other programs' files with some of the data, which are not changed. Only the store's directory
+    /// and the directories of its days are searched.
     pub foreign: Vec<String>,
-    /// Threads that hold what came before turns that were erased: where one session was forked from
-    /// another, lines of both stand in the one that was recorded first. They are left as they are.
+    /// Threads with turns before the erased ones: if one session was forked from another, their shared
+    /// lines are in the one that was recorded first. They are not changed.
     pub continued: Vec<Uuid>,
-    /// Of an erasure by user: the fingerprints of other keys under which ids of users are hashed
-    /// whose conversations stay. Whether one of them is this user's is known by those keys alone.
+    /// For an erasure by user: the fingerprints of other keys under which user ids of remaining
+    /// conversations are hashed. Only with those keys can this user's ids be found among them.
     pub other_keys: Vec<String>,
-    /// It ended early, as [`EraseOptions::progress`] said.
+    /// Whether [`EraseOptions::progress`] ended it early.
     pub is_interrupted: bool,
 }
 
-/// How often new lines of what is erased are looked for.
+/// Maximum number of passes for new lines.
 const ROUNDS_MAX: u32 = 5;
-/// How long it may take in all to look again for what others keep recording.
+/// Maximum total time of passes for lines that others keep recording.
 const REPEATED_MAX: Duration = Duration::from_secs(20);
-/// Passes over a kind that an erasure takes while no one records anything: one that finds what it
-/// leads to, and one that finds no more.
+/// Passes over a kind without concurrent writes: one that finds related records, and one that finds
+/// no more.
 const PASSES: usize = 2;
 
 impl Store {
-    /// Rewrites every segment that holds what is to be forgotten, and whatever a repair or a crash
-    /// left of it elsewhere in the store. Once this returns, no file of the store holds it any
-    /// more, also after a power cut. That something was erased, but not what, is noted in
-    /// `removals.jsonl`, with a keyed hash of the id of each conversation and request: an import or
-    /// a replay leaves these out from then on. They can be recorded again under the same id.
+    /// Rewrites every segment with the data, and files that a repair or a crash left elsewhere in
+    /// the store. When this returns, no file of the store contains the data, also after a power cut.
+    /// `removals.jsonl` records the erasure with a keyed hash of the id of each conversation and
+    /// request, but no content: imports and replays then skip them. They can be recorded again under
+    /// the same id.
     ///
-    /// Damaged lines go, too, where they hold an id of it, a longer piece of one of its texts, or
-    /// make one of its lines when they are put together again with those next to them. A piece of
-    /// a damaged line of which none of this is so, as of a text that stands nowhere else, cannot
-    /// be known and stays: [`verify()`](crate::verify()) and `quarantine/` tell where such pieces
-    /// are.
+    /// Damaged lines are erased too if they contain an id or a longer part of a text of the data,
+    /// or form one of its lines together with adjacent pieces. Other pieces of damaged lines, such as
+    /// of a text that is nowhere else, cannot be recognized and stay:
+    /// [`verify()`](crate::verify()) and `quarantine/` show them.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, EraseOptions, Erasure, Store};
@@ -119,12 +117,12 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if a segment must be repaired first: records of others are
-    /// glued to what is to be erased, or it is sealed and its last line is cut short;
-    /// [`Io`](ErrorKind::Io) if users' ids were hashed and their key is not there;
-    /// [`Conflict`](ErrorKind::Conflict) if others keep recording it; else as
-    /// [`retain`](Store::retain). After an error, some of it may be gone, and what is left still
-    /// leads to all of it: call again.
+    /// [`Damaged`](ErrorKind::Damaged) if a segment must be repaired first: other records are joined
+    /// to a damaged line of the data, or it is sealed and its last line is torn;
+    /// [`Io`](ErrorKind::Io) if user ids were hashed and the key is missing;
+    /// [`Conflict`](ErrorKind::Conflict) if others keep recording the data; otherwise as
+    /// [`retain`](Store::retain). After an error, some of the data may be gone; another call finds
+    /// the rest.
     pub fn erase(&self, what: &Erasure, options: EraseOptions<'_>) -> Result<Erased> {
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout)?;
@@ -141,7 +139,7 @@ impl Store {
         let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
             run.add_tombstones()?;
-            // First, as it is known only by what the segments say.
+            // First, as it is only known from the segments.
             run.erase_beside()?;
             run.done.other_keys = run.traces.other_keys();
             if steps.is_empty() {
@@ -163,7 +161,7 @@ impl Store {
             if run.options.dry_run {
                 return Ok(run.done);
             }
-            // All that follows is done for what was recorded meanwhile.
+            // The rest is for lines that were recorded meanwhile.
             run.patience.begin();
             steps = run.find()?;
         }
@@ -172,11 +170,11 @@ impl Store {
 }
 
 fn gave_up(store: &Store) -> Error {
-    let message = "what is to be erased is recorded again and again: end that first";
+    let message = "the data to erase is recorded repeatedly: stop its writers first";
     Error::new(ErrorKind::Conflict, message).with_path(store.path())
 }
 
-/// How long it took by now to look for what others recorded meanwhile.
+/// The time of passes for new lines so far.
 #[derive(Debug, Default)]
 struct Patience {
     spent: Duration,
@@ -207,7 +205,7 @@ impl Patience {
     }
 }
 
-/// The kinds that hold any of it, in the order in which they lead from one to the next.
+/// The kinds with related records, in the order in which one leads to the next.
 const KINDS: [Kind; 5] = [
     Kind::Conversations,
     Kind::Messages,
@@ -224,7 +222,7 @@ struct Run<'s, 'o> {
     patience: Patience,
 }
 
-/// What a segment holds of it.
+/// The data in a segment.
 #[derive(Debug, Default)]
 struct Held {
     /// Lines that say themselves why they are erased.
@@ -256,7 +254,7 @@ impl Step {
 }
 
 impl Run<'_, '_> {
-    /// Looks for the threads that go on in what is erased.
+    /// Finds the threads that continue in erased turns.
     fn look_before(&mut self) -> Result<()> {
         for (before, thread) in self.traces.before() {
             let turn = self.store.get_turn(before)?;
@@ -269,7 +267,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Notes, before anything goes, that what is erased is not to come back.
+    /// Records the tombstones, before any line is removed.
     fn add_tombstones(&self) -> Result<()> {
         if self.options.dry_run {
             return Ok(());
@@ -277,12 +275,12 @@ impl Run<'_, '_> {
         self.store.inner().add_tombstones(&self.traces.tombstones())
     }
 
-    /// What is to be erased, in an order in which what is left, should this end early, still leads
-    /// to all of it: first damaged lines, then a kind after all that belongs to it, and of a kind
-    /// first what only lines in other segments lead to.
+    /// The order of erasure, such that after an interruption the rest can still be found: first
+    /// damaged lines, then a kind after all kinds that belong to it, and within a kind first the lines
+    /// that are found only through lines in other segments.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if others' records would go with it.
+    /// [`Damaged`](ErrorKind::Damaged) if other records would be erased with it.
     fn find(&mut self) -> Result<Vec<Step>> {
         let segments = self.store.inner().segments()?;
         let mut found: BTreeMap<SegmentName, Held> = BTreeMap::new();
@@ -314,7 +312,7 @@ impl Run<'_, '_> {
                 Trace::Leads => found.entry(name).or_default().leads = true,
                 Trace::Follows => _ = held_damaged.insert(name),
                 Trace::Mixed => {
-                    let message = "a damaged line holds some of what is to be erased, and whole records of others, which would go with it: run 'decklog repair' first";
+                    let message = "a damaged line holds data to erase and whole records of others, which would be lost: run 'decklog repair' first";
                     let is_it = |damage: &Damage| damage.length == line.len() as u64;
                     return Err(self.damaged(name, message, DamageClass::Damaged, is_it));
                 }
@@ -426,7 +424,7 @@ impl Run<'_, '_> {
         Ok(Some(goes_on))
     }
 
-    /// How many lines of a segment would go, and how many bytes.
+    /// The number of lines and bytes of a segment that would be erased.
     fn count(&mut self, step: &Step) -> Result<(u64, u64)> {
         let Step { name, .. } = *step;
         let (mut lines, mut bytes) = (0, 0);
@@ -456,7 +454,7 @@ impl Run<'_, '_> {
             let is_torn =
                 |damage: &Damage| damage.class == DamageClass::Torn && damage.file == name.path();
             if self.store.damage()?.iter().any(is_torn) {
-                let message = "the segment holds some of what is to be erased, and cannot be rewritten, as it is read-only and its last line is cut short: run 'decklog repair' first";
+                let message = "the segment holds data to erase and cannot be rewritten, as it is read-only and its last line is torn: run 'decklog repair' first";
                 return Err(self.damaged(name, message, DamageClass::Torn, |_| true));
             }
             return Ok(None);

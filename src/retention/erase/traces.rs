@@ -1,4 +1,4 @@
-//! By what the lines are known that are to be erased, and pieces of them.
+//! Recognizes lines to erase, and pieces of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,9 +15,9 @@ use crate::record::Kind;
 use crate::segment::Stretch;
 use crate::store::{Store, key_of_value};
 
-/// A run of bytes as long as this, shared with a text that is erased, is taken to be of it.
+/// Minimum length of a run of bytes that identifies a piece of an erased text.
 const PIECE_BYTES: usize = 24;
-/// As many bytes as an id has as a text.
+/// The length of an id as a text.
 const ID_BYTES: usize = 36;
 /// Of long texts, pieces are known from so many bytes to so many: any run of both lengths together
 /// holds one.
@@ -25,7 +25,7 @@ const PIECE_STEP: usize = 8;
 /// Of texts up to this length, every piece is known.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// The fields that hold what was said and done.
+/// The fields with texts.
 const TEXTS: [&str; 12] = [
     "content",
     "text",
@@ -41,16 +41,16 @@ const TEXTS: [&str; 12] = [
     "payload",
 ];
 
-/// So many pieces of a line that was split are put together.
+/// Maximum number of pieces of a split line that are joined.
 const SPLIT_MAX: usize = 8;
 
-/// What is erased, as far as it is known.
+/// The known ids and texts of the erased data.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     users: Vec<String>,
     /// The fingerprints of other keys than theirs under which users' ids are hashed.
     other_keys: BTreeSet<String>,
-    /// The conversation that was asked for.
+    /// The requested conversation.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
     /// The conversation that each is of.
@@ -73,7 +73,7 @@ pub(super) struct Traces {
     split: HashMap<u64, Trace>,
 }
 
-/// What a line is to who erases.
+/// The result of checking a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trace {
     /// It is erased, and says itself why: what it names, another kind or who asks leads to.

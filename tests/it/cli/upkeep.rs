@@ -376,7 +376,7 @@ fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
     });
     assert_eq!(code(&output), 5, "{}", err(&output));
     assert!(
-        err(&output).contains("recorded again and again"),
+        err(&output).contains("recorded repeatedly"),
         "{}",
         err(&output)
     );

@@ -614,8 +614,12 @@ fn an_id_in_a_path_that_cannot_be_one_is_told_with_what_it_may_be() {
     let service = Service::start();
     let client = service.client();
     for (path, field, expected) in [
-        ("/conversations/conv_xyz789/messages", "id", "give a UUID"),
-        ("/tool-calls/r1/c1", "request_id", "give a UUID"),
+        (
+            "/conversations/conv_xyz789/messages",
+            "id",
+            "must be a UUID",
+        ),
+        ("/tool-calls/r1/c1", "request_id", "must be a UUID"),
         ("/events/first", "id", "must be a whole number"),
     ] {
         let refused = client.get(path);
