@@ -38,7 +38,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let limit = context.limit(args.limit);
     let mut total = 0;
-    // What begins while the list is printed would move all that follows.
+    // A conversation that begins while the list is printed would shift the rest.
     let mut until = args.query.until;
     let mut printer = Printer::new(context, args.long);
     each(

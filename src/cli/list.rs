@@ -10,7 +10,7 @@ use super::output;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{self, Shown};
 
-// Which part of a list is shown, and how.
+// Page and format of a list.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Part {
     /// Maximum number of records. Default: 100 on a terminal, else all
@@ -19,7 +19,7 @@ pub struct Part {
     /// Continue after the end of an earlier list
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
-    /// Oldest first, or newest first; --limit counts from there
+    /// Oldest first, or newest first; applied before --limit
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
     /// Show all fields of each record

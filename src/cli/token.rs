@@ -57,7 +57,7 @@ enum Command {
     },
     /// Print an address that logs one browser in, once, within ten minutes
     Login {
-        /// What the browser may do
+        /// The role of the browser
         #[arg(long, value_name = "ROLE", default_value = "developer")]
         role: AccessRole,
         /// The address of the service. Default: the service that runs on this log, else

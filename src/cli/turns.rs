@@ -16,7 +16,7 @@ use super::list::{List, Part};
 pub struct Args {
     #[command(flatten)]
     query: TurnQuery,
-    /// The turns as they stood at this time
+    /// The state of the turns at this time
     #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
