@@ -142,7 +142,7 @@ impl AnalyticsQuery {
             return Err(Error::invalid(message));
         }
         if let Some(limit) = self.limit.filter(|limit| *limit > ROWS_MAX) {
-            let message = format!("limit is {limit}: the maximum is {ROWS_MAX}");
+            let message = format!("limit is {limit}: must be at most {ROWS_MAX}");
             return Err(Error::invalid(message));
         }
         Ok(Scope {
