@@ -19,9 +19,10 @@ mod tiny;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use decklog::analytics::{Analytics, AnalyticsQuery, Bucket, Dimension};
+use decklog::record::Day;
 use decklog::{
-    Analytics, AnalyticsQuery, Bucket, Client, Conversation, ConversationMessage, Day, Dimension,
-    Record, Result, Role, Settings, Store, Timestamp,
+    Client, Conversation, ConversationMessage, Record, Result, Role, Settings, Store, Timestamp,
 };
 use rusqlite::Connection;
 use uuid::Uuid;

@@ -19,9 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use decklog::http::{Options, Server};
+use decklog::query::{ConversationQuery, Order, SearchQuery};
+use decklog::record::{ConversationStatus, ThoughtType};
+use decklog::thoughts::NewThought;
 use decklog::{
-    Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus, Event,
-    NewThought, Order, Record, Role, SearchQuery, Store, ThoughtType, Timestamp, event_type,
+    Client, Conversation, ConversationMessage, Event, Record, Role, Store, Timestamp, event_type,
 };
 use uuid::Uuid;
 

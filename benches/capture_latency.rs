@@ -8,9 +8,10 @@ mod tiny;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use decklog::capture::WhenFull;
+use decklog::record::TokenCount;
 use decklog::{
     Client, Conversation, ConversationMessage, Durability, InferenceMetadata, Role, Store,
-    TokenCount, WhenFull,
 };
 use uuid::Uuid;
 

@@ -8,10 +8,11 @@ mod tiny;
 
 use std::sync::Arc;
 
+use decklog::record::payload_json;
 use decklog::storage::Memory;
 use decklog::{
     ObservabilityStore, Record, Store, ToolCallDone, ToolCallReq, ToolStatus, Validity,
-    args_sha256, payload_json, verify,
+    args_sha256, verify,
 };
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};

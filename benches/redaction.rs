@@ -9,9 +9,9 @@ mod tiny;
 use std::path::Path;
 use std::time::Instant;
 
+use decklog::privacy::PrivacySettings;
 use decklog::{
-    ConversationTurn, PrivacySettings, Record, Settings, Store, ToolCallReq, TurnKind, Validity,
-    args_sha256,
+    ConversationTurn, Record, Settings, Store, ToolCallReq, TurnKind, Validity, args_sha256,
 };
 use uuid::Uuid;
 

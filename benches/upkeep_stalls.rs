@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use decklog::{CompactOptions, ConversationTurn, Record, RetainOptions, Store, TurnKind, Validity};
+use decklog::retention::{CompactOptions, RetainOptions};
+use decklog::{ConversationTurn, Record, Store, TurnKind, Validity};
 use uuid::Uuid;
 
 const DAY_MS: i64 = 86_400_000;

@@ -3,9 +3,10 @@
 //!
 //! `cargo run --example embed`
 
+use decklog::query::TurnQuery;
 use decklog::run::Run;
 use decklog::uuid::Uuid;
-use decklog::{ObservabilityStore, Store, TurnQuery};
+use decklog::{ObservabilityStore, Store};
 use serde_json::{Value, json};
 
 /// The loop of an agent: it asks the model, runs the tools that the model calls, and ends when the

@@ -5,10 +5,9 @@
 
 use std::thread;
 
-use decklog::{
-    Client, Conversation, ConversationMessage, ConversationQuery, InferenceMetadata, MessageQuery,
-    Role, Store, TokenCount,
-};
+use decklog::query::{ConversationQuery, MessageQuery};
+use decklog::record::TokenCount;
+use decklog::{Client, Conversation, ConversationMessage, InferenceMetadata, Role, Store};
 use uuid::Uuid;
 
 const WORKERS: usize = 4;

@@ -7,7 +7,8 @@
 use std::thread;
 use std::time::Duration;
 
-use decklog::{InboxTask, Store, TaskQuery};
+use decklog::query::TaskQuery;
+use decklog::{InboxTask, Store};
 use uuid::Uuid;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

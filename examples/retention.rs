@@ -5,10 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use decklog::{
-    AnalyticsQuery, Client, Conversation, ConversationMessage, Keep, RetainOptions, Role, Settings,
-    Store, Timestamp,
-};
+use decklog::analytics::AnalyticsQuery;
+use decklog::retention::{Keep, RetainOptions};
+use decklog::{Client, Conversation, ConversationMessage, Role, Settings, Store, Timestamp};
 use uuid::Uuid;
 
 const DAY_MS: i64 = 86_400_000;
@@ -61,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn show(when: &str, store: &Store) -> decklog::Result<()> {
-    let kept = store.conversations(&decklog::ConversationQuery::default())?;
+    let kept = store.conversations(&decklog::query::ConversationQuery::default())?;
     let titles = kept
         .items
         .into_iter()

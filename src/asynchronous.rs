@@ -83,11 +83,11 @@ impl Capture {
     /// ```
     ///
     /// If the future is dropped, the record is recorded all the same. Under
-    /// [`WhenFull::Wait`](crate::WhenFull::Wait) a full queue blocks the caller's thread.
+    /// [`WhenFull::Wait`](crate::capture::WhenFull::Wait) a full queue blocks the caller's thread.
     ///
     /// # Errors
     /// As [`record`](Capture::record) if it is not queued, and as [`Store::record`] for what the log
-    /// says. It is not told of by [`on_error`](crate::CaptureOptions::on_error).
+    /// says. It is not told of by [`on_error`](crate::capture::CaptureOptions::on_error).
     pub async fn record_async(&self, record: impl Into<Record>) -> Result<Ack> {
         let checked = given(record.into())?;
         let (told, answer) = oneshot::channel();

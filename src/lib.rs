@@ -6,45 +6,30 @@
 //! processes may share one directory.
 //!
 //! ```
-//! use decklog::{ObservabilityStore, Store, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
-//! use uuid::Uuid;
+//! use decklog::Store;
 //!
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("log");
 //! let store = Store::open(&path)?;
-//! let (request_id, parent_id) = (Uuid::new_v4(), Uuid::new_v4());
-//! let arguments = r#"{"path":"src/main.rs"}"#;
-//! store.record_tool_call_requested(ToolCallReq {
-//!     request_id,
-//!     call_id: "call_1".into(),
-//!     parent_id,
-//!     vendor: "anthropic".into(),
-//!     tool_name: "read_file".into(),
-//!     args_sha256: args_sha256(arguments),
-//!     arguments_json: Some(arguments.into()),
-//!     started_at: Validity::at(1_766_832_000_123),
-//! })?;
-//! store.record_tool_call_done(ToolCallDone {
-//!     request_id,
-//!     call_id: "call_1".into(),
-//!     ended_at: Validity::at(1_766_832_000_160),
-//!     latency_ms: 37,
-//!     outcome_json: Some(r#"{"lines":12}"#.into()),
-//!     error_kind: None,
-//!     error_msg: None,
-//!     status: ToolStatus::Completed,
-//! })?;
-//! let (request, outcome) = store.get_tool_call(request_id, "call_1")?.expect("recorded above");
-//! assert_eq!(request.arguments_json.as_deref(), Some(arguments));
-//! assert_eq!(outcome.map(|done| done.latency_ms), Some(37));
+//! let run = store.run("anthropic");
+//! run.user("How long is main.rs?")?;
+//! let turn = run.assistant("I will look.")?;
+//! let arguments = serde_json::json!({ "path": "src/main.rs" });
+//! let call = turn.call("toolu_1", "count_lines", &arguments)?;
+//! let lines = call.run(|| Ok::<_, std::io::Error>(12))?;
+//! assert_eq!(lines.unwrap(), 12);
+//!
+//! let (request, outcome) = store.get_tool_call(turn.id(), "toolu_1")?.expect("recorded above");
+//! assert_eq!(request.arguments_json, Some(arguments.to_string()));
+//! assert_eq!(outcome.unwrap().outcome_json.as_deref(), Some("12"));
 //! # Ok::<(), decklog::Error>(())
 //! ```
 //!
 //! - [`Store::run`] is the handle for the loop of an agent: turns, calls, and their outcomes.
 //! - [`Store`] opens a log, records and queries every kind of [`Record`]; [`ObservabilityStore`] is
 //!   the trait to code against for turns and tool calls.
-//! - [`Inbox`] hands out tasks, [`Thoughts`] keeps chains, [`EventTree`] and [`SessionTree`] are
-//!   what happened, as trees.
+//! - [`inbox`] hands out tasks, [`thoughts`] keeps chains, [`tree`] draws what happened.
+//! - [`query`] has the filters of lists, and their pages.
 //! - [`Store::search`] finds a text in all that was recorded.
 //! - [`Store::analytics`] makes reports: tokens, latencies, errors, conversations.
 //! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
@@ -57,11 +42,11 @@
 //! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
 
 #[cfg(feature = "http")]
-mod access;
-mod analytics;
+pub mod access;
+pub mod analytics;
 #[cfg(feature = "tokio")]
 mod asynchronous;
-mod capture;
+pub mod capture;
 mod collections;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -75,8 +60,8 @@ mod line;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod ndjson;
-mod privacy;
-mod record;
+pub mod privacy;
+pub mod record;
 pub mod replay;
 #[cfg(feature = "wire")]
 mod wire;
@@ -86,7 +71,7 @@ pub mod schema {
     pub use crate::line::{FieldSchema, KindSchema};
     pub use crate::record::declare::{Class, Place};
 }
-mod retention;
+pub mod retention;
 pub mod run;
 mod segment;
 #[cfg(feature = "tracing")]
@@ -94,48 +79,68 @@ pub mod spans;
 pub mod storage;
 mod store;
 
-#[cfg(feature = "http")]
-pub use access::{Secret, TokenInfo, TokenKind};
-pub use analytics::{
-    ActiveReport, ActiveRow, Analytics, AnalyticsQuery, Bucket, CompressionReport, CompressionRow,
-    CompressionSums, ContextReport, ContextRow, ContextSums, DashboardMetrics, Dimension,
-    ErrorCount, ErrorRow, ErrorSample, ErrorSums, ErrorsReport, LatencyMs, LatencyReport,
-    LatencyRow, LatencySums, ModelRow, ModelSums, ModelsReport, ROWS_DEFAULT, ROWS_MAX, RowKey,
-    Scope, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow, UsageSums,
-};
-pub use capture::{Capture, CaptureOptions, CaptureStats, ResponseStream, WhenFull};
-pub use collections::{
-    Ack, AckStatus, AsOf, CallQuery, ChainBreak, ChainCheck, ConversationList, ConversationQuery,
-    Cursor, EventNode, EventQuery, EventTree, Found, Inbox, MessageQuery, NewThought,
-    ObservabilityStore, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
-    SearchMatch, SearchProgress, SearchQuery, SessionItem, SessionNode, SessionTree, SpanStatus,
-    SupervisorState, TaskCounts, TaskQuery, ThoughtQuery, Thoughts, TurnQuery, Warning,
-};
+pub mod health {
+    //! The state of a store: counts, sizes, damage, verification and repair.
+
+    pub use crate::segment::repair::Repaired;
+    pub use crate::segment::{Damage, DamageClass, DamageCounts};
+    pub use crate::store::{
+        Counts, Health, KindCounts, LockState, SyncTimes, Usage, Verification, VerifyOptions,
+        verify_with,
+    };
+}
+pub mod inbox {
+    //! Tasks, each held by one worker at a time.
+
+    pub use crate::collections::{Inbox, TaskCounts};
+}
+pub mod lines {
+    //! The lines of a log in their order, as they are written.
+
+    pub use crate::line::LINE_BYTES_MAX;
+    pub use crate::store::{Follow, LogLine, SeqRange};
+}
+pub mod query {
+    //! What lists and searches are asked, and what they answer.
+
+    pub use crate::collections::{
+        AsOf, CallQuery, ConversationList, ConversationQuery, Cursor, EventQuery, Found,
+        MessageQuery, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
+        SearchMatch, SearchProgress, SearchQuery, TaskQuery, ThoughtQuery, TurnQuery,
+    };
+}
+pub mod seal {
+    //! Seals, which show later changes, and proofs that a line was there.
+
+    pub use crate::segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
+}
+pub mod thoughts {
+    //! Chained thoughts and their verification.
+
+    pub use crate::collections::{ChainBreak, ChainCheck, NewThought, Thoughts};
+}
+pub mod tree {
+    //! Events and sessions as trees, and what a supervisor derives from its events.
+
+    pub use crate::collections::{
+        EventNode, EventTree, SessionItem, SessionNode, SessionTree, SpanStatus, SupervisorState,
+    };
+}
+
+#[doc(inline)]
+pub use capture::Capture;
+pub use collections::{Ack, AckStatus, ObservabilityStore, Warning};
 pub use error::{DbError, Error, ErrorKind, Result};
-pub use line::LINE_BYTES_MAX;
-pub use privacy::{AccessRole, Pattern, PrivacySettings, UserIdKey};
+#[doc(inline)]
 pub use record::{
-    CallStatus, Client, ClientName, CodeEditProposal, ContentType, Conversation,
-    ConversationMessage, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
-    GENESIS_HASH, GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask,
-    InferenceMetadata, JSON_DEPTH_MAX, Kind, MessageSums, NAME_BYTES_MAX, ProposalStatus,
-    ProposalStep, Record, Role, Rollup, Sketch, Source, TaskStatus, ThoughtRecord, ThoughtType,
-    Timestamp, TokenCount, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus, TurnKind,
-    Validity, args_sha256, epoch_ms, event_type, payload_json,
+    CallStatus, Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn,
+    Event, HistoryEntry, InboxTask, InferenceMetadata, Kind, ProposalStatus, ProposalStep, Record,
+    Role, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
+    args_sha256, event_type,
 };
-pub use retention::{
-    CompactOptions, Compacted, CompactedPart, EraseOptions, Erased, ErasedPart, Erasure,
-    RetainOptions, Retained, RetainedPart,
-};
+#[doc(inline)]
 pub use run::Run;
-pub use segment::repair::Repaired;
-pub use segment::seal::{Digest, PROOF_VERSION, Proof, Seal, SealHead, SealReason};
-pub use segment::{Damage, DamageClass, DamageCounts};
-pub use store::{
-    Counts, Durability, Follow, Health, Keep, KindCounts, LockState, LogLine, NextRemoval, Options,
-    RemovalReason, Removed, RetentionSettings, SeqRange, Settings, Store, SyncTimes, Usage,
-    Verification, VerifyOptions, verify, verify_with,
-};
+pub use store::{Durability, Options, Settings, Store, verify};
 
 // Ids are of its types.
 pub use uuid;

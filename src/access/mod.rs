@@ -55,7 +55,8 @@ impl Store {
     /// revoked.
     ///
     /// ```
-    /// use decklog::{AccessRole, Store};
+    /// use decklog::Store;
+    /// use decklog::privacy::AccessRole;
     ///
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;

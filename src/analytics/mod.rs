@@ -44,7 +44,7 @@ use crate::store::Store;
 /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let store = Store::open(dir.path().join("log"))?;
-/// use decklog::AnalyticsQuery;
+/// use decklog::analytics::AnalyticsQuery;
 ///
 /// let analytics = store.analytics();
 /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);

@@ -54,7 +54,7 @@ impl Bucket {
 /// Period, groups and buckets of a report. Missing fields have the report's defaults.
 ///
 /// ```
-/// use decklog::{AnalyticsQuery, Bucket, Dimension};
+/// use decklog::analytics::{AnalyticsQuery, Bucket, Dimension};
 /// let by_week = AnalyticsQuery {
 ///     since: Some("2025-12-01".parse()?),
 ///     group: Some(vec![Dimension::Model, Dimension::TaskType]),

@@ -16,7 +16,8 @@ impl Store {
     /// [`Capture::capture_request`](crate::Capture::capture_request) does not wait.
     ///
     /// ```
-    /// use decklog::{Client, Conversation, ConversationMessage, ConversationStatus, Role, Store};
+    /// use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+    /// use decklog::record::ConversationStatus;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);

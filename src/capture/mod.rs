@@ -83,7 +83,8 @@ impl Store {
     /// Options of a capture.
     ///
     /// ```
-    /// use decklog::{Store, WhenFull};
+    /// use decklog::Store;
+    /// use decklog::capture::WhenFull;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let capture = store

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::io;
 
-use decklog::SpanStatus;
+use decklog::tree::SpanStatus;
 
 use super::escape::one_line;
 use super::output::{Colour, Output, Span};

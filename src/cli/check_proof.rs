@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use decklog::{ErrorKind, Proof, Seal};
+use decklog::ErrorKind;
+use decklog::seal::{Proof, Seal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

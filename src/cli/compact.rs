@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::{CompactOptions, CompactedPart};
+use decklog::retention::{CompactOptions, CompactedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use decklog::{Damage, DamageClass, Durability, Options, RetentionSettings, Settings, Store};
+use decklog::health::{Damage, DamageClass};
+use decklog::retention::RetentionSettings;
+use decklog::{Durability, Options, Settings, Store};
 
 use super::exit::Failure;
 use super::output::{self, Output};
@@ -14,7 +16,7 @@ pub const KEEPS_ALL: &str =
     "The new store keeps everything: its settings retention.* are forever ('decklog config get').";
 
 /// Default number of records in a list on a terminal.
-pub const LIMIT_ON_TERMINAL: usize = decklog::PAGE_LIMIT;
+pub const LIMIT_ON_TERMINAL: usize = decklog::query::PAGE_LIMIT;
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -1,6 +1,6 @@
 //! `decklog conversations`
 
-use decklog::{ConversationQuery, Order};
+use decklog::query::{ConversationQuery, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

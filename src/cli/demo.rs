@@ -5,11 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use decklog::import::Importer;
+use decklog::query::{CallQuery, ConversationQuery, Order, TurnQuery};
+use decklog::record::{ConversationStats, ToolCall};
 use decklog::storage::Disk;
-use decklog::{
-    CallQuery, CallStatus, Conversation, ConversationQuery, ConversationStats, ConversationTurn,
-    Order, ToolCall, TurnKind, TurnQuery,
-};
+use decklog::{CallStatus, Conversation, ConversationTurn, TurnKind};
 use uuid::Uuid;
 
 use super::context::{Context, KEEPS_ALL, Level};

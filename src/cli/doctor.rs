@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use decklog::Kind;
+use decklog::health::{Damage, DamageClass, DamageCounts, Health, LockState, Usage, Verification};
+use decklog::retention::NextRemoval;
 use decklog::storage::{Disk, Volume};
-use decklog::{
-    Damage, DamageClass, DamageCounts, Health, Kind, LockState, NextRemoval, Usage, Verification,
-};
 use serde::Serialize;
 
 use super::context::Context;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use clap::ValueEnum;
-use decklog::{Health, Usage};
+use decklog::health::{Health, Usage};
 use serde::Serialize;
 
 use super::context::Context;

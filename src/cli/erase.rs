@@ -2,7 +2,8 @@
 
 use std::io;
 
-use decklog::{EraseOptions, ErasedPart, Erasure, ErrorKind};
+use decklog::ErrorKind;
+use decklog::retention::{EraseOptions, ErasedPart, Erasure};
 use uuid::Uuid;
 
 use super::context::Context;

@@ -1,6 +1,6 @@
 //! `decklog events`
 
-use decklog::EventQuery;
+use decklog::query::EventQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

@@ -18,7 +18,7 @@ pub struct Args {
     #[command(subcommand)]
     what: What,
     /// The state of the turn, call or proposal at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, global = true, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     as_of: Option<i64>,
 }
 

@@ -1,6 +1,8 @@
 //! `decklog inbox`
 
-use decklog::{Order, TaskCounts, TaskQuery, TaskStatus};
+use decklog::inbox::TaskCounts;
+use decklog::query::{Order, TaskQuery};
+use decklog::record::TaskStatus;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

@@ -2,7 +2,7 @@
 
 // No doc comments on flattened arguments: clap would use them as the command's help.
 
-use decklog::{Cursor, Order, Page};
+use decklog::query::{Cursor, Order, Page};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

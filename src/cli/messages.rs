@@ -1,6 +1,6 @@
 //! `decklog messages`
 
-use decklog::{MessageQuery, Order};
+use decklog::query::{MessageQuery, Order};
 use uuid::Uuid;
 
 use super::context::Context;

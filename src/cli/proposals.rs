@@ -1,6 +1,6 @@
 //! `decklog proposals`
 
-use decklog::{Order, ProposalQuery};
+use decklog::query::{Order, ProposalQuery};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -15,7 +15,7 @@ pub struct Args {
     #[command(flatten)]
     query: ProposalQuery,
     /// The state of the proposals at this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,

@@ -1,6 +1,6 @@
 //! `decklog repair`
 
-use decklog::Repaired;
+use decklog::health::Repaired;
 use serde::Serialize;
 
 use super::context::Context;

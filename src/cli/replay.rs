@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use decklog::Ack;
+use decklog::record::Day;
 use decklog::replay::{self, Replay, Replayed};
-use decklog::{Ack, Day};
 use serde::Serialize;
 
 use super::context::{Context, KEEPS_ALL, Level};

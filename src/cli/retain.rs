@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use decklog::{RetainOptions, RetainedPart};
+use decklog::retention::{RetainOptions, RetainedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

@@ -1,6 +1,7 @@
 //! `decklog rollups`
 
-use decklog::{Day, RollupQuery};
+use decklog::query::RollupQuery;
+use decklog::record::Day;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};

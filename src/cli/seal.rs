@@ -1,6 +1,7 @@
 //! `decklog seal`
 
-use decklog::{Seal, Timestamp};
+use decklog::Timestamp;
+use decklog::seal::Seal;
 use serde::Serialize;
 
 use super::context::Context;

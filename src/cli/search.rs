@@ -1,6 +1,7 @@
 //! `decklog search`
 
-use decklog::{Kind, SearchCursor, SearchQuery};
+use decklog::Kind;
+use decklog::query::{SearchCursor, SearchQuery};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -24,10 +25,10 @@ pub struct Args {
     #[arg(long)]
     kind: Option<Kind>,
     /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     since: Option<i64>,
     /// Only what is before this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     until: Option<i64>,
     /// Maximum number of matches. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use decklog::{
-    ActiveReport, AnalyticsQuery, Bucket, CompressionSums, ContextSums, DashboardMetrics, Day,
+use decklog::analytics::{
+    ActiveReport, AnalyticsQuery, Bucket, CompressionSums, ContextSums, DashboardMetrics,
     Dimension, ErrorSample, ErrorsReport, LatencyMs, LatencySums, ModelSums, RowKey, Scope,
     TaskSums, TurnSums, UsageReport, UsageSums,
 };
+use decklog::record::Day;
 use serde::Serialize;
 
 use super::context::Context;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use decklog::LogLine;
+use decklog::lines::LogLine;
 use serde::Serialize;
 
 use super::context::Context;

@@ -3,7 +3,9 @@
 use std::io;
 
 use clap::Subcommand;
-use decklog::{ChainCheck, Damage, ThoughtQuery};
+use decklog::health::Damage;
+use decklog::query::ThoughtQuery;
+use decklog::thoughts::ChainCheck;
 
 use super::context::Context;
 use super::escape::one_line;

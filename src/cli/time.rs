@@ -18,6 +18,6 @@ mod tests {
     fn what_is_shown_can_be_given() {
         let at = 1_766_793_600_007;
         assert_eq!(shown(at), "2025-12-27 00:00:00.007");
-        assert_eq!(decklog::epoch_ms(&shown(at)).unwrap(), at);
+        assert_eq!(decklog::record::epoch_ms(&shown(at)).unwrap(), at);
     }
 }

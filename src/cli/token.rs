@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use clap::Subcommand;
-use decklog::{AccessRole, Secret, Store, Timestamp, TokenInfo};
+use decklog::access::{Secret, TokenInfo};
+use decklog::privacy::AccessRole;
+use decklog::{Store, Timestamp};
 use serde::Serialize;
 
 use super::context::{Context, Level};

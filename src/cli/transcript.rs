@@ -1,6 +1,6 @@
 //! `decklog show`
 
-use decklog::{ConversationQuery, MessageQuery, Order};
+use decklog::query::{ConversationQuery, MessageQuery, Order};
 use uuid::Uuid;
 
 use super::context::Context;

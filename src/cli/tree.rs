@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use decklog::{
-    ConversationQuery, EventNode, EventQuery, Order, SessionItem, SessionNode, Store, TurnQuery,
-};
+use decklog::Store;
+use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
+use decklog::tree::{EventNode, SessionItem, SessionNode};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -210,7 +210,7 @@ struct SessionLine<'a> {
     depth: usize,
     at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<decklog::SpanStatus>,
+    status: Option<decklog::tree::SpanStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,11 +226,11 @@ enum Item<'a> {
         #[serde(flatten)]
         conversation: &'a decklog::Conversation,
         #[serde(flatten)]
-        stats: &'a decklog::ConversationStats,
+        stats: &'a decklog::record::ConversationStats,
     },
     Turn(&'a decklog::ConversationTurn),
     Message(&'a decklog::ConversationMessage),
-    Call(Box<decklog::ToolCallView<'a>>),
+    Call(Box<decklog::record::ToolCallView<'a>>),
 }
 
 impl<'a> SessionLine<'a> {

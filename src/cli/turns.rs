@@ -1,6 +1,6 @@
 //! `decklog turns`
 
-use decklog::TurnQuery;
+use decklog::query::TurnQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -17,7 +17,7 @@ pub struct Args {
     #[command(flatten)]
     query: TurnQuery,
     /// The state of the turns at this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::epoch_ms)]
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     as_of: Option<i64>,
     #[command(flatten)]
     part: Part,

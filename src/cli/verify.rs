@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use decklog::health::{Damage, Verification, VerifyOptions};
+use decklog::lines::SeqRange;
+use decklog::retention::RemovalReason;
+use decklog::seal::SealHead;
 use decklog::storage::Disk;
-use decklog::{Damage, RemovalReason, SealHead, SeqRange, Verification, VerifyOptions};
 use serde::Serialize;
 
 use super::check_proof;
@@ -71,7 +74,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         deep: args.deep,
         head: head.transpose()?,
     };
-    let found = decklog::verify_with(&Disk::new(&path), &options)?;
+    let found = decklog::health::verify_with(&Disk::new(&path), &options)?;
     if context.json {
         json(&mut context.out, &found, args.deep)?;
     } else {

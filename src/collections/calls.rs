@@ -21,7 +21,8 @@ query! {
     /// Which tool calls to list.
     ///
     /// ```
-    /// # use decklog::{CallQuery, CallStatus, Store};
+    /// # use decklog::{CallStatus, Store};
+    /// # use decklog::query::CallQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let query = CallQuery { status: Some(CallStatus::Failed), ..CallQuery::default() };

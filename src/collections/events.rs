@@ -14,7 +14,8 @@ query! {
     /// Which events to list.
     ///
     /// ```
-    /// # use decklog::{EventQuery, Store, event_type};
+    /// # use decklog::{Store, event_type};
+    /// # use decklog::query::EventQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let runs = EventQuery { event_type: Some(event_type::AGENT_STARTED.into()), ..EventQuery::default() };

@@ -104,7 +104,8 @@ impl Store {
     /// are those of all, in the order of their time.
     ///
     /// ```
-    /// # use decklog::{Client, Conversation, ConversationMessage, MessageQuery, Order, Role, Store};
+    /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+    /// # use decklog::query::{MessageQuery, Order};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// # let id = uuid::Uuid::new_v4();

@@ -42,7 +42,7 @@ pub struct Page<T> {
 /// the log is compacted, and in every process.
 ///
 /// ```
-/// let cursor: decklog::Cursor = "1766832000123-42".parse()?;
+/// let cursor: decklog::query::Cursor = "1766832000123-42".parse()?;
 /// assert_eq!(cursor.to_string(), "1766832000123-42");
 /// # Ok::<(), decklog::Error>(())
 /// ```

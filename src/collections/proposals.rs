@@ -20,7 +20,8 @@ query! {
     /// Which proposals to list.
     ///
     /// ```
-    /// # use decklog::{ProposalQuery, ProposalStatus, Store};
+    /// # use decklog::{ProposalStatus, Store};
+    /// # use decklog::query::ProposalQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let query = ProposalQuery { status: Some(ProposalStatus::Pending), ..ProposalQuery::default() };

@@ -67,7 +67,8 @@ impl Store {
     /// tree is asked for by its own id.
     ///
     /// ```
-    /// # use decklog::{Client, Conversation, ConversationMessage, Role, SessionItem, Store};
+    /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+    /// # use decklog::tree::SessionItem;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);

@@ -19,7 +19,8 @@ query! {
     /// Which turns to list.
     ///
     /// ```
-    /// # use decklog::{Order, Store, TurnQuery};
+    /// # use decklog::Store;
+    /// # use decklog::query::{Order, TurnQuery};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// # let thread = uuid::Uuid::nil();

@@ -192,7 +192,7 @@ impl Server {
     /// [`Io`](crate::ErrorKind::Io) if the address is in use or does not belong to this machine;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for files without a certificate or key, and
     /// for an address that other machines can reach while
-    /// [`require_auth`](crate::PrivacySettings::require_auth) is false;
+    /// [`require_auth`](crate::privacy::PrivacySettings::require_auth) is false;
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for a read-only store.
     pub fn bind(store: Store, addr: SocketAddr, options: &Options) -> Result<Server> {
         let gatekeeper = Gatekeeper::new(store.clone(), addr, options)?;

@@ -205,7 +205,7 @@ impl<'a> Importer<'a> {
 
     /// What retention would remove by now of what these paths would add: records that the store
     /// does not have. Reads them all and writes nothing. Empty where nothing is removed on its own
-    /// ([`auto_delete`](crate::PrivacySettings::auto_delete)). Paths that cannot be read add
+    /// ([`auto_delete`](crate::privacy::PrivacySettings::auto_delete)). Paths that cannot be read add
     /// nothing: [`path`](Importer::path) reports them.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct Report {
     /// the tokens of a response.
     pub messages: u64,
     /// Distinct API responses, an error in the place of one included: the requests that
-    /// [`usage`](crate::Analytics::usage) and [`models`](crate::Analytics::models) report.
+    /// [`usage`](crate::analytics::Analytics::usage) and [`models`](crate::analytics::Analytics::models) report.
     pub api_responses: u64,
     /// Prompt tokens, cached ones included.
     pub tokens_in: u64,

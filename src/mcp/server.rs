@@ -142,7 +142,7 @@ impl fmt::Debug for Server {
 /// rights.
 ///
 /// ```
-/// use decklog::AccessRole;
+/// use decklog::privacy::AccessRole;
 /// use decklog::mcp::rmcp::{RoleServer, service::RequestContext};
 ///
 /// fn may_write(context: &RequestContext<RoleServer>) -> bool {

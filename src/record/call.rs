@@ -224,7 +224,8 @@ pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 /// files, which hold the two in a line each.
 ///
 /// ```
-/// # use decklog::{ToolCallReq, ToolCallView, Validity, args_sha256};
+/// # use decklog::{ToolCallReq, Validity, args_sha256};
+/// # use decklog::record::ToolCallView;
 /// # use uuid::Uuid;
 /// let arguments = r#"{"path":"a.rs"}"#;
 /// let call = (

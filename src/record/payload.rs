@@ -127,7 +127,7 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
 /// is JSON on one line, else a string.
 ///
 /// ```
-/// use decklog::payload_json;
+/// use decklog::record::payload_json;
 /// assert_eq!(payload_json(r#"{"path":"a"}"#), r#"{"path":"a"}"#);
 /// assert_eq!(payload_json("4.5"), "4.5");
 /// assert_eq!(payload_json("*** Begin Patch\n"), r#""*** Begin Patch\n""#);

@@ -24,7 +24,7 @@ const BUCKET_MAX: u16 = 2_242;
 /// bucket `b` the numbers past `1.02^(b-2)` up to `1.02^(b-1)`.
 ///
 /// ```
-/// let mut latencies = decklog::Sketch::default();
+/// let mut latencies = decklog::record::Sketch::default();
 /// for ms in 1..=100 {
 ///     latencies.add(ms);
 /// }

@@ -59,7 +59,8 @@ impl ThoughtRecord {
     /// `type`.
     ///
     /// ```
-    /// use decklog::{GENESIS_HASH, ThoughtRecord, ThoughtType};
+    /// use decklog::ThoughtRecord;
+    /// use decklog::record::{GENESIS_HASH, ThoughtType};
     /// let record = ThoughtRecord {
     ///     id: "r1".into(),
     ///     task_id: "t1".into(),

@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Validity {
 /// One UTC day, from 1970-01-01 to 9999-12-31: the name of a directory of the store.
 ///
 /// ```
-/// use decklog::Day;
+/// use decklog::record::Day;
 /// let day: Day = "2025-12-27".parse().unwrap();
 /// assert_eq!(Day::of(1_766_832_000_123).unwrap(), day);
 /// assert_eq!(day.to_string(), "2025-12-27");
@@ -262,7 +262,7 @@ impl FromStr for Day {
 ///
 /// ```
 /// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27T00:00:00"] {
-///     assert_eq!(decklog::epoch_ms(text)?, 1_766_793_600_000);
+///     assert_eq!(decklog::record::epoch_ms(text)?, 1_766_793_600_000);
 /// }
 /// # Ok::<(), decklog::Error>(())
 /// ```

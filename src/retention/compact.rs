@@ -72,7 +72,8 @@ impl Store {
     /// changed. Others can read and write the store meanwhile. It needs disk space for one segment.
     ///
     /// ```
-    /// # use decklog::{CompactOptions, Store};
+    /// # use decklog::Store;
+    /// # use decklog::retention::CompactOptions;
     /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;

@@ -77,7 +77,7 @@ impl Retained {
 }
 
 impl Store {
-    /// Removes expired records by the store's [`RetentionSettings`](crate::RetentionSettings) and,
+    /// Removes expired records by the store's [`RetentionSettings`](crate::retention::RetentionSettings) and,
     /// if the store exceeds its size limit, the oldest days. Related records are removed together,
     /// when the last of them has expired: a conversation with its messages, a call with its outcome,
     /// a tree of events. A chain of thoughts loses its start. Removals are first recorded in
@@ -85,7 +85,8 @@ impl Store {
     /// see [`repair`](Store::repair). Others can read and write the store meanwhile.
     ///
     /// ```
-    /// # use decklog::{RetainOptions, Store};
+    /// # use decklog::Store;
+    /// # use decklog::retention::RetainOptions;
     /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;

@@ -170,7 +170,8 @@ impl Run {
     /// its message have one id. A turn of the kind [`SysInfo`](TurnKind::SysInfo) has no message.
     ///
     /// ```
-    /// use decklog::{Client, Conversation, InferenceMetadata, MessageQuery, Store, TurnKind};
+    /// use decklog::{Client, Conversation, InferenceMetadata, Store, TurnKind};
+    /// use decklog::query::MessageQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let conversation = Conversation::new(decklog::uuid::Uuid::new_v4(), Client::Cli);

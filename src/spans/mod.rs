@@ -54,7 +54,8 @@ const QUEUE_MAX: usize = 10_000;
 /// recorded later.
 ///
 /// ```
-/// use decklog::{EventQuery, Store};
+/// use decklog::Store;
+/// use decklog::query::EventQuery;
 /// use tracing_subscriber::layer::SubscriberExt;
 /// # let dir = tempfile::tempdir().unwrap();
 /// let store = Store::open(dir.path().join("log"))?;

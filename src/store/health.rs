@@ -149,7 +149,7 @@ impl Store {
     /// # let store = decklog::Store::open(dir.path().join("log"))?;
     /// let health = store.health()?;
     /// assert!(health.is_good());
-    /// assert_eq!(health.lock, decklog::LockState::Free);
+    /// assert_eq!(health.lock, decklog::health::LockState::Free);
     /// # Ok::<(), decklog::Error>(())
     /// ```
     ///

@@ -174,7 +174,7 @@ impl Options {
 
     /// Whether a handle that writes runs the daily upkeep in a thread: it seals full segments and
     /// those of past days, and removes expired records if
-    /// [`PrivacySettings::auto_delete`](crate::PrivacySettings::auto_delete) is set. Only one of
+    /// [`PrivacySettings::auto_delete`](crate::privacy::PrivacySettings::auto_delete) is set. Only one of
     /// all handles does so at a time. Default: true.
     #[must_use]
     pub fn upkeep(mut self, upkeep: bool) -> Options {

@@ -89,7 +89,8 @@ impl RetentionSettings {
     /// default retention.
     ///
     /// ```
-    /// # use decklog::{Keep, RetentionSettings, Settings, Store};
+    /// # use decklog::{Settings, Store};
+    /// # use decklog::retention::{Keep, RetentionSettings};
     /// # let dir = tempfile::tempdir().unwrap();
     /// let settings = Settings {
     ///     retention: RetentionSettings::forever(),

@@ -375,7 +375,7 @@ impl Store {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = decklog::Store::open(dir.path().join("log"))?;
-    /// use decklog::Keep;
+    /// use decklog::retention::Keep;
     /// store.change_settings(|it| {
     ///     it.privacy.redact_pii = true;
     ///     it.retention.messages = Some(Keep::Days(30));

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use decklog::access::TokenKind;
+use decklog::privacy::AccessRole;
 use decklog::storage::{Access, Memory, Storage};
-use decklog::{AccessRole, ErrorKind, ObservabilityStore, Options, Store, TokenKind};
+use decklog::{ErrorKind, ObservabilityStore, Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::{DAY_1, turn};

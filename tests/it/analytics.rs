@@ -16,11 +16,13 @@ mod plain;
 
 use std::path::Path;
 
+use decklog::analytics::{Analytics, AnalyticsQuery, Bucket, Dimension};
 use decklog::import::Importer;
+use decklog::query::{ConversationQuery, MessageQuery};
+use decklog::record::Day;
 use decklog::storage::Memory;
 use decklog::{
-    Analytics, AnalyticsQuery, Bucket, Client, Conversation, ConversationMessage,
-    ConversationQuery, Day, Dimension, Durability, ErrorKind, MessageQuery, Record, Role, Store,
+    Client, Conversation, ConversationMessage, Durability, ErrorKind, Record, Role, Store,
     Timestamp,
 };
 use uuid::Uuid;

@@ -9,13 +9,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use decklog::query::{
+    CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, RollupQuery, TaskQuery,
+    TurnQuery,
+};
+use decklog::record::{
+    ContentType, ConversationStats, ConversationStatus, Day, GIVEN_NUMBER_MAX, IdHashes, InboxStep,
+    MessageSums, Rollup, Sketch, Source, TaskStatus, ThoughtType, ToolCall,
+};
 use decklog::{
-    Ack, CallQuery, Client, CodeEditProposal, ContentType, Conversation, ConversationMessage,
-    ConversationQuery, ConversationStats, ConversationStatus, ConversationTurn, Day, Event,
-    EventQuery, GIVEN_NUMBER_MAX, HistoryEntry, IdHashes, InboxStep, InboxTask, Kind, MessageQuery,
-    MessageSums, ProposalQuery, ProposalStatus, ProposalStep, Record, Role, Rollup, RollupQuery,
-    Sketch, Source, Store, TaskQuery, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCall,
-    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
+    Ack, Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event,
+    HistoryEntry, InboxTask, Kind, ProposalStatus, ProposalStep, Record, Role, Store,
+    ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
+    args_sha256,
 };
 use uuid::Uuid;
 
@@ -160,7 +166,7 @@ pub fn at(rng: &mut Rng) -> i64 {
 pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
     let at = (from + rng.below(100_000) as i64).min(AT_MAX);
     let (day, ms) = (at.div_euclid(DAY_MS), at.rem_euclid(DAY_MS));
-    let date = decklog::Day::of(day * DAY_MS).unwrap();
+    let date = decklog::record::Day::of(day * DAY_MS).unwrap();
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     let (t, z) = *rng.pick(&[("T", "Z"), ("t", "z"), ("T", "+00:00"), ("T", "-00:00")]);
     let digits = *rng.pick(&["", "000", "000000", "999999999"]);
@@ -172,7 +178,7 @@ pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
         0 => Timestamp::from_ms(at).unwrap(),
         // 5:45 hours to the east, where that is another day.
         1 if hour >= 19 && minute >= 15 && at < AT_MAX - DAY_MS => {
-            let date = decklog::Day::of((day + 1) * DAY_MS).unwrap();
+            let date = decklog::record::Day::of((day + 1) * DAY_MS).unwrap();
             let (hour, minute) = (hour - 19, minute - 15);
             format!(
                 "{date}T{hour:02}:{minute:02}:{second:02}.{:03}+04:45",
@@ -543,7 +549,7 @@ impl Mirror {
             .iter()
             .filter(|known| known.task_id == thought.task_id);
         let last = chain.next_back().map(|known| known.hash.clone());
-        thought.prev_hash = last.unwrap_or_else(|| decklog::GENESIS_HASH.to_owned());
+        thought.prev_hash = last.unwrap_or_else(|| decklog::record::GENESIS_HASH.to_owned());
         thought.hash = thought.computed_hash();
     }
 

@@ -4,8 +4,11 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
+use decklog::query::TurnQuery;
+use decklog::record::Day;
+use decklog::retention::{Keep, RemovalReason};
 use decklog::storage::Disk;
-use decklog::{Day, Keep, RemovalReason, Store, TurnQuery, verify};
+use decklog::{Store, verify};
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, turn};
 

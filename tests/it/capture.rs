@@ -8,11 +8,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use decklog::capture::{CaptureOptions, CaptureStats, WhenFull};
+use decklog::query::{MessageQuery, TurnQuery};
+use decklog::record::{ConversationStatus, Source};
 use decklog::storage::{Access, Fault, Memory, Storage};
 use decklog::{
-    Capture, CaptureOptions, CaptureStats, Client, Conversation, ConversationMessage,
-    ConversationStatus, Durability, ErrorKind, InferenceMetadata, Kind, MessageQuery, Record, Role,
-    Source, Store, TurnQuery, WhenFull,
+    Capture, Client, Conversation, ConversationMessage, Durability, ErrorKind, InferenceMetadata,
+    Kind, Record, Role, Store,
 };
 use uuid::Uuid;
 
@@ -28,7 +30,7 @@ fn metadata(model: &str) -> InferenceMetadata {
         total_latency_ms: Some(850),
         tokens_by_model: [(
             model.to_owned(),
-            decklog::TokenCount {
+            decklog::record::TokenCount {
                 tokens_in: 30,
                 tokens_out: 8,
             },

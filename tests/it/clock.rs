@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use decklog::health::DamageClass;
+use decklog::query::EventQuery;
+use decklog::record::{Day, TaskStatus};
 use decklog::storage::Disk;
-use decklog::{
-    DamageClass, Day, ErrorKind, Event, EventQuery, Record, Store, TaskStatus, Validity, verify,
-};
+use decklog::{ErrorKind, Event, Record, Store, Validity, verify};
 
 use super::support::{DAY_1, DAY_MS, Kid, all_lines, count, turn};
 

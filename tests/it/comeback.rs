@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use decklog::analytics::{Analytics, AnalyticsQuery, UsageSums};
 use decklog::import::{Expired, Importer, Report, foreign_id, named};
-use decklog::{
-    AckStatus, Analytics, AnalyticsQuery, Client, Conversation, ConversationQuery, EraseOptions,
-    Erasure, ErrorKind, Keep, RetainOptions, RetentionSettings, Settings, Store, UsageSums, replay,
-};
+use decklog::query::ConversationQuery;
+use decklog::retention::{EraseOptions, Erasure, Keep, RetainOptions, RetentionSettings};
+use decklog::{AckStatus, Client, Conversation, ErrorKind, Settings, Store, replay};
 use uuid::Uuid;
 
 use super::erase::{conversation, erase, holding, record};
@@ -665,11 +665,11 @@ fn an_erased_request_does_not_come_back() {
 }
 
 trait CallOf {
-    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::ToolCall>;
+    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::record::ToolCall>;
 }
 
 impl CallOf for Store {
-    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::ToolCall> {
+    fn get_tool_call_of(&self, request: Uuid) -> Option<decklog::record::ToolCall> {
         decklog::ObservabilityStore::get_tool_call(self, request, CALL).unwrap()
     }
 }
@@ -697,7 +697,7 @@ fn a_replay_leaves_out_what_was_erased() {
     let days = fs::read_dir(copy.path()).unwrap();
     let days = days.filter_map(|entry| {
         let name = entry.unwrap().file_name();
-        name.to_str().unwrap().parse::<decklog::Day>().ok()
+        name.to_str().unwrap().parse::<decklog::record::Day>().ok()
     });
     let mut days: Vec<_> = days.collect();
     days.sort_unstable();

@@ -9,12 +9,14 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use decklog::query::{ConversationQuery, MessageQuery, Order};
+use decklog::record::{ConversationStatus, GIVEN_NUMBER_MAX};
+use decklog::retention::{EraseOptions, ErasedPart, Erasure};
 use decklog::storage::{Disk, Memory, Storage};
+use decklog::tree::SessionItem;
 use decklog::{
-    AckStatus, Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    ConversationTurn, Durability, EraseOptions, ErasedPart, Erasure, ErrorKind, GIVEN_NUMBER_MAX,
-    InferenceMetadata, Kind, MessageQuery, Order, Record, Role, SessionItem, Store, Timestamp,
-    ToolCallReq, TurnKind, verify,
+    AckStatus, Client, Conversation, ConversationMessage, ConversationTurn, Durability, ErrorKind,
+    InferenceMetadata, Kind, Record, Role, Store, Timestamp, ToolCallReq, TurnKind, verify,
 };
 use uuid::Uuid;
 

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use decklog::record::ThoughtType;
 use decklog::storage::Disk;
+use decklog::thoughts::NewThought;
 use decklog::{
-    Client, Conversation, Durability, Error, ErrorKind, NewThought, ObservabilityStore, Record,
-    Store, ThoughtType, verify,
+    Client, Conversation, Durability, Error, ErrorKind, ObservabilityStore, Record, Store, verify,
 };
 use uuid::Uuid;
 

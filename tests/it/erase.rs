@@ -7,10 +7,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use decklog::query::ConversationQuery;
+use decklog::record::ConversationStatus;
+use decklog::retention::{EraseOptions, Erased, ErasedPart, Erasure};
 use decklog::storage::{Disk, Fault, Memory};
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery,
-    ConversationStatus, ConversationTurn, EraseOptions, Erased, ErasedPart, Erasure, ErrorKind,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, ErrorKind,
     Record, Role, Store, Timestamp, ToolCallReq, replay, verify,
 };
 use uuid::Uuid;

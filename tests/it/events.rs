@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use decklog::query::{EventQuery, Order};
+use decklog::record::GIVEN_NUMBER_MAX;
 use decklog::storage::{Disk, Memory};
-use decklog::{
-    AckStatus, Durability, ErrorKind, Event, EventQuery, EventTree, GIVEN_NUMBER_MAX, Order,
-    SpanStatus, Store, event_type, verify,
-};
+use decklog::tree::{EventTree, SpanStatus};
+use decklog::{AckStatus, Durability, ErrorKind, Event, Store, event_type, verify};
 
 use super::support::{DAY_1, Rng, count, in_memory};
 

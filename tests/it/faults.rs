@@ -9,10 +9,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use decklog::health::DamageClass;
+use decklog::query::{CallQuery, TurnQuery};
 use decklog::storage::{Disk, Fault, Memory, Storage};
 use decklog::{
-    AckStatus, CallQuery, DamageClass, Durability, ErrorKind, ObservabilityStore, Record, Store,
-    TurnQuery, Validity, verify,
+    AckStatus, Durability, ErrorKind, ObservabilityStore, Record, Store, Validity, verify,
 };
 use uuid::Uuid;
 

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use decklog::lines::Follow;
 use decklog::storage::Disk;
-use decklog::{Event, Follow, Record, Store};
+use decklog::{Event, Record, Store};
 use serde_json::Value;
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Kid, Spy, count, renumbered, still, turn};
@@ -619,9 +620,9 @@ fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it(
         });
         spies[1].unhook();
         let before = spies[1].events().len();
-        let query = decklog::TurnQuery {
+        let query = decklog::query::TurnQuery {
             limit: 1_000,
-            ..decklog::TurnQuery::default()
+            ..decklog::query::TurnQuery::default()
         };
         let ids: Vec<u128> = reader
             .turns(&query)

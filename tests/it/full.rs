@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
+use decklog::health::DamageClass;
 use decklog::import::Importer;
 use decklog::storage::Disk;
-use decklog::{AckStatus, DamageClass, Durability, ErrorKind, Options, Record, Store, verify};
+use decklog::{AckStatus, Durability, ErrorKind, Options, Record, Store, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, count, turn};

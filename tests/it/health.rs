@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use decklog::health::{DamageClass, Health, LockState, Usage};
+use decklog::query::TurnQuery;
 use decklog::storage::{Access, Disk, Fault, Memory, Storage, Volume};
-use decklog::{
-    DamageClass, ErrorKind, Health, Kind, LockState, Options, Store, TurnQuery, Usage, verify,
-};
+use decklog::{ErrorKind, Kind, Options, Store, verify};
 
 use super::support::{
     DAY_1, DAY_1_NAME, DAY_MS, Spy, all_lines, done, in_memory, request, still, turn,

@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use decklog::record::GIVEN_NUMBER_MAX;
 use decklog::storage::Memory;
-use decklog::{
-    AckStatus, Durability, ErrorKind, GIVEN_NUMBER_MAX, HistoryEntry, Record, Role, Store,
-};
+use decklog::{AckStatus, Durability, ErrorKind, HistoryEntry, Record, Role, Store};
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, count, in_memory, still};
 

@@ -14,13 +14,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use decklog::capture::WhenFull;
+use decklog::lines::LINE_BYTES_MAX;
+use decklog::query::RollupQuery;
+use decklog::record::{
+    ContentType, ConversationStatus, IdHashes, InboxStep, JSON_DEPTH_MAX, MessageSums,
+    NAME_BYTES_MAX, Rollup, Sketch, Source, TaskStatus, ThoughtType, payload_json,
+};
 use decklog::storage::Disk;
+use decklog::thoughts::NewThought;
 use decklog::{
-    Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,
-    ErrorKind, Event, HistoryEntry, IdHashes, InboxStep, InboxTask, JSON_DEPTH_MAX, LINE_BYTES_MAX,
-    MessageSums, NAME_BYTES_MAX, NewThought, ProposalStatus, ProposalStep, Record, Role, Rollup,
-    RollupQuery, Sketch, Source, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp,
-    ToolCallReq, Validity, WhenFull, args_sha256, payload_json, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ErrorKind, Event, HistoryEntry,
+    InboxTask, ProposalStatus, ProposalStep, Record, Role, Store, ThoughtRecord, Timestamp,
+    ToolCallReq, Validity, args_sha256, verify,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -277,7 +283,7 @@ fn thoughts(id: u128, change: impl FnOnce(&mut ThoughtRecord)) -> Vec<Record> {
 /// Through more than the log has, so that no message of the day adds to it.
 fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
     let mut rollup = Rollup {
-        day: decklog::Day::of(DAY_1).unwrap(),
+        day: decklog::record::Day::of(DAY_1).unwrap(),
         model_used: None,
         config_used: Some(format!("config {id}")),
         orchestration_mode: None,
@@ -584,7 +590,7 @@ fn get(store: &Store, record: &Record) -> Option<Record> {
         Record::Rollup(rollup) => {
             let query = RollupQuery {
                 since: Some(rollup.day),
-                until: Some(decklog::Day::of(rollup.day.bounds_ms().1).unwrap()),
+                until: Some(decklog::record::Day::of(rollup.day.bounds_ms().1).unwrap()),
             };
             let found = store.rollups(&query).unwrap();
             let same = |found: &Rollup| found.config_used == rollup.config_used;
@@ -612,7 +618,7 @@ pub fn check_files(path: &Path) {
             .file_name()
             .to_str()
             .unwrap()
-            .parse::<decklog::Day>()
+            .parse::<decklog::record::Day>()
             .is_err()
         {
             continue;
@@ -804,8 +810,8 @@ fn no_text_is_too_much_for_what_reads_json() {
             let _ = serde_json::from_str::<ConversationMessage>(&text);
             let _ = serde_json::from_str::<Timestamp>(&text);
             let _ = text.parse::<Timestamp>();
-            let _ = text.parse::<decklog::Day>();
-            let _ = text.parse::<decklog::Cursor>();
+            let _ = text.parse::<decklog::record::Day>();
+            let _ = text.parse::<decklog::query::Cursor>();
         }
     });
 }

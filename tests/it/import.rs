@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use decklog::analytics::AnalyticsQuery;
 use decklog::import::{Importer, Report, foreign_id, named};
+use decklog::query::{CallQuery, ConversationQuery, MessageQuery, TurnQuery};
+use decklog::record::ConversationStatus;
 use decklog::storage::Memory;
-use decklog::{
-    AnalyticsQuery, CallQuery, ConversationQuery, ConversationStatus, ErrorKind, MessageQuery,
-    Role, SessionItem, SpanStatus, Store, ToolStatus, TurnQuery,
-};
+use decklog::tree::{SessionItem, SpanStatus};
+use decklog::{ErrorKind, Role, Store, ToolStatus};
 use uuid::Uuid;
 
 use super::support::{Rng, Spy, still};
@@ -147,14 +148,17 @@ fn what_a_person_took_back_stays_so_when_the_session_comes_again() {
         importer.finish().unwrap()
     };
     import();
-    let turns = store.turns(&decklog::TurnQuery::default()).unwrap().items;
+    let turns = store
+        .turns(&decklog::query::TurnQuery::default())
+        .unwrap()
+        .items;
     let mut wrong = turns[3].clone();
     wrong.created_at = decklog::Validity::retracted(wrong.created_at.at);
     store.record(wrong).unwrap();
     assert_eq!(import().added, 0);
     assert_eq!(
         store
-            .turns(&decklog::TurnQuery::default())
+            .turns(&decklog::query::TurnQuery::default())
             .unwrap()
             .items
             .len(),

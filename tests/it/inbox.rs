@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use decklog::inbox::{Inbox, TaskCounts};
+use decklog::query::{Order, TaskQuery};
+use decklog::record::{GIVEN_NUMBER_MAX, InboxStep, TaskStatus};
 use decklog::storage::{Memory, Storage};
 use decklog::{
-    Ack, AckStatus, Durability, Error, ErrorKind, GIVEN_NUMBER_MAX, HistoryEntry, Inbox, InboxStep,
-    InboxTask, Order, Record, Role, Store, TaskCounts, TaskQuery, TaskStatus,
+    Ack, AckStatus, Durability, Error, ErrorKind, HistoryEntry, InboxTask, Record, Role, Store,
 };
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, count, in_memory, still};

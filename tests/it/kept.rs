@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use decklog::health::{DamageClass, VerifyOptions, verify_with};
+use decklog::record::ConversationStatus;
+use decklog::retention::Erasure;
+use decklog::seal::SealHead;
 use decklog::storage::{Disk, Memory, Storage};
-use decklog::{
-    Client, Conversation, ConversationStatus, ConversationTurn, DamageClass, Erasure, ErrorKind,
-    SealHead, Timestamp, Validity, VerifyOptions, verify, verify_with,
-};
+use decklog::{Client, Conversation, ConversationTurn, ErrorKind, Timestamp, Validity, verify};
 use uuid::Uuid;
 
 use super::erase::{conversation, erase, record};
@@ -91,7 +92,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
 
     let what = Erasure::Conversation(Uuid::from_u128(1_000));
     let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
-    let options = decklog::EraseOptions::for_good(&mut go_on);
+    let options = decklog::retention::EraseOptions::for_good(&mut go_on);
     let err = store.erase(&what, options).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
     assert!(err.to_string().contains("messages.0001.jsonl"), "{err}");

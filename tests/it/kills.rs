@@ -15,8 +15,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use decklog::health::DamageClass;
 use decklog::storage::Disk;
-use decklog::{DamageClass, Durability, Store, verify};
+use decklog::{Durability, Store, verify};
 use uuid::Uuid;
 
 use super::crash::{

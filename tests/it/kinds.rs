@@ -9,8 +9,9 @@
 
 use std::sync::Arc;
 
+use decklog::lines::LogLine;
 use decklog::storage::{Memory, Storage};
-use decklog::{AckStatus, ErrorKind, Kind, LogLine, Record, Store, verify};
+use decklog::{AckStatus, ErrorKind, Kind, Record, Store, verify};
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -5,13 +5,16 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use decklog::query::RollupQuery;
+use decklog::record::{ConversationStatus, InboxStep, TaskStatus, ThoughtType};
+use decklog::retention::{Keep, RetainOptions};
+use decklog::seal::Proof;
 use decklog::storage::Disk;
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationStatus,
-    ConversationTurn, Event, HistoryEntry, InboxStep, InboxTask, InferenceMetadata, Keep, Kind,
-    ObservabilityStore, Proof, ProposalStatus, ProposalStep, Record, RetainOptions, Role,
-    RollupQuery, Store, TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallDone,
-    ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256, event_type, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event,
+    HistoryEntry, InboxTask, InferenceMetadata, Kind, ObservabilityStore, ProposalStatus,
+    ProposalStep, Record, Role, Store, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq,
+    ToolStatus, TurnKind, Validity, args_sha256, event_type, verify,
 };
 use uuid::Uuid;
 
@@ -365,7 +368,10 @@ for number in (3, 4):
     assert!(output.status.success(), "{output:?}");
     // A handle that was open sees them, and numbers on.
     store.refresh().unwrap();
-    let ids: Vec<_> = store.events(&decklog::EventQuery::default()).unwrap().items;
+    let ids: Vec<_> = store
+        .events(&decklog::query::EventQuery::default())
+        .unwrap()
+        .items;
     assert_eq!(
         ids.iter().map(|event| event.id).collect::<Vec<_>>(),
         [1, 2, 3, 4]

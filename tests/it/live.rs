@@ -15,11 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use decklog::health::{Damage, DamageClass};
+use decklog::lines::LogLine;
 use decklog::storage::{Disk, Fault, Memory, Storage};
-use decklog::{
-    ConversationTurn, Damage, DamageClass, ErrorKind, LogLine, ObservabilityStore, Store, TurnKind,
-    Validity, verify,
-};
+use decklog::{ConversationTurn, ErrorKind, ObservabilityStore, Store, TurnKind, Validity, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_MS, Spy, count, crc32};

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use decklog::query::TurnQuery;
 use decklog::storage::Disk;
-use decklog::{ErrorKind, Store, TurnQuery, Validity, verify};
+use decklog::{ErrorKind, Store, Validity, verify};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::crash::{Heard, Levels, Tally, Task, Worker, assert_seen, compare, fact};

@@ -16,10 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use decklog::query::{CallQuery, Order, TurnQuery};
 use decklog::storage::{Access, Disk, Entry, FileStat, Storage, StorageFile};
-use decklog::{
-    CallQuery, Event, HistoryEntry, Options, Order, Record, Role, Store, TurnQuery, verify,
-};
+use decklog::{Event, HistoryEntry, Options, Record, Role, Store, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_MS, Rng, count, done, request, turn};

@@ -9,10 +9,11 @@
 use std::io;
 use std::sync::Arc;
 
+use decklog::health::DamageClass;
 use decklog::storage::{Fault, Memory};
 use decklog::{
-    Ack, AckStatus, Client, Conversation, ConversationMessage, DamageClass, Durability, ErrorKind,
-    Kind, Record, Role, Store, verify,
+    Ack, AckStatus, Client, Conversation, ConversationMessage, Durability, ErrorKind, Kind, Record,
+    Role, Store, verify,
 };
 
 use super::anything::Mirror;

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use decklog::health::DamageClass;
+use decklog::query::{CallQuery, Order, TurnQuery};
+use decklog::record::ToolCall;
 use decklog::storage::{Fault, Memory};
 use decklog::{
-    Ack, AckStatus, CallQuery, CallStatus, ConversationTurn, DamageClass, Durability, ErrorKind,
-    Order, Record, Store, ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery,
-    Validity, args_sha256, verify,
+    Ack, AckStatus, CallStatus, ConversationTurn, Durability, ErrorKind, Record, Store,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256, verify,
 };
 use uuid::Uuid;
 
@@ -398,7 +400,7 @@ fn any_call_query(rng: &mut Rng) -> CallQuery {
 fn walk<T: PartialEq + std::fmt::Debug>(
     limit: usize,
     expected: &[T],
-    mut page: impl FnMut(Option<decklog::Cursor>) -> decklog::Result<decklog::Page<T>>,
+    mut page: impl FnMut(Option<decklog::query::Cursor>) -> decklog::Result<decklog::query::Page<T>>,
 ) -> decklog::Result<()> {
     let mut after = None;
     let mut rest = expected;

@@ -6,10 +6,11 @@
 use std::fs;
 use std::path::Path;
 
+use decklog::record::GIVEN_NUMBER_MAX;
 use decklog::storage::Disk;
 use decklog::{
-    AckStatus, Client, Conversation, ConversationMessage, ErrorKind, Event, GIVEN_NUMBER_MAX,
-    HistoryEntry, InboxTask, Record, Role, Store, verify,
+    AckStatus, Client, Conversation, ConversationMessage, ErrorKind, Event, HistoryEntry,
+    InboxTask, Record, Role, Store, verify,
 };
 use uuid::Uuid;
 

@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use decklog::lines::Follow;
+use decklog::query::{MessageQuery, TurnQuery};
+use decklog::retention::Erasure;
 use decklog::{
-    Client, Conversation, ConversationMessage, Durability, Erasure, Follow, MessageQuery, Record,
-    Role, Store, Timestamp, TurnQuery,
+    Client, Conversation, ConversationMessage, Durability, Record, Role, Store, Timestamp,
 };
 use uuid::Uuid;
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use decklog::capture::CaptureStats;
 use decklog::import::Importer;
+use decklog::query::{CallQuery, TurnQuery};
 use decklog::storage::{Access, Memory, Storage};
 use decklog::{
-    AckStatus, CallQuery, CaptureStats, Durability, ErrorKind, Event, HistoryEntry, Options,
-    Record, Role, Store, TurnQuery, verify,
+    AckStatus, Durability, ErrorKind, Event, HistoryEntry, Options, Record, Role, Store, verify,
 };
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, done, failed, request, still, turn};
@@ -351,7 +352,7 @@ pub fn check(storage: &Arc<dyn Storage>, heard: &[Heard], case: &str) -> u64 {
     let is_torn = |class| {
         matches!(
             class,
-            decklog::DamageClass::Torn | decklog::DamageClass::Damaged
+            decklog::health::DamageClass::Torn | decklog::health::DamageClass::Damaged
         )
     };
     assert!(

@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use decklog::health::{DamageClass, Verification};
 use decklog::storage::Disk;
-use decklog::{DamageClass, Durability, ErrorKind, Store, Verification, verify};
+use decklog::{Durability, ErrorKind, Store, verify};
 use tempfile::TempDir;
 
 use super::crash::{

@@ -7,10 +7,11 @@
 
 use std::cmp::Reverse;
 
+use decklog::query::{Order, ProposalQuery};
 use decklog::storage::Memory;
 use decklog::{
-    AckStatus, CodeEditProposal, Durability, ErrorKind, Order, ProposalQuery, ProposalStatus,
-    ProposalStep, Record, Store, Validity, verify,
+    AckStatus, CodeEditProposal, Durability, ErrorKind, ProposalStatus, ProposalStep, Record,
+    Store, Validity, verify,
 };
 use uuid::Uuid;
 

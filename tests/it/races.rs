@@ -18,11 +18,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
+use decklog::query::{CallQuery, TaskQuery};
+use decklog::record::{TaskStatus, ThoughtType};
 use decklog::storage::{Disk, Memory};
-use decklog::{
-    AckStatus, CallQuery, Durability, ErrorKind, NewThought, Record, Store, TaskQuery, TaskStatus,
-    ThoughtType, ToolCallReq, verify,
-};
+use decklog::thoughts::NewThought;
+use decklog::{AckStatus, Durability, ErrorKind, Record, Store, ToolCallReq, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, all_lines, count, done, request, turn};
@@ -502,7 +502,7 @@ fn check_thoughts(dir: &Path, writers: impl Iterator<Item = u64>) -> (usize, usi
     let chain = store.thoughts().list(Some("shared"), None).unwrap();
     assert_eq!(check.records, chain.len() as u64);
     assert_eq!(check.head.as_ref(), chain.last().map(|last| &last.hash));
-    let mut head = decklog::GENESIS_HASH;
+    let mut head = decklog::record::GENESIS_HASH;
     let mut next_of: BTreeMap<&str, u64> = BTreeMap::new();
     let mut places = BTreeMap::new();
     for (place, record) in chain.iter().enumerate() {

@@ -15,10 +15,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use decklog::query::{Cursor, TurnQuery};
 use decklog::storage::Disk;
-use decklog::{
-    ConversationTurn, Cursor, Event, HistoryEntry, Record, Role, Store, TurnQuery, verify,
-};
+use decklog::{ConversationTurn, Event, HistoryEntry, Record, Role, Store, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Kid, Rng, count, seq_of, turn};

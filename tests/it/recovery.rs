@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use decklog::health::{Damage, DamageClass};
 use decklog::import::Importer;
+use decklog::query::TurnQuery;
 use decklog::storage::{Access, Disk, Entry, FileStat, FileTimes, Memory, Storage, StorageFile};
-use decklog::{
-    AckStatus, Damage, DamageClass, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store,
-    TurnQuery, verify,
-};
+use decklog::{AckStatus, Durability, ErrorKind, Kind, ObservabilityStore, Record, Store, verify};
 use uuid::Uuid;
 
 use super::anything::Mirror;

@@ -8,13 +8,16 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::Path;
 
+use decklog::query::{
+    CallQuery, ConversationQuery, Cursor, EventQuery, MessageQuery, Order, ProposalQuery,
+    TaskQuery, TurnQuery,
+};
+use decklog::record::{ConversationStatus, InboxStep, TaskStatus, ThoughtType};
+use decklog::retention::CompactOptions;
 use decklog::{
-    CallQuery, CallStatus, Client, CodeEditProposal, CompactOptions, Conversation,
-    ConversationMessage, ConversationQuery, ConversationStatus, Cursor, ErrorKind, Event,
-    EventQuery, HistoryEntry, InboxStep, InboxTask, MessageQuery, Order, ProposalQuery,
-    ProposalStatus, ProposalStep, Record, Role, Store, TaskQuery, TaskStatus, ThoughtRecord,
-    ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity,
-    replay,
+    CallStatus, Client, CodeEditProposal, Conversation, ConversationMessage, ErrorKind, Event,
+    HistoryEntry, InboxTask, ProposalStatus, ProposalStep, Record, Role, Store, ThoughtRecord,
+    Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, replay,
 };
 use uuid::Uuid;
 
@@ -167,7 +170,9 @@ fn record(store: &Store, records: Vec<Record>) {
 /// A list, walked page by page from a cursor on.
 type Walk<'a> = Box<dyn Fn(&Store, Option<Cursor>) -> (Vec<String>, Option<Cursor>) + 'a>;
 
-fn texts<T: Debug>(page: decklog::Result<decklog::Page<T>>) -> (Vec<String>, Option<Cursor>) {
+fn texts<T: Debug>(
+    page: decklog::Result<decklog::query::Page<T>>,
+) -> (Vec<String>, Option<Cursor>) {
     let page = page.unwrap();
     let items = page.items.iter().map(|item| format!("{item:?}"));
     (items.collect(), page.next)
@@ -270,7 +275,7 @@ fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
         }
     }
     walks.push(Box::new(move |store, after| {
-        texts(store.thoughts().page(&decklog::ThoughtQuery {
+        texts(store.thoughts().page(&decklog::query::ThoughtQuery {
             limit,
             after,
             ..Default::default()
@@ -320,7 +325,9 @@ fn answers(store: &Store, as_of: &[i64]) -> Vec<String> {
         add(&store.history(chat, usize::MAX));
     }
     add(&store.thoughts().verify_chains());
-    let mut rollups = store.rollups(&decklog::RollupQuery::default()).unwrap();
+    let mut rollups = store
+        .rollups(&decklog::query::RollupQuery::default())
+        .unwrap();
     for rollup in &mut rollups {
         // A number of this log.
         rollup.through_seq = 0;
@@ -362,7 +369,10 @@ fn days(path: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let is_day = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
-        name.to_str().unwrap().parse::<decklog::Day>().is_ok()
+        name.to_str()
+            .unwrap()
+            .parse::<decklog::record::Day>()
+            .is_ok()
     };
     let days: BTreeSet<_> = entries.filter(is_day).map(|entry| entry.path()).collect();
     days.into_iter().collect()

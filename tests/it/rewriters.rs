@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use decklog::health::{Damage, DamageClass};
 use decklog::storage::Disk;
-use decklog::{Damage, DamageClass, Durability, verify};
+use decklog::{Durability, verify};
 
 use memchr::memmem;
 

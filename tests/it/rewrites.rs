@@ -12,10 +12,13 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use decklog::health::DamageClass;
+use decklog::query::RollupQuery;
+use decklog::record::Rollup;
+use decklog::retention::{CompactOptions, EraseOptions, Erasure, RetainOptions};
 use decklog::storage::{Fault, Memory, Storage};
 use decklog::{
-    CompactOptions, ConversationTurn, DamageClass, Durability, EraseOptions, Erasure, ErrorKind,
-    Kind, Record, RetainOptions, Rollup, RollupQuery, Store, ToolCallReq, Validity, verify,
+    ConversationTurn, Durability, ErrorKind, Kind, Record, Store, ToolCallReq, Validity, verify,
 };
 use uuid::Uuid;
 
@@ -384,7 +387,7 @@ fn assert_once(store: &Store, case: &str) {
 /// rollups, the only ones that are appended.
 fn assert_sound(memory: &Memory, case: &str, is_over: bool) {
     let found = verify(memory).unwrap();
-    let is_torn = |damage: &decklog::Damage| {
+    let is_torn = |damage: &decklog::health::Damage| {
         let is_appended = ["seals.jsonl", "removals.jsonl"].contains(&&*damage.file)
             || damage.file.ends_with("/seals.jsonl")
             || damage.file.contains("/rollups.");

@@ -11,10 +11,12 @@ mod again;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use decklog::query::RollupQuery;
+use decklog::record::{Day, IdHashes, MessageSums, Rollup, Sketch};
 use decklog::storage::{Memory, Storage};
 use decklog::{
-    AckStatus, Client, Conversation, ConversationMessage, Day, Durability, ErrorKind, IdHashes,
-    MessageSums, Record, Role, Rollup, RollupQuery, Sketch, Store, Timestamp, verify,
+    AckStatus, Client, Conversation, ConversationMessage, Durability, ErrorKind, Record, Role,
+    Store, Timestamp, verify,
 };
 use uuid::Uuid;
 

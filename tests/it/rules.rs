@@ -5,11 +5,12 @@
 
 use std::fs;
 
+use decklog::query::{CallQuery, Order, TurnQuery};
+use decklog::record::{JSON_DEPTH_MAX, NAME_BYTES_MAX};
 use decklog::storage::Disk;
 use decklog::{
-    AckStatus, CallQuery, CallStatus, ConversationTurn, ErrorKind, JSON_DEPTH_MAX, NAME_BYTES_MAX,
-    ObservabilityStore, Order, Store, ToolCallDone, ToolCallReq, ToolStatus, TurnQuery, Validity,
-    args_sha256, verify,
+    AckStatus, CallStatus, ConversationTurn, ErrorKind, ObservabilityStore, Store, ToolCallDone,
+    ToolCallReq, ToolStatus, Validity, args_sha256, verify,
 };
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use decklog::query::{MessageQuery, TurnQuery};
 use decklog::run::Run;
 use decklog::storage::Disk;
 use decklog::{
-    Capture, Client, Conversation, Durability, ErrorKind, MessageQuery, Options, Record, Role,
-    Store, ToolCallDone, ToolStatus, TurnKind, TurnQuery, verify,
+    Capture, Client, Conversation, Durability, ErrorKind, Options, Record, Role, Store,
+    ToolCallDone, ToolStatus, TurnKind, verify,
 };
 use serde_json::json;
 use uuid::Uuid;

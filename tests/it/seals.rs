@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use decklog::health::{DamageClass, Verification, VerifyOptions, verify_with};
+use decklog::retention::RemovalReason;
+use decklog::seal::{Digest, Proof, Seal, SealHead, SealReason};
 use decklog::storage::{Access, Disk, Fault, Memory, Storage};
-use decklog::{
-    DamageClass, Digest, Durability, ErrorKind, Event, Kind, Proof, Record, RemovalReason, Seal,
-    SealHead, SealReason, Store, Timestamp, Verification, VerifyOptions, verify, verify_with,
-};
+use decklog::{Durability, ErrorKind, Event, Kind, Record, Store, Timestamp, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Spy, all_lines, count, done, in_memory, request, still, turn};
@@ -943,8 +943,8 @@ fn a_new_segment_gets_no_number_that_a_seal_has() {
     let memory = sealed();
     let store = in_memory(&memory, Durability::Process);
     let turns_go = |settings: &mut decklog::Settings| {
-        settings.retention.conversation_turns = Some(decklog::Keep::Days(1));
-        settings.retention.tool_calls = Some(decklog::Keep::Forever);
+        settings.retention.conversation_turns = Some(decklog::retention::Keep::Days(1));
+        settings.retention.tool_calls = Some(decklog::retention::Keep::Forever);
     };
     store.change_settings(turns_go).unwrap();
     assert_eq!(retain(&store, LATER).parts.len(), 2);

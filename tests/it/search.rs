@@ -6,9 +6,11 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use decklog::lines::LogLine;
+use decklog::query::{Found, SearchCursor, SearchMatch, SearchProgress, SearchQuery};
+use decklog::retention::CompactOptions;
 use decklog::{
-    Client, CompactOptions, Conversation, ConversationMessage, ErrorKind, Event, Found, Kind,
-    LogLine, Record, Role, SearchCursor, SearchMatch, SearchProgress, SearchQuery, Store,
+    Client, Conversation, ConversationMessage, ErrorKind, Event, Kind, Record, Role, Store,
     Timestamp, ToolCallReq, Validity, args_sha256,
 };
 use serde_json::Value;

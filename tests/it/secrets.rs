@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use aho_corasick::AhoCorasick;
 use decklog::import::Importer;
+use decklog::record::ThoughtType;
 use decklog::storage::{Disk, Memory};
+use decklog::thoughts::NewThought;
 use decklog::{
     AckStatus, Client, CodeEditProposal, Conversation, ConversationMessage, Durability, Event,
-    HistoryEntry, InferenceMetadata, NewThought, ObservabilityStore, ProposalStatus, ProposalStep,
-    Record, Role, Store, ThoughtType, args_sha256, event_type, verify,
+    HistoryEntry, InferenceMetadata, ObservabilityStore, ProposalStatus, ProposalStep, Record,
+    Role, Store, args_sha256, event_type, verify,
 };
 use serde::Deserialize;
 use uuid::Uuid;

@@ -6,12 +6,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use decklog::import::Importer;
+use decklog::privacy::{Pattern, PrivacySettings};
+use decklog::query::ConversationQuery;
+use decklog::record::ThoughtType;
+use decklog::retention::Keep;
 use decklog::storage::{Disk, Memory};
+use decklog::thoughts::NewThought;
 use decklog::{
-    AckStatus, Client, CodeEditProposal, Conversation, ConversationMessage, ConversationQuery,
-    Durability, ErrorKind, Event, HistoryEntry, InferenceMetadata, Keep, NewThought,
-    ObservabilityStore, Pattern, PrivacySettings, ProposalStatus, ProposalStep, Record, Role,
-    Settings, Store, ThoughtType, args_sha256, event_type, verify,
+    AckStatus, Client, CodeEditProposal, Conversation, ConversationMessage, Durability, ErrorKind,
+    Event, HistoryEntry, InferenceMetadata, ObservabilityStore, ProposalStatus, ProposalStep,
+    Record, Role, Settings, Store, args_sha256, event_type, verify,
 };
 use uuid::Uuid;
 
@@ -679,5 +683,8 @@ fn what_another_version_wrote_is_kept() {
     assert_eq!(reader.list_conversation_since(0, 9).unwrap().len(), 1);
     // Nothing is in doubt after a refusal.
     store.record(turn(3, "x", DAY_1)).unwrap();
-    assert_eq!(store.health().unwrap().lock, decklog::LockState::Free);
+    assert_eq!(
+        store.health().unwrap().lock,
+        decklog::health::LockState::Free
+    );
 }

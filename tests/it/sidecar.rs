@@ -6,11 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use decklog::query::{CallQuery, EventQuery, TurnQuery};
 use decklog::storage::{Disk, Memory, Storage};
-use decklog::{
-    CallQuery, CallStatus, Durability, Event, EventQuery, HistoryEntry, Options, Record, Role,
-    Store, TurnQuery,
-};
+use decklog::{CallStatus, Durability, Event, HistoryEntry, Options, Record, Role, Store};
 
 use super::support::*;
 

@@ -8,11 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use decklog::query::{
+    CallQuery, ConversationQuery, EventQuery, MessageQuery, RollupQuery, SearchQuery, TaskQuery,
+    TurnQuery,
+};
+use decklog::record::ThoughtType;
 use decklog::storage::Memory;
+use decklog::thoughts::NewThought;
 use decklog::{
-    CallQuery, Client, Conversation, ConversationMessage, ConversationQuery, Event, EventQuery,
-    InboxTask, MessageQuery, NewThought, Role, RollupQuery, SearchQuery, Store, TaskQuery,
-    ThoughtType, TurnQuery, event_type,
+    Client, Conversation, ConversationMessage, Event, InboxTask, Role, Store, event_type,
 };
 use uuid::Uuid;
 
@@ -139,7 +143,9 @@ fn no_append_waits_for_a_read_of_a_file() {
             store.search(&search).unwrap().matches.len()
         }),
         ("a report", &|store| {
-            let usage = store.analytics().usage(&decklog::AnalyticsQuery::default());
+            let usage = store
+                .analytics()
+                .usage(&decklog::analytics::AnalyticsQuery::default());
             usage.unwrap().rows.len()
         }),
         ("rollups", &|store| {

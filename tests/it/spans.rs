@@ -5,9 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use decklog::query::{CallQuery, EventQuery};
+use decklog::record::epoch_ms;
 use decklog::spans::SpanGuard;
 use decklog::storage::Disk;
-use decklog::{CallQuery, ErrorKind, EventQuery, SpanStatus, Store, ToolStatus, epoch_ms};
+use decklog::tree::SpanStatus;
+use decklog::{ErrorKind, Store, ToolStatus};
 use tracing::{error, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;

@@ -7,11 +7,16 @@
 use std::fs;
 use std::path::Path;
 
+use decklog::analytics::AnalyticsQuery;
+use decklog::health::DamageClass;
+use decklog::query::{
+    CallQuery, ConversationQuery, EventQuery, MessageQuery, ProposalQuery, RollupQuery,
+    SearchQuery, TaskQuery, TurnQuery,
+};
+use decklog::retention::Erasure;
 use decklog::storage::Disk;
 use decklog::{
-    AnalyticsQuery, CallQuery, Client, Conversation, ConversationMessage, ConversationQuery,
-    DamageClass, Erasure, EventQuery, MessageQuery, ProposalQuery, Record, Role, RollupQuery,
-    SearchQuery, Store, TaskQuery, Timestamp, ToolCallReq, TurnQuery, verify,
+    Client, Conversation, ConversationMessage, Record, Role, Store, Timestamp, ToolCallReq, verify,
 };
 use uuid::Uuid;
 
@@ -356,7 +361,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
         let found = verify(&Disk::new(&path)).unwrap();
         let store = read_only(&path);
         let now = told(&store);
-        let of_file = |damage: &&decklog::Damage| damage.file == *file;
+        let of_file = |damage: &&decklog::health::Damage| damage.file == *file;
         let classes: Vec<DamageClass> = found
             .damage
             .iter()

@@ -150,7 +150,7 @@ pub fn in_memory(memory: &Memory, durability: Durability) -> Store {
 /// Every line of the store that reads as a record, with its sequence number, in order.
 pub fn all_lines(store: &Store) -> Vec<(u64, Record)> {
     let lines = store.last_lines(usize::MAX).unwrap();
-    let read = |line: &decklog::LogLine| {
+    let read = |line: &decklog::lines::LogLine| {
         // As it stands: its fields tell its kind.
         let record = Record::from_json(&line.text);
         let record = record.unwrap_or_else(|e| panic!("{e}: {}", line.text));

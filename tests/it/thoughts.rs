@@ -9,10 +9,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use decklog::record::{GENESIS_HASH, ThoughtType};
 use decklog::storage::{Memory, Storage};
+use decklog::thoughts::{ChainCheck, NewThought};
 use decklog::{
-    AckStatus, ChainCheck, Durability, ErrorKind, GENESIS_HASH, Kind, NewThought, Record, Store,
-    ThoughtRecord, ThoughtType, Timestamp, verify,
+    AckStatus, Durability, ErrorKind, Kind, Record, Store, ThoughtRecord, Timestamp, verify,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -996,7 +997,7 @@ fn a_line_taken_out_is_noticed() {
             let gaps = verify(&memory).unwrap().gaps;
             assert_eq!(
                 gaps,
-                [decklog::SeqRange {
+                [decklog::lines::SeqRange {
                     first: out as u64 + 1,
                     last: out as u64 + 1
                 }]

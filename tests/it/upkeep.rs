@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use decklog::query::{ConversationQuery, MessageQuery, TaskQuery};
+use decklog::record::{ConversationStatus, ThoughtType};
+use decklog::retention::{CompactOptions, Compacted, RetainOptions, Retained};
 use decklog::storage::Disk;
 use decklog::{
-    Client, CodeEditProposal, CompactOptions, Compacted, Conversation, ConversationMessage,
-    ConversationQuery, ConversationStatus, ErrorKind, Event, HistoryEntry, InboxTask, Kind,
-    MessageQuery, ProposalStatus, ProposalStep, Record, RetainOptions, Retained, Role, Store,
-    TaskQuery, ThoughtRecord, ThoughtType, Timestamp, Validity, verify,
+    Client, CodeEditProposal, Conversation, ConversationMessage, ErrorKind, Event, HistoryEntry,
+    InboxTask, Kind, ProposalStatus, ProposalStep, Record, Role, Store, ThoughtRecord, Timestamp,
+    Validity, verify,
 };
 use uuid::Uuid;
 
@@ -42,7 +44,7 @@ pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
     };
     let all = usize::MAX;
     for turn in store
-        .turns(&decklog::TurnQuery {
+        .turns(&decklog::query::TurnQuery {
             limit: all,
             ..Default::default()
         })
@@ -57,7 +59,7 @@ pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
         );
     }
     for call in store
-        .tool_calls(&decklog::CallQuery {
+        .tool_calls(&decklog::query::CallQuery {
             limit: all,
             ..Default::default()
         })
@@ -72,7 +74,7 @@ pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
         add(Kind::ToolCalls, format!("{key:?}"), format!("{call:?}"));
     }
     for proposal in store
-        .proposals(&decklog::ProposalQuery {
+        .proposals(&decklog::query::ProposalQuery {
             limit: all,
             ..Default::default()
         })
@@ -114,7 +116,7 @@ pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
         );
     }
     for event in store
-        .events(&decklog::EventQuery {
+        .events(&decklog::query::EventQuery {
             limit: all,
             ..Default::default()
         })
@@ -368,7 +370,7 @@ fn open(path: &Path, segment_bytes: u64) -> Store {
     // What is closed leaves a sidecar, which the next one takes.
     let options = Store::options().sidecar_bytes_min(0).upkeep(false);
     let mut settings = decklog::Settings::default();
-    settings.retention.events = Some(decklog::Keep::Days(90));
+    settings.retention.events = Some(decklog::retention::Keep::Days(90));
     let options = options.settings(settings);
     let options = options.segment_bytes_max(segment_bytes);
     options.open(path).unwrap()
@@ -601,7 +603,7 @@ fn retention_leaves_the_good_revision_and_the_workers_of_the_last_supervisor() {
     }
     assert_eq!(
         store
-            .events(&decklog::EventQuery::default())
+            .events(&decklog::query::EventQuery::default())
             .unwrap()
             .items
             .len(),

@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use decklog::health::{VerifyOptions, verify_with};
+use decklog::query::{MessageQuery, RollupQuery, TaskQuery};
+use decklog::retention::{CompactOptions, RetainOptions, Retained};
 use decklog::storage::Disk;
-use decklog::{
-    AckStatus, CompactOptions, Kind, MessageQuery, Options, Record, RetainOptions, Retained,
-    RollupQuery, Settings, Store, TaskQuery, VerifyOptions, verify_with,
-};
+use decklog::{AckStatus, Kind, Options, Record, Settings, Store};
 
 use self::agent::{Agent, FIRST_DAY, Keep};
 use super::support::{DAY_MS, Rng, count, plain_users};
@@ -22,7 +22,7 @@ use super::upkeep::record;
 fn settings() -> Settings {
     let mut settings = plain_users();
     settings.privacy.auto_delete = false;
-    settings.retention.events = Some(decklog::Keep::Days(90));
+    settings.retention.events = Some(decklog::retention::Keep::Days(90));
     settings
 }
 
@@ -159,28 +159,28 @@ fn counts(store: &Store) -> BTreeMap<(Kind, i64), u64> {
     let limit = usize::MAX;
     let mut counts = BTreeMap::new();
     let mut add = |kind, at: i64| *counts.entry((kind, at / DAY_MS)).or_default() += 1;
-    let turns = decklog::TurnQuery {
+    let turns = decklog::query::TurnQuery {
         limit,
         ..Default::default()
     };
     for turn in store.turns(&turns).unwrap().items {
         add(Kind::ConversationTurns, turn.created_at.at);
     }
-    let calls = decklog::CallQuery {
+    let calls = decklog::query::CallQuery {
         limit,
         ..Default::default()
     };
     for (req, _) in store.tool_calls(&calls).unwrap().items {
         add(Kind::ToolCalls, req.started_at.at);
     }
-    let proposals = decklog::ProposalQuery {
+    let proposals = decklog::query::ProposalQuery {
         limit,
         ..Default::default()
     };
     for proposal in store.proposals(&proposals).unwrap().items {
         add(Kind::CodeEditProposals, proposal.created_at.at);
     }
-    let conversations = decklog::ConversationQuery {
+    let conversations = decklog::query::ConversationQuery {
         limit,
         ..Default::default()
     };
@@ -196,7 +196,7 @@ fn counts(store: &Store) -> BTreeMap<(Kind, i64), u64> {
             add(Kind::Messages, message.timestamp.at());
         }
     }
-    let events = decklog::EventQuery {
+    let events = decklog::query::EventQuery {
         limit,
         ..Default::default()
     };
@@ -340,7 +340,9 @@ fn a_year_ends_with_what_should_be_left() {
             .unwrap();
         // A turn that was said again is of two days.
         let first = first - i64::from(kind == Kind::ConversationTurns);
-        let first = decklog::Day::of(first * DAY_MS).unwrap().to_string();
+        let first = decklog::record::Day::of(first * DAY_MS)
+            .unwrap()
+            .to_string();
         let stem = format!("/{}.", kind.stem());
         let older = left
             .keys()
@@ -422,7 +424,7 @@ fn a_store_with_a_cap_stays_below_it() {
     assert!(was_over > 10, "{was_over}");
     year.agent.today -= 1;
     // What is not kept forever is of the last day, or of a tree that grew on it.
-    let events = decklog::EventQuery {
+    let events = decklog::query::EventQuery {
         limit: usize::MAX,
         ..Default::default()
     };
@@ -475,7 +477,11 @@ fn a_chain_goes_on_where_its_start_is_gone() {
                 // Of all that was thought of it before, nothing is there.
                 went_on += u32::from(!there.contains(&task));
             } else {
-                assert_eq!(thought.prev_hash, decklog::GENESIS_HASH, "day {day}");
+                assert_eq!(
+                    thought.prev_hash,
+                    decklog::record::GENESIS_HASH,
+                    "day {day}"
+                );
             }
         }
         year.retain();
@@ -495,6 +501,6 @@ fn a_chain_goes_on_where_its_start_is_gone() {
     for store in year.handles.iter().chain([&fresh]) {
         check_counts(store, &year);
         let checks = store.thoughts().verify_chains().unwrap();
-        assert!(checks.iter().all(decklog::ChainCheck::is_intact));
+        assert!(checks.iter().all(decklog::thoughts::ChainCheck::is_intact));
     }
 }

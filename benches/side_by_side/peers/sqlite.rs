@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use decklog::{ToolCall, ToolCallDone, ToolCallReq, ToolStatus, Validity};
+use decklog::record::ToolCall;
+use decklog::{ToolCallDone, ToolCallReq, ToolStatus, Validity};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 

@@ -4,9 +4,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use decklog::{
-    Capture, Client, Conversation, ConversationMessage, Durability, Role, Store, WhenFull,
-};
+use decklog::capture::WhenFull;
+use decklog::{Capture, Client, Conversation, ConversationMessage, Durability, Role, Store};
 use uuid::Uuid;
 
 use super::{Group, directory};

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use decklog::{CallStatus, ToolCall, ToolCallDone, ToolCallView};
+use decklog::record::{ToolCall, ToolCallView};
+use decklog::{CallStatus, ToolCallDone};
 
 use super::{Shown, failure_in_row, field, grouped, milliseconds, moment, optional};
 use crate::cli::escape::{one_line, padded};

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use decklog::{Conversation, ConversationStats};
+use decklog::Conversation;
+use decklog::record::ConversationStats;
 use serde::Serialize;
 
 use super::{Shown, count, field, grouped, optional};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::SearchMatch;
+use decklog::query::SearchMatch;
 
 use super::{Shown, field, moment};
 use crate::cli::escape::{one_line, padded};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::Rollup;
+use decklog::record::Rollup;
 
 use super::{Shown, count, field, grouped, optional};
 use crate::cli::escape::{clipped, one_line, padded};

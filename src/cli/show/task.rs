@@ -2,7 +2,8 @@
 
 use std::io;
 
-use decklog::{InboxTask, TaskStatus};
+use decklog::InboxTask;
+use decklog::record::TaskStatus;
 
 use super::{Shown, failure_in_row, field, moment, optional};
 use crate::cli::escape::{one_line, padded};

@@ -23,7 +23,8 @@ query! {
     /// Which conversations to list.
     ///
     /// ```
-    /// # use decklog::{Client, ConversationQuery, Store};
+    /// # use decklog::{Client, Store};
+    /// # use decklog::query::ConversationQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let query = ConversationQuery { client: Some(Client::Vscode), limit: 20, ..ConversationQuery::default() };
@@ -167,7 +168,8 @@ impl Store {
     /// must not use it: it would wait for itself.
     ///
     /// ```
-    /// # use decklog::{Client, Conversation, ConversationStatus, Store};
+    /// # use decklog::{Client, Conversation, Store};
+    /// # use decklog::record::ConversationStatus;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let id = uuid::Uuid::new_v4();

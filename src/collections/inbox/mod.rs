@@ -53,7 +53,8 @@ pub struct TaskCounts {
 /// The tasks of a store; from [`Store::inbox`].
 ///
 /// ```
-/// use decklog::{Store, TaskStatus};
+/// use decklog::Store;
+/// use decklog::record::TaskStatus;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let store = Store::open(dir.path().join("log"))?;
 /// let inbox = store.inbox().attempts_max(3);

@@ -55,7 +55,8 @@ impl Store {
     /// A message that was removed and comes back is not counted again, nor is its conversation.
     ///
     /// ```
-    /// # use decklog::{Client, Conversation, ConversationMessage, Role, RollupQuery, Store};
+    /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
+    /// # use decklog::query::RollupQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);

@@ -11,7 +11,7 @@ use crate::record::Day;
 /// A place in what a search finds. It stays good while records are added, and in every process.
 ///
 /// ```
-/// let cursor: decklog::SearchCursor = "2025-12-27-1042-1".parse()?;
+/// let cursor: decklog::query::SearchCursor = "2025-12-27-1042-1".parse()?;
 /// assert_eq!(cursor.to_string(), "2025-12-27-1042-1");
 /// # Ok::<(), decklog::Error>(())
 /// ```

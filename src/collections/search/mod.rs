@@ -111,7 +111,8 @@ impl Store {
     /// kept of it.
     ///
     /// ```
-    /// # use decklog::{SearchQuery, Store, event_type};
+    /// # use decklog::{Store, event_type};
+    /// # use decklog::query::SearchQuery;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let payload = r#"{"reason":"Disk is FULL"}"#;

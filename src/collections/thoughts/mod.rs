@@ -43,10 +43,11 @@ pub struct NewThought {
 /// Which thoughts to list.
 ///
 /// ```
-/// # use decklog::{Store, ThoughtQuery};
+/// # use decklog::Store;
+/// # use decklog::query::ThoughtQuery;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let store = Store::open(dir.path().join("log"))?;
-/// # let hash = decklog::GENESIS_HASH;
+/// # let hash = decklog::record::GENESIS_HASH;
 /// let query = ThoughtQuery { prev_hash: Some(hash.into()), ..ThoughtQuery::default() };
 /// let next = store.thoughts().page(&query)?;
 /// # assert!(next.items.is_empty());
@@ -104,7 +105,9 @@ type Clock<'a> = Box<dyn Fn() -> Timestamp + 'a>;
 /// The thoughts of a store; from [`Store::thoughts`].
 ///
 /// ```
-/// use decklog::{NewThought, Store, ThoughtType};
+/// use decklog::Store;
+/// use decklog::record::ThoughtType;
+/// use decklog::thoughts::NewThought;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let store = Store::open(dir.path().join("log"))?;
 /// let thoughts = store.thoughts();

@@ -81,7 +81,9 @@ fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> Result<b
 
 #[cfg(test)]
 mod tests {
-    use crate::{NewThought, Store, ThoughtType};
+    use crate::Store;
+    use crate::record::ThoughtType;
+    use crate::thoughts::NewThought;
 
     #[test]
     fn every_task_is_told_once_while_they_go_on() {

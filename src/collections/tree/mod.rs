@@ -90,7 +90,8 @@ impl Store {
     /// that, and its duration is the time up to that end.
     ///
     /// ```
-    /// # use decklog::{SpanStatus, Store, event_type};
+    /// # use decklog::{Store, event_type};
+    /// # use decklog::tree::SpanStatus;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let run = store.log_event(None, event_type::AGENT_STARTED, None)?;

@@ -103,7 +103,8 @@ impl Store {
     /// [`verify()`](crate::verify()) and `quarantine/` show them.
     ///
     /// ```
-    /// # use decklog::{Client, Conversation, EraseOptions, Erasure, Store};
+    /// # use decklog::{Client, Conversation, Store};
+    /// # use decklog::retention::{EraseOptions, Erasure};
     /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;

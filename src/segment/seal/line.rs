@@ -72,7 +72,7 @@ fn is_zero(number: &u64) -> bool {
 /// The ends of a store's two chains, of seals and of removals, to keep where whoever can change the
 /// store cannot: from
 /// [`Store::seal_head`](crate::Store::seal_head), for
-/// [`VerifyOptions::head`](crate::VerifyOptions::head).
+/// [`VerifyOptions::head`](crate::health::VerifyOptions::head).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealHead {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use decklog::analytics::{Analytics, AnalyticsQuery, Bucket};
+use decklog::record::Day;
+use decklog::retention::{CompactOptions, EraseOptions, Erasure, RetainOptions};
 use decklog::storage::Memory;
-use decklog::{
-    Analytics, AnalyticsQuery, Bucket, CompactOptions, ConversationMessage, Day, Durability,
-    EraseOptions, Erasure, RetainOptions, Store,
-};
+use decklog::{ConversationMessage, Durability, Store};
 use uuid::Uuid;
 
 use super::{conversation, message, plain, queries};
@@ -209,18 +209,18 @@ fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     assert!(!log.writer.retain(options).unwrap().parts.is_empty());
     assert_eq!(analytics.active(&by_week).unwrap().rows, weeks.rows);
     assert_eq!(analytics.dashboard(&all_days).unwrap(), known);
-    let sum = decklog::Rollup {
+    let sum = decklog::record::Rollup {
         config_used: Some("another tool".into()),
         part: 0,
         through_seq: 0,
         messages: 0,
         conversations: 1,
         active_conversations: 1,
-        message_hashes: decklog::IdHashes::default(),
-        conversation_hashes: decklog::IdHashes::default(),
+        message_hashes: decklog::record::IdHashes::default(),
+        conversation_hashes: decklog::record::IdHashes::default(),
         ..log
             .writer
-            .rollups(&decklog::RollupQuery::default())
+            .rollups(&decklog::query::RollupQuery::default())
             .unwrap()
             .remove(0)
     };

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
 
 use chrono::{Datelike, TimeDelta, TimeZone, Utc};
-use decklog::{
-    Analytics, AnalyticsQuery, Bucket, ConversationMessage, Day, Dimension, LatencyMs, ModelSums,
-    Role, RowKey, Scope, UsageSums,
+use decklog::analytics::{
+    Analytics, AnalyticsQuery, Bucket, Dimension, LatencyMs, ModelSums, RowKey, Scope, UsageSums,
 };
+use decklog::record::Day;
+use decklog::{ConversationMessage, Role};
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -553,7 +553,7 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     };
     store.record(history(1, 0)).unwrap();
     let empty = std::fs::read(path.join("1970-01-01/history.0001.jsonl")).unwrap();
-    let most = decklog::LINE_BYTES_MAX - empty.len();
+    let most = decklog::lines::LINE_BYTES_MAX - empty.len();
     let error = store.record(history(2, most + 1)).unwrap_err();
     assert_eq!(error.kind(), decklog::ErrorKind::InvalidInput);
     let told = error.to_string();

@@ -1,6 +1,7 @@
 //! `decklog stats`: reports, as tables and as JSON.
 
-use decklog::{AnalyticsQuery, Bucket, Dimension, Store};
+use decklog::Store;
+use decklog::analytics::{AnalyticsQuery, Bucket, Dimension};
 
 use super::*;
 

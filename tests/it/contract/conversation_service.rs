@@ -3,9 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use decklog::query::{ConversationQuery, MessageQuery};
+use decklog::record::{ConversationStatus, Source};
+use decklog::retention::{Keep, RetainOptions};
 use decklog::{
-    Client, Conversation, ConversationMessage, ConversationQuery, ConversationStatus,
-    InferenceMetadata, Keep, MessageQuery, Record, RetainOptions, Role, Settings, Source,
+    Client, Conversation, ConversationMessage, InferenceMetadata, Record, Role, Settings,
     Timestamp, Warning,
 };
 use serde_json::{Value, json};
@@ -531,7 +533,7 @@ fn messages_of_all_conversations_are_found_by_what_they_say() {
         (http(""), cli(&[]), library(&all)),
         (in_time.into(), in_time.into(), in_time.into())
     );
-    let at = |text: &str| decklog::epoch_ms(text).unwrap();
+    let at = |text: &str| decklog::record::epoch_ms(text).unwrap();
     let (since, until) = ("2026-11-20T10:01:02Z", "2026-11-20T10:02:01Z");
     for (query, args, typed, expected) in [
         (
@@ -950,7 +952,7 @@ fn json_scalars_come_back_as_they_were_given() {
         let again = decklog::Store::open(faces.store().path()).unwrap();
         let (_, outcome) = again.get_tool_call(request, &call).unwrap().unwrap();
         let text = outcome.unwrap().outcome_json.unwrap();
-        assert_eq!(decklog::payload_json(&text), value);
+        assert_eq!(decklog::record::payload_json(&text), value);
         let line = format!(r#"{{"kind":"events","event_type":"a.b","payload":{value}}}"#);
         let (is_taken, said) = faces.cli_takes(&["record"], &line);
         assert!(is_taken, "{said}");

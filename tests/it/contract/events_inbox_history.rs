@@ -1,9 +1,11 @@
 //! Requirement 002: the tables `events`, `inbox` and `history`, and what is derived from them.
 
-use decklog::{
-    AnalyticsQuery, Bucket, InboxTask, Keep, Kind, PrivacySettings, Record, RetentionSettings,
-    TaskQuery, TaskStatus,
-};
+use decklog::analytics::{AnalyticsQuery, Bucket};
+use decklog::privacy::PrivacySettings;
+use decklog::query::TaskQuery;
+use decklog::record::TaskStatus;
+use decklog::retention::{Keep, RetentionSettings};
+use decklog::{InboxTask, Kind, Record};
 use serde_json::{Value, json};
 
 use super::faces::Faces;
@@ -630,7 +632,7 @@ fn the_tokens_of_completed_turns_are_reported_by_model() {
     // By day, of one day, and without the models.
     let by_day = faces.http.get("/analytics/usage?group=model").expect(200);
     assert_eq!(by_day["turns"].as_array().unwrap().len(), 3);
-    let day = decklog::Day::of(DAY_1 + 86_400_000).unwrap();
+    let day = decklog::record::Day::of(DAY_1 + 86_400_000).unwrap();
     let path = format!("{all}&since={day}");
     let of_day = faces.http.get(&path).expect(200);
     assert_eq!(of_day["turns"][0]["tokens_in"], 200);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use decklog::query::{CallQuery, TurnQuery};
 use decklog::{
-    AckStatus, CallQuery, ConversationTurn, ErrorKind, ObservabilityStore, Record, Store,
-    Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, TurnQuery, Validity, args_sha256,
+    AckStatus, ConversationTurn, ErrorKind, ObservabilityStore, Record, Store, Timestamp,
+    ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;

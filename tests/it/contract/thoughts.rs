@@ -2,10 +2,10 @@
 //! lines beside them.
 
 use decklog::mcp::Tools;
-use decklog::{
-    ErrorKind, GENESIS_HASH, NewThought, Record, Store, ThoughtQuery, ThoughtRecord, ThoughtType,
-    Timestamp,
-};
+use decklog::query::ThoughtQuery;
+use decklog::record::{GENESIS_HASH, ThoughtType};
+use decklog::thoughts::NewThought;
+use decklog::{ErrorKind, Record, Store, ThoughtRecord, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;

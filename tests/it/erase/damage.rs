@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use decklog::{Erasure, ErrorKind, Store};
+use decklog::retention::Erasure;
+use decklog::{ErrorKind, Store};
 use uuid::Uuid;
 
 use super::super::support::{DAY_1, DAY_1_NAME, DAY_MS, still};

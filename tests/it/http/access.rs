@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use decklog::http::{Options, Server};
-use decklog::{AccessRole, ErrorKind, Store, Timestamp};
+use decklog::privacy::AccessRole;
+use decklog::{ErrorKind, Store, Timestamp};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -368,7 +369,7 @@ fn a_browser_logs_in_once_by_its_address() {
     let sessions = service.store.tokens().unwrap();
     let session = sessions
         .iter()
-        .find(|it| it.kind == decklog::TokenKind::Session)
+        .find(|it| it.kind == decklog::access::TokenKind::Session)
         .unwrap();
     service.store.revoke_token(&session.id).unwrap();
     assert_eq!(browser.get("/conversations").status, 401);

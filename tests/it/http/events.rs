@@ -1,6 +1,6 @@
 //! Events and their trees over HTTP.
 
-use decklog::EventQuery;
+use decklog::query::EventQuery;
 use serde_json::{Value, json};
 
 use super::Service;

@@ -44,7 +44,7 @@ fn its_python_runs_with_nothing_but_the_standard_library() {
     assert!(said.contains("'op': 'created'"), "{said}");
     let all = service
         .store
-        .conversations(&decklog::ConversationQuery::default());
+        .conversations(&decklog::query::ConversationQuery::default());
     assert_eq!(all.unwrap().total, 0);
 }
 

@@ -1,6 +1,6 @@
 //! The inbox over HTTP: workers in any language.
 
-use decklog::TaskStatus;
+use decklog::record::TaskStatus;
 use serde_json::json;
 
 use super::Service;

@@ -310,7 +310,7 @@ fn a_time_in_seconds_is_told_of() {
 fn an_id_past_the_bound_is_refused() {
     let service = Service::start();
     let client = service.client();
-    let bound = decklog::GIVEN_NUMBER_MAX;
+    let bound = decklog::record::GIVEN_NUMBER_MAX;
     for id in [bound + 1, (1 << 53) - 1, i64::MAX - 1] {
         let event = serde_json::json!({ "event_type": "a.b", "id": id });
         let refused = client.post("/events", &event);

@@ -1,7 +1,7 @@
 //! Requests that come by way of other sites, or are meant for another server.
 
-use decklog::AccessRole::{Admin, Developer};
 use decklog::http::Options;
+use decklog::privacy::AccessRole::{Admin, Developer};
 use serde_json::json;
 
 use super::Service;

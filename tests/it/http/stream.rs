@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use decklog::http::Options;
-use decklog::{
-    Client, CompactOptions, Conversation, ConversationMessage, EraseOptions, Erasure, Event,
-    Record, Role, Store,
-};
+use decklog::retention::{CompactOptions, EraseOptions, Erasure};
+use decklog::{Client, Conversation, ConversationMessage, Event, Record, Role, Store};
 use uuid::Uuid;
 
 use super::Service;

@@ -16,7 +16,7 @@ fn thoughts_are_chained_listed_and_verified() {
     let second = client
         .post("/thoughts?wait=disk", &thought("mend"))
         .expect(201);
-    assert_eq!(first["prev_hash"], decklog::GENESIS_HASH);
+    assert_eq!(first["prev_hash"], decklog::record::GENESIS_HASH);
     assert_eq!(second["prev_hash"], first["hash"]);
     let mut elsewhere = thought("x");
     elsewhere["task_id"] = json!("another");

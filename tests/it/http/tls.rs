@@ -69,7 +69,7 @@ fn what_is_said_is_encrypted_where_a_certificate_is_given() {
     // A browser keeps its session to encrypted connections.
     let (code, _) = service
         .store
-        .add_login_code(decklog::AccessRole::Developer)
+        .add_login_code(decklog::privacy::AccessRole::Developer)
         .unwrap();
     let told = curl(&service, &tls, &format!("/login?code={}", code.as_str()));
     let told = String::from_utf8_lossy(&told.stdout).to_ascii_lowercase();

@@ -1,6 +1,7 @@
 //! Turns, as an agent in another language posts them.
 
-use decklog::{ConversationTurn, TurnKind, TurnQuery, Validity};
+use decklog::query::TurnQuery;
+use decklog::{ConversationTurn, TurnKind, Validity};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

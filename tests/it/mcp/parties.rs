@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use decklog::{NewThought, Store, ThoughtType};
+use decklog::Store;
+use decklog::record::ThoughtType;
+use decklog::thoughts::NewThought;
 use serde_json::json;
 
 use super::client::Client;

@@ -1,6 +1,8 @@
 //! Prompts: an instruction of ours, and what agents wrote beside it, as data.
 
-use decklog::{NewThought, Store, ThoughtType, event_type};
+use decklog::record::ThoughtType;
+use decklog::thoughts::NewThought;
+use decklog::{Store, event_type};
 use serde_json::{Value, json};
 
 use super::client::Client;

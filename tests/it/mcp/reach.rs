@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use decklog::record::ThoughtType;
+use decklog::thoughts::NewThought;
 use decklog::{
-    Client as Where, Conversation, ConversationMessage, Event, HistoryEntry, Kind, NewThought,
-    Role, Store, ThoughtType,
+    Client as Where, Conversation, ConversationMessage, Event, HistoryEntry, Kind, Role, Store,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use decklog::{
-    Client as Where, Conversation, ConversationMessage, EraseOptions, Erasure, Event, Kind,
-    NewThought, Role, Store, ThoughtType,
-};
+use decklog::record::ThoughtType;
+use decklog::retention::{EraseOptions, Erasure};
+use decklog::thoughts::NewThought;
+use decklog::{Client as Where, Conversation, ConversationMessage, Event, Kind, Role, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -329,7 +329,7 @@ fn what_one_begins_to_write_is_completed() {
     let root = it.store.log_event(None, "agent.started", None).unwrap();
     think(&it.store, "fix-1", "x");
     let uri = "decklog://conversations/{id}{?after}";
-    let today = decklog::Day::of(DAY_1).unwrap().to_string();
+    let today = decklog::record::Day::of(DAY_1).unwrap().to_string();
     it.store.record(turn(1, "x", DAY_1)).unwrap();
     let run = root.to_string();
     for (reference, name, begun, value) in [

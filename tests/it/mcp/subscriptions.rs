@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use decklog::{
-    Client as Where, Conversation, ConversationMessage, Day, Event, NewThought, Role, Store,
-    ThoughtType,
-};
+use decklog::record::{Day, ThoughtType};
+use decklog::thoughts::NewThought;
+use decklog::{Client as Where, Conversation, ConversationMessage, Event, Role, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

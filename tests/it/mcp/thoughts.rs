@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use decklog::mcp::Tools;
-use decklog::{ErrorKind, GENESIS_HASH, Store, ThoughtRecord, ThoughtType};
+use decklog::record::{GENESIS_HASH, ThoughtType};
+use decklog::{ErrorKind, Store, ThoughtRecord};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -330,7 +331,7 @@ fn the_library_and_the_tools_see_each_other() {
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
     let mut client = Client::legacy(&path);
-    let ours = store.thoughts().create(decklog::NewThought {
+    let ours = store.thoughts().create(decklog::thoughts::NewThought {
         thought_type: ThoughtType::Decision,
         task_id: "t".into(),
         agent_id: "embedding".into(),

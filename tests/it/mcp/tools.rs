@@ -709,8 +709,8 @@ fn pages_lose_nothing_whatever_their_length() {
     let path = dir.path().join("log");
     let store = still().open(&path).unwrap();
     for n in 0..300_u128 {
-        let new = decklog::NewThought {
-            thought_type: decklog::ThoughtType::Plan,
+        let new = decklog::thoughts::NewThought {
+            thought_type: decklog::record::ThoughtType::Plan,
             task_id: "t".into(),
             agent_id: "a".into(),
             content: format!("needle {n} {}", "\u{1}".repeat(60)),

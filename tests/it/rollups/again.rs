@@ -4,9 +4,8 @@
 
 use std::ops::ControlFlow;
 
-use decklog::{
-    Analytics, AnalyticsQuery, CompactOptions, EraseOptions, Erasure, Keep, RetainOptions, Retained,
-};
+use decklog::analytics::{Analytics, AnalyticsQuery};
+use decklog::retention::{CompactOptions, EraseOptions, Erasure, Keep, RetainOptions, Retained};
 
 use super::*;
 use crate::support::{still, turn};
@@ -192,7 +191,7 @@ fn passes_that_find_nothing_new_write_no_rollups() {
     assert_eq!(log.left(), 0);
     let rollups = |log: &Kept| {
         let lines = log.store.last_lines(usize::MAX).unwrap();
-        let is_rollup = |line: &&decklog::LogLine| line.kind == decklog::Kind::Rollups;
+        let is_rollup = |line: &&decklog::lines::LogLine| line.kind == decklog::Kind::Rollups;
         lines.iter().filter(is_rollup).count()
     };
     let first = rollups(&log);

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use decklog::record::{ConversationStatus, Day, InboxStep, Rollup, TaskStatus, ThoughtType};
 use decklog::{
-    Client, CodeEditProposal, Conversation, ConversationMessage, ConversationStatus, Day, Event,
-    HistoryEntry, InboxStep, InboxTask, Kind, ProposalStatus, ProposalStep, Record, Role, Rollup,
-    TaskStatus, ThoughtRecord, ThoughtType, Timestamp, ToolCallReq,
+    Client, CodeEditProposal, Conversation, ConversationMessage, Event, HistoryEntry, InboxTask,
+    Kind, ProposalStatus, ProposalStep, Record, Role, ThoughtRecord, Timestamp, ToolCallReq,
 };
 use uuid::Uuid;
 

@@ -123,7 +123,7 @@ mod tests {
         }
         let (awake, asleep) = (open(600), open(600));
         let turns = |store: &Store| {
-            let query = crate::TurnQuery {
+            let query = crate::query::TurnQuery {
                 limit: usize::MAX,
                 ..Default::default()
             };

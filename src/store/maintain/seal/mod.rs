@@ -24,7 +24,8 @@ impl Store {
     /// left incomplete are completed.
     ///
     /// ```
-    /// # use decklog::{Store, Timestamp, VerifyOptions};
+    /// # use decklog::{Store, Timestamp};
+    /// # use decklog::health::VerifyOptions;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// # store.log_event(None, "agent.started", None)?;

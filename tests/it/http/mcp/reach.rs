@@ -1,8 +1,8 @@
 //! What a server of few tools shows over HTTP, to each role.
 
-use decklog::AccessRole;
 use decklog::http::Options;
 use decklog::mcp::{Server, Tools};
+use decklog::privacy::AccessRole;
 use serde_json::{Value, json};
 
 use super::{Service, messages, session};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use decklog::AccessRole;
 use decklog::http::Options;
+use decklog::privacy::AccessRole;
 use serde_json::{Value, json};
 
 use super::long::open_call;
