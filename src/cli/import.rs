@@ -246,6 +246,11 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
             grouped(report.erased),
         ))?;
     }
+    show_skipped(out, report)
+}
+
+/// Shows the lines that are unknown or broken.
+fn show_skipped(out: &mut Output, report: &Report) -> std::io::Result<()> {
     if !report.not_understood.is_empty() {
         out.line("Unknown lines, skipped:")?;
     }

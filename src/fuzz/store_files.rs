@@ -341,26 +341,30 @@ fn repaired(memory: &Memory, accept_edits: bool) {
 /// So many answers at the end of [`everything`] tell damage.
 const DAMAGE_TOLD: usize = 2;
 
+/// Notes an answer, or the kind of its error.
+fn note<T: std::fmt::Debug>(answers: &mut Vec<String>, answer: crate::Result<T>) {
+    answers.push(format!("{:?}", answer.map_err(|e| e.kind())));
+}
+
 /// All that a store tells, of every kind.
 pub(super) fn everything(store: &Store) -> Vec<String> {
     let limit = usize::MAX;
-    let mut told = Vec::new();
-    let mut tell = |what: String| told.push(what);
+    let mut answers = Vec::new();
     let turns = store.turns(&TurnQuery {
         limit,
         ..TurnQuery::default()
     });
-    tell(format!("{:?}", turns.map_err(|e| e.kind())));
+    note(&mut answers, turns);
     let calls = store.tool_calls(&CallQuery {
         limit,
         ..CallQuery::default()
     });
-    tell(format!("{:?}", calls.map_err(|e| e.kind())));
+    note(&mut answers, calls);
     let proposals = store.proposals(&ProposalQuery {
         limit,
         ..ProposalQuery::default()
     });
-    tell(format!("{:?}", proposals.map_err(|e| e.kind())));
+    note(&mut answers, proposals);
     let query = ConversationQuery {
         limit,
         ..ConversationQuery::default()
@@ -373,12 +377,12 @@ pub(super) fn everything(store: &Store) -> Vec<String> {
                 ..MessageQuery::default()
             };
             let messages = store.messages(conversation.id, &query);
-            tell(format!("{:?}", messages.map_err(|e| e.kind())));
+            note(&mut answers, messages);
             let tree = store.session_tree(conversation.id);
-            tell(format!("{:?}", tree.map_err(|e| e.kind())));
+            note(&mut answers, tree);
         }
     }
-    tell(format!("{:?}", conversations.map_err(|e| e.kind())));
+    note(&mut answers, conversations);
     let events = store.events(&EventQuery {
         limit,
         ..EventQuery::default()
@@ -386,43 +390,31 @@ pub(super) fn everything(store: &Store) -> Vec<String> {
     if let Ok(page) = &events {
         for event in &page.items {
             let tree = store.event_tree(event.id);
-            tell(format!("{:?}", tree.map_err(|e| e.kind())));
+            note(&mut answers, tree);
         }
     }
-    tell(format!("{:?}", events.map_err(|e| e.kind())));
-    tell(format!(
-        "{:?}",
-        store.current_revision().map_err(|e| e.kind())
-    ));
+    note(&mut answers, events);
+    note(&mut answers, store.current_revision());
     let tasks = store.inbox().list(&TaskQuery {
         limit,
         ..TaskQuery::default()
     });
-    tell(format!("{:?}", tasks.map_err(|e| e.kind())));
-    tell(format!(
-        "{:?}",
-        store.inbox().counts().map_err(|e| e.kind())
-    ));
-    tell(format!(
-        "{:?}",
-        store.telegram_offset().map_err(|e| e.kind())
-    ));
-    tell(format!(
-        "{:?}",
-        store.history(-42, limit).map_err(|e| e.kind())
-    ));
+    note(&mut answers, tasks);
+    note(&mut answers, store.inbox().counts());
+    note(&mut answers, store.telegram_offset());
+    note(&mut answers, store.history(-42, limit));
     let thoughts = store.thoughts().list(None, None);
-    tell(format!("{:?}", thoughts.map_err(|e| e.kind())));
+    note(&mut answers, thoughts);
     let rollups = store.rollups(&RollupQuery::default());
-    tell(format!("{:?}", rollups.map_err(|e| e.kind())));
+    note(&mut answers, rollups);
     let chains = store.thoughts().verify_chains();
-    tell(format!("{:?}", chains.map_err(|e| e.kind())));
+    note(&mut answers, chains);
     let damage = store.damage().map(|mut damage| {
         damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
         damage
     });
-    tell(format!("{:?}", damage.map_err(|e| e.kind())));
-    told
+    note(&mut answers, damage);
+    answers
 }
 
 fn turn(n: u128) -> ConversationTurn {

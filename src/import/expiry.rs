@@ -99,6 +99,29 @@ struct Found {
     bytes: u64,
 }
 
+impl Found {
+    /// What goes if the log becomes larger than it may be.
+    fn over_size(&self, store: &Store, max_bytes: u64) -> Result<Option<Expiring>> {
+        if self.records == 0 {
+            return Ok(None);
+        }
+        let known = store.inner().capped_bytes()?;
+        if known.values().sum::<u64>() + self.bytes <= max_bytes {
+            return Ok(None);
+        }
+        let is_new = |talk: &&Talk| talk.is_new || talk.messages > 0;
+        Ok(Some(Expiring {
+            kind: Kind::Conversations,
+            reason: RemovalReason::Size,
+            conversations: self.talks.values().filter(is_new).count() as u64,
+            records: self.records,
+            before: None,
+            setting: "retention.max_bytes",
+            value: max_bytes,
+        }))
+    }
+}
+
 /// A conversation, by all of its messages.
 struct Talk {
     latest: i64,
@@ -290,23 +313,8 @@ impl<'a> Survey<'a> {
         let calls = calls.map(|(_, records)| records).sum();
         let keep = retention.keep_by(Kind::ToolCalls, privacy);
         add(Kind::ToolCalls, keep, before, (0, calls));
-        if let Some(max_bytes) = retention.max_bytes
-            && found.records > 0
-        {
-            let known = self.store.inner().capped_bytes()?;
-            let bytes = known.values().sum::<u64>() + found.bytes;
-            let is_new = |talk: &&Talk| talk.is_new || talk.messages > 0;
-            if bytes > max_bytes {
-                expiring.push(Expiring {
-                    kind: Kind::Conversations,
-                    reason: RemovalReason::Size,
-                    conversations: found.talks.values().filter(is_new).count() as u64,
-                    records: found.records,
-                    before: None,
-                    setting: "retention.max_bytes",
-                    value: max_bytes,
-                });
-            }
+        if let Some(max_bytes) = retention.max_bytes {
+            expiring.extend(found.over_size(self.store, max_bytes)?);
         }
         Ok(expiring)
     }

@@ -20,6 +20,19 @@ struct Open {
     lines: Lines,
 }
 
+impl Open {
+    fn new(is_object: bool, within: Option<&Open>) -> Open {
+        Open {
+            is_object,
+            name: None,
+            before: None,
+            of: within.and_then(secret_of),
+            values: 0,
+            lines: Lines::None,
+        }
+    }
+}
+
 /// What a string in JSON is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Said<'a> {
@@ -55,14 +68,7 @@ pub(super) fn rewrite(
     let mut open: Vec<Open> = Vec::new();
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'{' | b'[' => open.push(Open {
-                is_object: *byte == b'{',
-                name: None,
-                before: None,
-                of: open.last().and_then(secret_of),
-                values: 0,
-                lines: Lines::None,
-            }),
+            b'{' | b'[' => open.push(Open::new(*byte == b'{', open.last())),
             b'}' | b']' => {
                 open.pop();
             }

@@ -44,20 +44,7 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
     if let Some(end) = after_value_name(text, at) {
         return Some(Operator::new(end));
     }
-    if quoted.is_none() {
-        // `**Password**:`
-        at = skip(text, at, |byte| byte == b'*');
-    }
-    // `char password[16] = "…"`
-    let size = skip(text, at + 1, |byte| byte.is_ascii_digit());
-    if text.get(at) == Some(&b'[') && text.get(size) == Some(&b']') {
-        at = size;
-    }
-    at = skip(text, at, |byte| byte == b']');
-    at = match quoted {
-        Some(_) => skip(text, at, |byte| byte.is_ascii_whitespace()),
-        None => skip(text, at, is_blank),
-    };
+    at = after_marks(text, at, quoted.is_some());
     let rest = &text[at..];
     let plain = |len| Some(Operator::new(at + len));
     if at > name_end
@@ -116,6 +103,25 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
             plain(0)
         }
         _ => None,
+    }
+}
+
+/// The end of the marks between a name and its operator: emphasis, the size of an array, blanks.
+fn after_marks(text: &[u8], mut at: usize, is_quoted: bool) -> usize {
+    if !is_quoted {
+        // `**Password**:`
+        at = skip(text, at, |byte| byte == b'*');
+    }
+    // `char password[16] = "…"`
+    let size = skip(text, at + 1, |byte| byte.is_ascii_digit());
+    if text.get(at) == Some(&b'[') && text.get(size) == Some(&b']') {
+        at = size;
+    }
+    at = skip(text, at, |byte| byte == b']');
+    if is_quoted {
+        skip(text, at, |byte| byte.is_ascii_whitespace())
+    } else {
+        skip(text, at, is_blank)
     }
 }
 

@@ -173,14 +173,8 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         return Ok(Facts::not_understood(kind));
     }
     content.outcomes(line.tool_use_result);
-    let mut message_id = id;
     let from_model = spoken.as_ref().filter(|_| kind == "assistant");
-    if let Some(spoken) = from_model
-        && let Some(message) = json::text(spoken.message.id)?
-    {
-        let request = json::text(line.request_id)?;
-        message_id = session.response(&message, request.as_deref(), at);
-    }
+    let message_id = message_id(session, line, from_model, (id, at))?;
     let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
     let thread = foreign_id("claude-code:session", &name);
     let turn = ConversationTurn {
@@ -210,6 +204,23 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     let others = content.others.under(&kind);
     content.facts.not_understood.extend(others);
     Ok(content.facts)
+}
+
+/// The id of the response that a line is a part of; its own id if it names none.
+fn message_id(
+    session: &mut Session,
+    line: &Line<'_>,
+    from_model: Option<&Spoken<'_>>,
+    (id, at): (Uuid, i64),
+) -> Result<Uuid, String> {
+    let Some(message) = from_model.map(|spoken| json::text(spoken.message.id)) else {
+        return Ok(id);
+    };
+    let Some(message) = message? else {
+        return Ok(id);
+    };
+    let request = json::text(line.request_id)?;
+    Ok(session.response(&message, request.as_deref(), at))
 }
 
 /// The title that a line gives to a session, if it is one that does.
